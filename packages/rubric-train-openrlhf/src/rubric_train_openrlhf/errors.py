@@ -1,0 +1,104 @@
+"""What can go wrong while a policy is trained.
+
+RubricError
+└── TrainError
+    ├── TrainConfigError (ConfigError, ValueError)   a configuration that cannot be run
+    ├── PolicyLoadError (FileNotFoundError)          no usable model at the path
+    ├── ObjectiveShapeError (ValueError)             tensors of the loss that do not fit together
+    ├── JudgeAbortError (RuntimeError)               too many answers without a score
+    ├── NoInformativePromptError (RuntimeError)      every group had equal rewards
+    ├── NonFiniteUpdateError (ArithmeticError)       a loss or a gradient that is not a number
+    ├── ResumeError (RuntimeError)                   a run folder that cannot be continued
+    └── DiskWriteError (OSError)                     the run folder could not be written
+
+Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_core import ConfigError, RubricError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+class TrainError(RubricError):
+    """Base of all errors of this package."""
+
+
+class TrainConfigError(TrainError, ConfigError):
+    """A training configuration that cannot be run."""
+
+
+class PolicyLoadError(TrainError, FileNotFoundError):
+    """No usable model at the path."""
+
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+        """Keep the path beside the message."""
+        super().__init__(message)
+        self.path = path
+
+
+class ObjectiveShapeError(TrainError, ValueError):
+    """Tensors of the loss that do not fit together."""
+
+
+class JudgeAbortError(TrainError, RuntimeError):
+    """A step where too many answers came back without a score."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: int = 0,
+        invalid_frac: float = 0.0,
+        unavailable_frac: float = 0.0,
+        reasons: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep the step, both rates and the count of each reason."""
+        super().__init__(message)
+        self.step = step
+        self.invalid_frac = invalid_frac
+        self.unavailable_frac = unavailable_frac
+        self.reasons = dict(reasons or {})
+
+
+class NoInformativePromptError(TrainError, RuntimeError):
+    """Dynamic sampling reached its cap before it had enough prompts with a spread of rewards."""
+
+    def __init__(self, message: str, *, step: int = 0, wanted: int = 0, found: int = 0) -> None:
+        """Keep how many informative prompts were wanted and found."""
+        super().__init__(message)
+        self.step = step
+        self.wanted = wanted
+        self.found = found
+
+
+class NonFiniteUpdateError(TrainError, ArithmeticError):
+    """A loss or a gradient norm that is not a finite number."""
+
+    def __init__(self, message: str, *, step: int = 0) -> None:
+        """Keep the step."""
+        super().__init__(message)
+        self.step = step
+
+
+class ResumeError(TrainError, RuntimeError):
+    """A run folder that cannot be continued, or that would be overwritten."""
+
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+        """Keep the folder beside the message."""
+        super().__init__(message)
+        self.path = path
+
+
+class DiskWriteError(TrainError, OSError):
+    """A file of the run folder could not be written."""
+
+    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
+        """Keep the path beside the message."""
+        super().__init__(message)
+        self.path = path
