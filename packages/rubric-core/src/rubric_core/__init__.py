@@ -1,0 +1,1 @@
+"""Schemas, rewards and advantages for reinforcement learning with rubric rewards."""

@@ -1,0 +1,1 @@
+"""Judges that score a response against a rubric."""

@@ -1,0 +1,1 @@
+"""From technical documents to tasks with rubrics."""
