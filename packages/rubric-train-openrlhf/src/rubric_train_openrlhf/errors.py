@@ -4,6 +4,7 @@ RubricError
 └── TrainError
     ├── TrainConfigError (ConfigError, ValueError)   a configuration that cannot be run
     ├── PolicyLoadError (FileNotFoundError)          no usable model at the path
+    ├── PolicyInputError (ValueError)                prompts, tokens or settings a policy cannot take
     ├── ObjectiveShapeError (ValueError)             tensors of the loss that do not fit together
     ├── JudgeAbortError (RuntimeError)               too many answers without a score
     ├── NoInformativePromptError (RuntimeError)      every group had equal rewards
@@ -40,6 +41,10 @@ class PolicyLoadError(TrainError, FileNotFoundError):
         """Keep the path beside the message."""
         super().__init__(message)
         self.path = path
+
+
+class PolicyInputError(TrainError, ValueError):
+    """Prompts, tokens or settings that a policy cannot take."""
 
 
 class ObjectiveShapeError(TrainError, ValueError):
