@@ -1,0 +1,42 @@
+# One command per job; `just` alone lists them.
+
+default:
+    @just --list
+
+# Install everything, the git hooks and the filter that keeps addresses out of uv.lock.
+setup: sync
+    git config filter.portable-lock.clean "python3 tools/portable_lock.py --strip"
+    git config filter.portable-lock.smudge cat
+    uv run pre-commit install
+
+sync:
+    uv sync
+
+fmt:
+    uv run ruff format .
+    uv run ruff check --fix .
+
+lint:
+    uv run ruff format --check .
+    uv run ruff check .
+
+types:
+    uv run pyright
+
+imports:
+    uv run lint-imports
+
+test *arguments:
+    uv run pytest {{ arguments }}
+
+# Default tests with coverage, the slow ones, and the comparison with other stacks.
+test-all:
+    uv run pytest --cov -m "not stacks and not gpu"
+    uv run --group stacks pytest -m stacks
+
+docs:
+    uv run mkdocs build --strict --config-file docs/mkdocs.yml
+
+# What a change must pass before it is proposed.
+check: lint types imports test
+    uv run python tools/portable_lock.py --check
