@@ -1,0 +1,67 @@
+"""The optimizer and its learning rate: torch's own classes with the paper's values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LinearLR
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import nn
+    from torch.optim import Optimizer
+
+    from rubric_train_openrlhf.objective.config import OptimizerConfig
+
+
+def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> AdamW:
+    """AdamW over all parameters as one group.
+
+        θ ← θ − η λ θ − η m̂ / (√v̂ + ε)
+
+    Args:
+        parameters: what is trained.
+        config: η, λ (weight decay), betas and ε.
+
+    Returns:
+        The optimizer, at the full learning rate until a warm-up is attached.
+
+    Source: paper, §4.3, hyperparameters; arXiv 1711.05101 (AdamW).
+    """
+    return AdamW(
+        parameters,
+        lr=config.learning_rate,
+        betas=config.betas,
+        eps=config.eps,
+        weight_decay=config.weight_decay,
+    )
+
+
+def warmup(optimizer: Optimizer, *, config: OptimizerConfig) -> LinearLR:
+    """Linear warm-up over the first GRPO steps, then a constant learning rate.
+
+        η_k = η · (f + (1 − f) · min(k, K) / K),   k = 0, 1, … GRPO steps done
+
+    Call `step()` once per GRPO step, after all of its optimizer updates: counted per update, a
+    rollout with four updates would warm up four times too fast.
+
+    Args:
+        optimizer: whose learning rate is scheduled; it changes at once, to f η.
+        config: K (warmup_steps; 0 means no warm-up) and f (warmup_start_frac).
+
+    Returns:
+        The scheduler; its state belongs in a checkpoint beside the optimizer's.
+
+    Source: paper, §4.3, hyperparameters.
+    """
+    if config.warmup_steps == 0:
+        # LinearLR with no iterations would stay at the start factor for ever.
+        return LinearLR(optimizer, start_factor=1.0, end_factor=1.0, total_iters=1)
+    return LinearLR(
+        optimizer,
+        start_factor=config.warmup_start_frac,
+        end_factor=1.0,
+        total_iters=config.warmup_steps,
+    )
