@@ -12,6 +12,14 @@ setup: sync
 sync:
     uv sync
 
+# Lock again after a change of dependencies. Twice: the second run starts from the portable form, as
+# every clone does, and ends where every clone ends.
+lock:
+    uv lock
+    python3 tools/portable_lock.py --strip < uv.lock > uv.lock.portable
+    mv uv.lock.portable uv.lock
+    uv lock
+
 fmt:
     uv run ruff format .
     uv run ruff check --fix .
