@@ -1,0 +1,8 @@
+"""The embedded judge: no model, no network, the same score for the same text for ever."""
+
+from __future__ import annotations
+
+from rubric_judge.lexical.judge import LexicalConfig, LexicalJudge
+from rubric_judge.lexical.verification import parse_verification
+
+__all__ = ["LexicalConfig", "LexicalJudge", "parse_verification"]

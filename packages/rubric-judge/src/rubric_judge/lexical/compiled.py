@@ -1,0 +1,110 @@
+"""A rubric made ready to be scored many times: terms, scopes and checks of every criterion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rubric_core import Criterion, Rubric
+
+from rubric_judge.errors import VerificationError
+from rubric_judge.lexical.matching import (
+    SentenceTest,
+    exact_term,
+    stemmed_term,
+    word_or_identifier,
+)
+from rubric_judge.lexical.sentences import read_sentences
+from rubric_judge.lexical.verification import (
+    ContainsCheck,
+    NumericCheck,
+    RegexCheck,
+    SentenceScope,
+    StructureChecks,
+    parse_verification,
+)
+
+__all__ = ["CompiledCriterion", "CompiledRubric", "compile_rubric"]
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledCriterion:
+    """One criterion: its terms where they count, or the check that replaces them."""
+
+    id: str
+    weight: float
+    terms: tuple[SentenceTest, ...]
+    scope: SentenceScope = SentenceScope()
+    scope_tests: tuple[SentenceTest, ...] = ()
+    structure: StructureChecks | None = None
+    order_tests: tuple[tuple[SentenceTest, ...], ...] = ()
+    phrases: tuple[SentenceTest, ...] = ()
+    check: ContainsCheck | RegexCheck | NumericCheck | None = None
+    """An all-or-nothing check: the criterion is this check alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledRubric:
+    """All criteria in the rubric's order, and the rubric's own sentences."""
+
+    criteria: tuple[CompiledCriterion, ...]
+    own_sentences: frozenset[tuple[str, ...]]
+    """Sentences of the criteria's texts, as lower-case words: a copy of one earns nothing."""
+
+
+def compile_rubric(rubric: Rubric) -> CompiledRubric:
+    """Compile every criterion.
+
+    Args:
+        rubric: the rubric.
+
+    Returns:
+        What the lexical judge scores with.
+
+    Raises:
+        VerificationError: a verification method starts as a directive and does not parse; names
+            the criterion.
+    """
+    criteria = list(rubric)
+    return CompiledRubric(
+        criteria=tuple(_compile_criterion(criterion) for criterion in criteria),
+        own_sentences=frozenset(
+            sentence.lowered
+            for criterion in criteria
+            for text in (criterion.description, criterion.scoring_guide)
+            for sentence in read_sentences(text)
+        ),
+    )
+
+
+def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
+    try:
+        directive = parse_verification(criterion.verification_method)
+    except VerificationError as error:
+        raise VerificationError(error.problem, criterion_id=criterion.id) from None
+    name, weight, terms = criterion.id, criterion.weight, _terms(criterion)
+    match directive:
+        case None:
+            return CompiledCriterion(id=name, weight=weight, terms=terms)
+        case SentenceScope():
+            tests = tuple(map(word_or_identifier, directive.words))
+            return CompiledCriterion(
+                id=name, weight=weight, terms=terms, scope=directive, scope_tests=tests
+            )
+        case StructureChecks():
+            order = tuple(tuple(map(word_or_identifier, group)) for group in directive.order)
+            return CompiledCriterion(
+                id=name, weight=weight, terms=terms, structure=directive, order_tests=order
+            )
+        case ContainsCheck():
+            phrases = tuple(map(exact_term, directive.phrases))
+            return CompiledCriterion(
+                id=name, weight=weight, terms=(), phrases=phrases, check=directive
+            )
+        case RegexCheck() | NumericCheck():
+            return CompiledCriterion(id=name, weight=weight, terms=(), check=directive)
+
+
+def _terms(criterion: Criterion) -> tuple[SentenceTest, ...]:
+    required = [exact_term(term) for term in criterion.required_elements if term.strip()]
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    return (*required, *(stemmed_term(term) for term in expected if term.strip()))

@@ -1,0 +1,111 @@
+"""The lexical judge: a `Judge` that needs no model."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rubric_core import JudgeResult, JudgeView, Reason, Rubric
+
+from rubric_judge.errors import VerificationError
+from rubric_judge.lexical.compiled import CompiledRubric, compile_rubric
+from rubric_judge.lexical.scoring import Credit, Reading, credit_criterion, read_response
+
+__all__ = ["LexicalConfig", "LexicalJudge"]
+
+_RUBRICS_KEPT = 4096
+
+
+class LexicalConfig(BaseModel):
+    """Settings of the lexical judge."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["lexical"] = "lexical"
+    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    """Longest time for one `regex:` search; past it the judgement is unavailable."""
+
+
+class LexicalJudge:
+    """Scores what can be seen in the words of a response: terms, places, order, numbers, patterns.
+
+        z_j = credited units / units,    s_j = w_j z_j (1 − repeated share)
+
+    Units are the required elements (as written), the expected keywords and concepts (by stem) and
+    the checks of `verification_method` (see `rubric_judge.lexical.verification`). It reads
+    English. It does not know whether a sentence is true: use it to run and test a pipeline, and as
+    a control beside a judge that reads.
+    """
+
+    name = "lexical"
+
+    def __init__(self, config: LexicalConfig | None = None) -> None:
+        """Start with an empty cache of compiled rubrics.
+
+        Args:
+            config: settings; the defaults when left out.
+        """
+        self._config = config or LexicalConfig()
+        self._compiled: OrderedDict[int, tuple[Rubric, CompiledRubric]] = OrderedDict()
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Score one response; see `judge_now`."""
+        return self.judge_now(view)
+
+    def judge_now(self, view: JudgeView) -> JudgeResult:
+        """Score one response without an event loop.
+
+        Args:
+            view: question, response and rubric; the grounding is not read.
+
+        Returns:
+            A scored result, or `unavailable` with reason `judge_error` when a verification method
+            of the rubric cannot be executed.
+        """
+        try:
+            compiled = self._compile(view.rubric)
+        except VerificationError as error:
+            return self._unavailable(str(error))
+        reading = read_response(compiled, question=view.question, response=view.response)
+        timeout_s = self._config.regex_timeout_s
+        scores: dict[str, float] = {}
+        credits_by_id: dict[str, Credit] = {}
+        for criterion in compiled.criteria:
+            try:
+                credit = credit_criterion(criterion, reading, regex_timeout_s=timeout_s)
+            except TimeoutError:
+                detail = f"criterion {criterion.id!r}: the pattern ran past {timeout_s} s"
+                return self._unavailable(detail)
+            share = credit.earned / credit.units if credit.units else 0.0
+            scores[criterion.id] = criterion.weight * share * reading.original_share
+            credits_by_id[criterion.id] = credit
+        return JudgeResult.scored(
+            view.rubric, scores, judge=self.name, reasoning=_account(credits_by_id, reading)
+        )
+
+    def _unavailable(self, detail: str) -> JudgeResult:
+        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=detail)
+
+    def _compile(self, rubric: Rubric) -> CompiledRubric:
+        # By identity: to hash a rubric is to walk through all of its texts. The entry holds the
+        # rubric, so that its id is not given to another while the entry lives.
+        known = self._compiled.get(id(rubric))
+        if known is not None:
+            return known[1]
+        compiled = compile_rubric(rubric)
+        self._compiled[id(rubric)] = rubric, compiled
+        if len(self._compiled) > _RUBRICS_KEPT:
+            self._compiled.popitem(last=False)
+        return compiled
+
+
+def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:
+    shares = ", ".join(
+        f"{name} {credit.earned}/{credit.units}"
+        if credit.units
+        else f"{name} has nothing that a program can look for"
+        for name, credit in credits_by_id.items()
+    )
+    sentences = f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
+    return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."

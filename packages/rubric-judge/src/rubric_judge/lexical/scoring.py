@@ -1,0 +1,202 @@
+"""From a compiled rubric and a response to credited units per criterion.
+
+A unit counts in a well-formed sentence that copies neither the question nor the rubric. Each
+sentence earns at most one unit for every two of its words, over all criteria together, and every
+share is scaled by what is not repetition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rubric_judge.lexical.checks import matches_pattern, states_number
+from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
+from rubric_judge.lexical.matching import SentenceTest
+from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share, trigrams
+from rubric_judge.lexical.verification import ContainsCheck, NumericCheck, RegexCheck
+from rubric_judge.lexical.words import FUNCTION_WORDS
+
+__all__ = ["Credit", "Reading", "credit_criterion", "read_response"]
+
+_ECHO_SHARE = 0.8
+_LEAD = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """Units that a criterion was credited, of the units that it has."""
+
+    earned: int
+    units: int
+
+
+@dataclass(slots=True)
+class Reading:
+    """A response while it is scored; `capacity` falls as sentences earn."""
+
+    text: str
+    sentences: list[Sentence]
+    live: list[int]
+    """Positions of the sentences that can earn."""
+    capacity: list[int]
+    """Units that each sentence can still earn."""
+    original_share: float
+    """1 − the share of repeated three-word runs."""
+
+    def earn(self, term: SentenceTest, where: Sequence[int]) -> bool:
+        """Credit a term to the first sentence that holds it and can still earn."""
+        for position in where:
+            if self.capacity[position] > 0 and term(self.sentences[position]):
+                self.capacity[position] -= 1
+                return True
+        return False
+
+
+def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Reading:
+    """Split a response and find the sentences that can earn credit.
+
+    Args:
+        rubric: the compiled rubric, for its own sentences.
+        question: the question; repeating it earns nothing.
+        response: the policy's text.
+
+    Returns:
+        The reading that every criterion of the rubric draws its credit from.
+    """
+    sentences = read_sentences(response)
+    asked = _framed_runs(question)
+    live = [
+        position
+        for position, sentence in enumerate(sentences)
+        if sentence.well_formed
+        and sentence.lowered not in rubric.own_sentences
+        and not _repeats(sentence, asked)
+    ]
+    return Reading(
+        text=response,
+        sentences=sentences,
+        live=live,
+        capacity=[sentence.capacity for sentence in sentences],
+        original_share=1 - repeated_share(sentences),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _framed_runs(question: str) -> frozenset[tuple[str, str, str]]:
+    return frozenset(
+        run for sentence in read_sentences(question) for run in _with_function_word(sentence)
+    )
+
+
+def _with_function_word(sentence: Sentence) -> list[tuple[str, str, str]]:
+    # Names listed in the question's order are an answer; its wording around them is an echo.
+    return [run for run in trigrams(sentence.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
+
+
+def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool:
+    runs = _with_function_word(sentence)
+    return bool(runs) and sum(run in asked for run in runs) >= _ECHO_SHARE * len(runs)
+
+
+def credit_criterion(
+    criterion: CompiledCriterion, reading: Reading, *, regex_timeout_s: float
+) -> Credit:
+    """Credit one criterion and spend the capacity of the sentences that earned it.
+
+    Args:
+        criterion: the compiled criterion.
+        reading: the response; changed.
+        regex_timeout_s: longest time for a `regex:` search.
+
+    Returns:
+        Credited units and units; 0 of 0 for a criterion with nothing to look for.
+
+    Raises:
+        TimeoutError: a `regex:` search took too long.
+    """
+    match criterion.check:
+        case None:
+            return _credit_terms(criterion, reading)
+        case ContainsCheck():
+            return Credit(int(_contains(criterion, criterion.check, reading)), 1)
+        case RegexCheck():
+            pattern = criterion.check.pattern
+            found = matches_pattern(pattern, reading.text, timeout_s=regex_timeout_s)
+            return Credit(int(found), 1)
+        case NumericCheck():
+            return Credit(int(states_number(criterion.check, reading.text)), 1)
+
+
+def _credit_terms(criterion: CompiledCriterion, reading: Reading) -> Credit:
+    where = _in_scope(criterion, reading)
+    earned = sum(reading.earn(term, where) for term in criterion.terms)
+    units = len(criterion.terms)
+    if criterion.scope.presence:
+        # Alone it would pay for any sentence with the right opening.
+        earned += bool(earned)
+        units += 1
+    passed = _structure(criterion, reading)
+    return Credit(earned + sum(passed), units + len(passed))
+
+
+def _in_scope(criterion: CompiledCriterion, reading: Reading) -> list[int]:
+    scope = criterion.scope
+    match scope.place:
+        case "first":
+            where = [position for position in reading.live if position == 0]
+        case "lead":
+            where = [position for position in reading.live if position < _LEAD]
+        case "last":
+            last = len(reading.sentences) - 1
+            where = [position for position in reading.live if position == last]
+        case "any":
+            where = reading.live
+        case "with":
+            where = [
+                position
+                for position in reading.live
+                if _holds_any(reading.sentences[position], criterion.scope_tests)
+            ]
+    if scope.skip_first:
+        where = [position for position in where if position > 0]
+    return where[:1] if scope.one else where
+
+
+def _holds_any(sentence: Sentence, tests: Sequence[SentenceTest]) -> bool:
+    return any(test(sentence) for test in tests)
+
+
+def _structure(criterion: CompiledCriterion, reading: Reading) -> list[bool]:
+    checks = criterion.structure
+    if checks is None:
+        return []
+    passed: list[bool] = []
+    n_live, n_sentences = len(reading.live), len(reading.sentences)
+    if checks.order:
+        passed.append(_in_order(criterion.order_tests, reading))
+    if checks.count is not None:
+        low, high = checks.count
+        passed.append(n_live == n_sentences and low <= n_sentences <= high)
+    if checks.clean_end:
+        passed.append(bool(reading.live) and reading.live[-1] == n_sentences - 1)
+    return passed
+
+
+def _in_order(groups: tuple[tuple[SentenceTest, ...], ...], reading: Reading) -> bool:
+    remaining = iter(reading.live)
+    # `any` over one shared iterator: each group is looked for behind the sentence of the last.
+    return all(
+        any(_holds_any(reading.sentences[position], group) for position in remaining)
+        for group in groups
+    )
+
+
+def _contains(criterion: CompiledCriterion, check: ContainsCheck, reading: Reading) -> bool:
+    before = reading.capacity.copy()
+    found = (reading.earn(phrase, reading.live) for phrase in criterion.phrases)
+    passed = all(found) if check.every else any(found)
+    if not passed:
+        reading.capacity = before
+    return passed

@@ -1,0 +1,121 @@
+"""A response as sentences, and which of them are well formed enough to earn credit.
+
+The rules keep credit out of reach of text that only looks like an answer: lists of terms, loops,
+fragments, code and noise.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
+
+__all__ = ["Sentence", "read_sentences", "repeated_share", "trigrams"]
+
+# A full stop after these is no end of a sentence.
+_ABBREVIATIONS = "".join(
+    rf"(?<!\b{word})" for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
+)
+_BOUNDARY = re.compile(rf"""(?<=[.!?]){_ABBREVIATIONS}\s+|(?<=[.!?]["')\]”’])\s+|\n+""")
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*•>#]+|\d+[.)])[ \t]+", re.MULTILINE)
+_CLOSERS = "\"')]”’*_ "
+_END_MARKS = frozenset(".!?")
+
+_MIN_WORDS = 4
+_MAX_WORDS = 45
+_MIN_FUNCTION_SHARE = 0.15
+_MAX_FUNCTION_SHARE = 0.75
+_MIN_DISTINCT_SHARE = 0.6
+_MIN_LETTER_SHARE = 0.75
+_WORDS_PER_UNIT = 2
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a response, without backticks, list marks and surrounding space."""
+
+    text: str
+    words: tuple[str, ...]
+    """Words, identifiers and numbers as written."""
+
+    @cached_property
+    def lowered(self) -> tuple[str, ...]:
+        """The words in lower case."""
+        return tuple(word.lower() for word in self.words)
+
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """The set of words as written."""
+        return frozenset(self.words)
+
+    @cached_property
+    def folded(self) -> frozenset[str]:
+        """The set of words in lower case."""
+        return frozenset(self.lowered)
+
+    @cached_property
+    def joined(self) -> str:
+        """The words in lower case between single spaces, so that a phrase is found by `in`."""
+        return f" {' '.join(self.lowered)} "
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words."""
+        return frozenset(map(stem, self.words))
+
+    @cached_property
+    def well_formed(self) -> bool:
+        """Whether this reads as prose: length, end mark, function words, variety, letters."""
+        n_words = len(self.words)
+        if not _MIN_WORDS <= n_words <= _MAX_WORDS:
+            return False
+        if self.text.rstrip(_CLOSERS)[-1:] not in _END_MARKS:
+            return False
+        function_share = sum(word in FUNCTION_WORDS for word in self.lowered) / n_words
+        if not _MIN_FUNCTION_SHARE <= function_share <= _MAX_FUNCTION_SHARE:
+            return False
+        if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
+            return False
+        letters = sum(map(str.isalpha, self.text)) + self.text.count(" ")
+        return letters >= _MIN_LETTER_SHARE * len(self.text)
+
+    @property
+    def capacity(self) -> int:
+        """How many units this sentence may earn: one for every two words."""
+        return len(self.words) // _WORDS_PER_UNIT
+
+
+def read_sentences(text: str) -> list[Sentence]:
+    """Split a text at end marks and line breaks.
+
+    Args:
+        text: a response.
+
+    Returns:
+        Its sentences in order; pieces without a word are dropped.
+    """
+    plain = _LIST_MARK.sub("", text.replace("`", ""))
+    pieces = (piece.strip() for piece in _BOUNDARY.split(plain))
+    return [
+        Sentence(text=piece, words=tuple(words)) for piece in pieces if (words := WORD.findall(piece))
+    ]
+
+
+def trigrams(words: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return every run of three words, in order."""
+    return list(zip(words, words[1:], words[2:], strict=False))
+
+
+def repeated_share(sentences: list[Sentence]) -> float:
+    """Return the share of three-word runs that occurred before.
+
+    Args:
+        sentences: the whole response, well formed or not.
+
+    Returns:
+        In [0, 1); 0 for a text without repetition or shorter than three words.
+    """
+    runs = trigrams(tuple(word for sentence in sentences for word in sentence.lowered))
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0

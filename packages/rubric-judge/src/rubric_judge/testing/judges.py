@@ -1,0 +1,97 @@
+"""Judges that do what a test tells them to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from rubric_core import JudgeResult, JudgeView, Reason
+
+__all__ = ["FailingJudge", "Script", "ScriptedJudge"]
+
+Script = Callable[[JudgeView], JudgeResult | Mapping[str, float] | float]
+"""What to answer: a whole result, the scores by criterion id, or one share z of every weight."""
+
+
+class ScriptedJudge:
+    """Answers by a function of the view, and keeps what it was asked.
+
+    >>> judge = ScriptedJudge(lambda view: 0.5 if "because" in view.response else 0.0)
+    """
+
+    def __init__(
+        self,
+        script: Script | JudgeResult | Mapping[str, float] | float = 1.0,
+        *,
+        name: str = "scripted",
+        before: Callable[[JudgeView], Awaitable[None]] | None = None,
+    ) -> None:
+        """Set the behaviour.
+
+        Args:
+            script: the answer, or a function that gives it; by default full marks.
+            name: the judge's name in its results.
+            before: awaited at the start of every call, for tests that hold calls back.
+        """
+        self.name = name
+        self.calls: list[JudgeView] = []
+        self.in_flight = 0
+        self.peak_in_flight = 0
+        self._script = script
+        self._before = before
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Answer as scripted."""
+        self.calls.append(view)
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        try:
+            if self._before is not None:
+                await self._before(view)
+            answer = self._script(view) if callable(self._script) else self._script
+        finally:
+            self.in_flight -= 1
+        if isinstance(answer, JudgeResult):
+            return answer
+        if isinstance(answer, Mapping):
+            return JudgeResult.scored(view.rubric, dict(answer), judge=self.name)
+        scores = {criterion.id: criterion.weight * answer for criterion in view.rubric}
+        return JudgeResult.scored(view.rubric, scores, judge=self.name)
+
+
+class FailingJudge:
+    """Fails every call, with a reason or with an exception."""
+
+    def __init__(self, failure: Reason | Exception = Reason.TIMEOUT) -> None:
+        """Set the failure.
+
+        Args:
+            failure: a reason becomes an `invalid` or `unavailable` result, whichever it belongs
+                to; an exception is raised, as no judge should.
+        """
+        self.name = "failing"
+        self.calls = 0
+        self._failure = failure
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Fail."""
+        del view
+        self.calls += 1
+        if isinstance(self._failure, Exception):
+            raise self._failure
+        if self._failure in _UNAVAILABLE:
+            return JudgeResult.unavailable(self._failure, judge=self.name)
+        return JudgeResult.invalid(self._failure, judge=self.name)
+
+
+_UNAVAILABLE = frozenset(
+    {
+        Reason.TIMEOUT,
+        Reason.RATE_LIMITED,
+        Reason.SERVER_ERROR,
+        Reason.CONNECTION,
+        Reason.AUTH,
+        Reason.BAD_REQUEST,
+        Reason.CANCELLED,
+        Reason.JUDGE_ERROR,
+    }
+)
