@@ -1,1 +1,148 @@
-"""Schemas, rewards and advantages for reinforcement learning with rubric rewards."""
+"""Schemas, rewards and advantages for reinforcement learning with rubric rewards.
+
+Array names end in their axes: **P** prompts, **G** responses of one prompt, **M** criteria of one
+rubric, **N** anything. `rewards_PG[p, g]` is the reward of response g to prompt p. All arrays are
+float64. Every formula names its equation in a `Source:` line.
+
+The schemas load with the package; what needs numpy loads at its first use.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from rubric_core.configuration import config_error
+from rubric_core.criterion import Criterion
+from rubric_core.errors import (
+    ConfigError,
+    LeakError,
+    MissingExtraError,
+    PluginError,
+    RewardError,
+    RewardShapeError,
+    RubricError,
+    RubricFileError,
+    SchemaError,
+    UnavailableRewardError,
+)
+from rubric_core.grounding import Grounding
+from rubric_core.outcome import Outcome, Reason, Usage
+from rubric_core.protocols import Judge, JudgeFactory, TrainerBackend
+from rubric_core.result import JudgeResult
+from rubric_core.rubric import Rubric
+from rubric_core.task import DocumentAnalysis, Task
+from rubric_core.views import JudgeView, PolicyView, SftExample
+
+if TYPE_CHECKING:
+    from rubric_core.advantage import group_advantages, leave_one_out_baseline
+    from rubric_core.attribution import criterion_attribution, decoupled_advantages
+    from rubric_core.dataset import read_tasks, write_tasks
+    from rubric_core.effective import (
+        attainable_levels,
+        effective_criteria,
+        reward_noise_variance,
+    )
+    from rubric_core.leak import LeakedNgrams, check_no_leak, leaked_ngrams
+    from rubric_core.plugins import find_judge, find_trainer, judge_names, trainer_names
+    from rubric_core.reward import (
+        criterion_scores_z,
+        group_rewards,
+        normalized_reward,
+        project,
+        raw_reward,
+        reward_delta,
+    )
+    from rubric_core.shaping import length_penalty, truncation_penalty
+    from rubric_core.split import split_of
+
+_MODULE_OF: Final = {
+    "LeakedNgrams": "leak",
+    "attainable_levels": "effective",
+    "check_no_leak": "leak",
+    "criterion_attribution": "attribution",
+    "criterion_scores_z": "reward",
+    "decoupled_advantages": "attribution",
+    "effective_criteria": "effective",
+    "find_judge": "plugins",
+    "find_trainer": "plugins",
+    "group_advantages": "advantage",
+    "group_rewards": "reward",
+    "judge_names": "plugins",
+    "leaked_ngrams": "leak",
+    "leave_one_out_baseline": "advantage",
+    "length_penalty": "shaping",
+    "normalized_reward": "reward",
+    "project": "reward",
+    "raw_reward": "reward",
+    "read_tasks": "dataset",
+    "reward_delta": "reward",
+    "reward_noise_variance": "effective",
+    "split_of": "split",
+    "trainer_names": "plugins",
+    "truncation_penalty": "shaping",
+    "write_tasks": "dataset",
+}
+
+__all__ = [
+    "ConfigError",
+    "Criterion",
+    "DocumentAnalysis",
+    "Grounding",
+    "Judge",
+    "JudgeFactory",
+    "JudgeResult",
+    "JudgeView",
+    "LeakError",
+    "LeakedNgrams",
+    "MissingExtraError",
+    "Outcome",
+    "PluginError",
+    "PolicyView",
+    "Reason",
+    "RewardError",
+    "RewardShapeError",
+    "Rubric",
+    "RubricError",
+    "RubricFileError",
+    "SchemaError",
+    "SftExample",
+    "Task",
+    "TrainerBackend",
+    "UnavailableRewardError",
+    "Usage",
+    "attainable_levels",
+    "check_no_leak",
+    "config_error",
+    "criterion_attribution",
+    "criterion_scores_z",
+    "decoupled_advantages",
+    "effective_criteria",
+    "find_judge",
+    "find_trainer",
+    "group_advantages",
+    "group_rewards",
+    "judge_names",
+    "leaked_ngrams",
+    "leave_one_out_baseline",
+    "length_penalty",
+    "normalized_reward",
+    "project",
+    "raw_reward",
+    "read_tasks",
+    "reward_delta",
+    "reward_noise_variance",
+    "split_of",
+    "trainer_names",
+    "truncation_penalty",
+    "write_tasks",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

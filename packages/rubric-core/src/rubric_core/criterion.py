@@ -1,0 +1,51 @@
+"""One weighted criterion of a rubric. Its texts are for the judge alone."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rubric_core.fields import Amount, Identifier, Text
+
+
+class Criterion(BaseModel):
+    """c_j = (w_j, η_j, E_j, κ_j, ν_j), with the scoring guide and concepts of the data schema.
+
+    `repr` and `model_dump` show the id and the weight only, so that a log or a dump cannot carry a
+    criterion to the policy's side; `reveal` returns every field.
+
+    Source: paper, §3, Def. rubric.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    id: Identifier
+    """Unique within its rubric; the key of its score in a judge's reply."""
+
+    weight: Amount
+    """w_j ≥ 0, finite: the largest score s_j that the criterion can award."""
+
+    name: Text = Field(default="", repr=False, exclude=True)
+    """A short title."""
+
+    description: Text = Field(default="", repr=False, exclude=True)
+    """η_j: what is asked, in words."""
+
+    required_elements: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    """E_j: what a full answer must contain."""
+
+    scoring_guide: Text = Field(default="", repr=False, exclude=True)
+    """How partial credit is given."""
+
+    verification_method: Text = Field(default="", repr=False, exclude=True)
+    """ν_j: how to check the criterion; program judges read directives in it."""
+
+    expected_keywords: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    """κ_j: terminology that a good answer uses."""
+
+    expected_concepts: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    """Ideas that a good answer conveys."""
+
+    def reveal(self) -> dict[str, object]:
+        """Return every field under the paper's names, texts included: for judges and datasets."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}

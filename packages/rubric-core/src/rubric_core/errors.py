@@ -1,0 +1,114 @@
+"""What can go wrong in rubric_core.
+
+RubricError
+├── SchemaError (ValueError)            a criterion, rubric, task or result that is not well formed
+│   └── RubricFileError                 the same, in a file: path, line and field
+├── RewardError (ValueError)            numbers that no reward or advantage can be computed from
+│   ├── RewardShapeError                arrays whose axes do not fit
+│   └── UnavailableRewardError          a reward asked of a judgement that never happened
+├── LeakError (ValueError)              a question that holds its own passage or rubric
+├── PluginError (LookupError)           an unknown, ambiguous or unusable judge or trainer
+├── MissingExtraError (ImportError)     an optional dependency that is not installed
+└── ConfigError (ValueError)            a configuration that does not fit its model
+
+Every error can be pickled with its attributes. Messages hold ids, numbers, lengths and hashes,
+never the text of a passage, a criterion or a response.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:
+    return cls.__new__(cls, *args)
+
+
+class RubricError(Exception):
+    """Base of every error that these packages raise on purpose."""
+
+    def __reduce__(self) -> tuple[Callable[..., RubricError], tuple[object, ...], dict[str, object]]:
+        """Rebuild without `__init__`, so that its keyword-only arguments need no copy here."""
+        return _rebuild, (type(self), self.args), self.__dict__
+
+
+class SchemaError(RubricError, ValueError):
+    """A criterion, rubric, task or result that is not well formed.
+
+    Attributes:
+        field: dotted path of the first wrong field, such as `criteria.2.weight`, if one is known.
+    """
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        """Keep the field beside the message."""
+        super().__init__(message)
+        self.field = field
+
+
+class RubricFileError(SchemaError):
+    """A file that does not hold well-formed tasks.
+
+    Attributes:
+        path: the file.
+        line: 1-based line (row, in a Parquet file), or None when the whole file is unusable.
+        field: dotted path of the first wrong field in that line, if one is known.
+    """
+
+    def __init__(
+        self, message: str, *, path: Path, line: int | None = None, field: str | None = None
+    ) -> None:
+        """Put the place in front of the message."""
+        place = str(path) if line is None else f"{path}:{line}"
+        super().__init__(f"{place}: {message}", field=field)
+        self.path = path
+        self.line = line
+
+
+class RewardError(RubricError, ValueError):
+    """Numbers that no reward or advantage can be computed from."""
+
+
+class RewardShapeError(RewardError):
+    """Arrays whose axes do not fit together."""
+
+
+class UnavailableRewardError(RewardError):
+    """A reward was asked of a judgement that never happened."""
+
+
+class LeakError(RubricError, ValueError):
+    """A question that holds part of its own passage or rubric.
+
+    Attributes:
+        task_ids: the tasks that leak, in the order in which they were read.
+    """
+
+    def __init__(self, message: str, *, task_ids: tuple[str, ...] = ()) -> None:
+        """Keep the ids beside the message."""
+        super().__init__(message)
+        self.task_ids = task_ids
+
+
+class PluginError(RubricError, LookupError):
+    """An unknown, ambiguous or unusable judge or trainer."""
+
+
+class MissingExtraError(RubricError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+class ConfigError(RubricError, ValueError):
+    """A configuration that does not fit its model.
+
+    Attributes:
+        location: dotted path of the first wrong key.
+    """
+
+    def __init__(self, message: str, *, location: str = "") -> None:
+        """Keep the location beside the message."""
+        super().__init__(message)
+        self.location = location

@@ -1,0 +1,202 @@
+"""The record of one judgement."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rubric_core.errors import SchemaError
+from rubric_core.fields import Amount, Count, Text
+from rubric_core.outcome import Outcome, Reason, Usage
+from rubric_core.reply import ReplyError, read_reply
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rubric_core.rubric import Rubric
+
+_DETAIL_CHARS = 200
+
+
+class JudgeResult(BaseModel):
+    """Scores, or the reason why there are none. A failure is never a number.
+
+    Make one with `from_reply`, `scored`, `invalid` or `unavailable`, which check the scores against
+    the rubric. `repr` leaves out the reasoning, which may quote the passage; `model_dump` keeps it,
+    for the judgement files that only the judge's side reads.
+
+    Source: paper, §3.1, Eq. judge_scores.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    outcome: Outcome
+    """Scored, invalid or unavailable."""
+
+    scores: dict[str, Amount] = Field(default_factory=dict)
+    """s_j by criterion id, in the rubric's order; empty unless scored."""
+
+    total: Amount | None = None
+    """Σ s_j, as the judge reported it; None unless scored."""
+
+    max_total: Amount | None = None
+    """W, as the judge reported it; None unless scored."""
+
+    reasoning: Text = Field(default="", repr=False)
+    """The judge's own words."""
+
+    reason: Reason | None = None
+    """Why there are no scores; None when there are."""
+
+    judge: Text = ""
+    """Name of the judge."""
+
+    usage: Usage | None = None
+    """Tokens and cost, where the judge reports them."""
+
+    latency_s: Amount | None = None
+    """Seconds from the first attempt to the answer."""
+
+    attempts: Count = 1
+    """Calls made, retries included; 0 for a judgement cancelled before its first."""
+
+    detail: Text = Field(default="", max_length=_DETAIL_CHARS)
+    """One machine-made line on the reason: numbers and ids, no text of the reply."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        scored = self.outcome is Outcome.SCORED
+        if self.reason is not None and self.reason.outcome is not self.outcome:
+            family = self.reason.outcome.value
+            msg = f"reason {self.reason.value!r} means {family!r}, not {self.outcome.value!r}"
+            raise ValueError(msg)
+        numbers = (bool(self.scores), self.total is not None, self.max_total is not None)
+        if numbers != (scored, scored, scored) or (self.reason is None) is not scored:
+            msg = "a scored result has scores, total and max_total; any other has only a reason"
+            raise ValueError(msg)
+        return self
+
+    @classmethod
+    def from_reply(
+        cls,
+        rubric: Rubric,
+        text: str,
+        *,
+        judge: str = "",
+        usage: Usage | None = None,
+        latency_s: float | None = None,
+        attempts: int = 1,
+    ) -> Self:
+        """Read a judge's reply strictly: scored, or invalid with the first departure found.
+
+        Never raises for what the reply holds; `rubric_core.reply.read_reply` lists the contract.
+        """
+        try:
+            reply = read_reply(rubric, text)
+        except ReplyError as error:
+            result = cls.invalid(error.reason, detail=str(error))
+        else:
+            result = cls(
+                outcome=Outcome.SCORED,
+                scores=reply.scores,
+                total=reply.total,
+                max_total=reply.max_total,
+                reasoning=reply.reasoning,
+            )
+        return result.with_call(judge=judge, usage=usage, latency_s=latency_s, attempts=attempts)
+
+    @classmethod
+    def scored(
+        cls,
+        rubric: Rubric,
+        scores: Mapping[str, float],
+        *,
+        judge: str,
+        reasoning: str = "",
+        latency_s: float | None = None,
+    ) -> Self:
+        """Record the scores of a judge that is a program; the totals are computed.
+
+        Raises:
+            SchemaError: an id is missing or unknown, or a score is not in [0, w_j]: a fault of
+                the program, where a language model's would be an invalid result.
+        """
+        if set(scores) != set(rubric.ids):
+            msg = f"scores for {sorted(scores)!r}, the rubric has {sorted(rubric.ids)!r}"
+            raise SchemaError(msg, field="scores")
+        for criterion in rubric:
+            if not 0 <= scores[criterion.id] <= criterion.weight:
+                msg = (
+                    f"the score of {criterion.id!r} must be in [0, {criterion.weight!r}], "
+                    f"not {scores[criterion.id]!r}"
+                )
+                raise SchemaError(msg, field=f"scores.{criterion.id}")
+        return cls(
+            outcome=Outcome.SCORED,
+            scores={key: float(scores[key]) for key in rubric.ids},
+            total=math.fsum(scores.values()),
+            max_total=rubric.total_weight,
+            reasoning=reasoning,
+            judge=judge,
+            latency_s=latency_s,
+        )
+
+    @classmethod
+    def invalid(
+        cls,
+        reason: Reason,
+        *,
+        judge: str = "",
+        detail: str = "",
+        usage: Usage | None = None,
+        latency_s: float | None = None,
+        attempts: int = 1,
+    ) -> Self:
+        """Record an answer outside the contract: reward 0.
+
+        Raises:
+            SchemaError: the reason is one for `unavailable`.
+        """
+        result = cls._failed(Outcome.INVALID, reason, detail)
+        return result.with_call(judge=judge, usage=usage, latency_s=latency_s, attempts=attempts)
+
+    @classmethod
+    def unavailable(
+        cls,
+        reason: Reason,
+        *,
+        judge: str = "",
+        detail: str = "",
+        usage: Usage | None = None,
+        latency_s: float | None = None,
+        attempts: int = 1,
+    ) -> Self:
+        """Record a judgement that did not happen: no reward.
+
+        Raises:
+            SchemaError: the reason is one for `invalid`.
+        """
+        result = cls._failed(Outcome.UNAVAILABLE, reason, detail)
+        return result.with_call(judge=judge, usage=usage, latency_s=latency_s, attempts=attempts)
+
+    def with_call(
+        self,
+        *,
+        judge: str | None = None,
+        usage: Usage | None = None,
+        latency_s: float | None = None,
+        attempts: int | None = None,
+    ) -> Self:
+        """Return a copy with what is known of the call; None keeps what is there."""
+        call = {"judge": judge, "usage": usage, "latency_s": latency_s, "attempts": attempts}
+        known = {key: value for key, value in call.items() if value is not None}
+        return type(self).model_validate({**dict(self), **known})
+
+    @classmethod
+    def _failed(cls, outcome: Outcome, reason: Reason, detail: str) -> Self:
+        if reason.outcome is not outcome:
+            msg = f"reason {reason.value!r} belongs to {reason.outcome.value!r} results"
+            raise SchemaError(msg, field="reason")
+        return cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])

@@ -1,0 +1,101 @@
+"""A rubric: criteria with unique ids and a positive total weight."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from rubric_core.criterion import Criterion
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rubric_core.groups import FloatArray
+
+
+def _well_formed(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+    if not criteria:
+        msg = "a rubric needs at least one criterion"
+        raise ValueError(msg)
+    repeated = [key for key, count in Counter(c.id for c in criteria).items() if count > 1]
+    if repeated:
+        msg = f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
+        raise ValueError(msg)
+    total = sum(c.weight for c in criteria)
+    if not 0 < total < math.inf:
+        msg = f"the total weight must be positive and finite, not {total!r}: change the weights"
+        raise ValueError(msg)
+    return criteria
+
+
+Criteria = Annotated[tuple[Criterion, ...], AfterValidator(_well_formed)]
+
+
+class Rubric(BaseModel):
+    """R = {c_1, …, c_M}: at least one criterion, unique ids, W = Σ w_j > 0 and finite.
+
+    `len` is M, iteration yields the criteria in order, `rubric[id]` is one criterion. `repr` and
+    `model_dump` show ids and weights only; `reveal` returns the texts too.
+
+    Source: paper, §3, Def. rubric.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    criteria: Criteria
+    """The criteria in order; the M axis of every array follows it."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Criterion ids in order."""
+        return tuple(c.id for c in self.criteria)
+
+    @property
+    def total_weight(self) -> float:
+        """W = Σ w_j, correctly rounded."""
+        return math.fsum(c.weight for c in self.criteria)
+
+    @property
+    def weights_M(self) -> FloatArray:
+        """w_j, shape [M], read-only."""
+        import numpy as np  # noqa: PLC0415  # half of the package's import time, not needed to load
+
+        weights_M = np.array([c.weight for c in self.criteria], dtype=np.float64)
+        weights_M.setflags(write=False)
+        return weights_M
+
+    @property
+    def shares_M(self) -> FloatArray:
+        """α_j = w_j / W, shape [M], sums to 1, read-only."""
+        shares_M = self.weights_M / self.total_weight
+        shares_M.setflags(write=False)
+        return shares_M
+
+    @property
+    def effective_criteria(self) -> float:
+        """M_eff = W² / Σ w_j², between 1 and M."""
+        from rubric_core.effective import effective_criteria  # noqa: PLC0415  # imports numpy
+
+        return effective_criteria(self.weights_M)
+
+    def reveal(self) -> list[dict[str, object]]:
+        """Return every criterion with its texts, in the paper's JSON: for judges and datasets."""
+        return [c.reveal() for c in self.criteria]
+
+    def __len__(self) -> int:
+        """Return M."""
+        return len(self.criteria)
+
+    def __iter__(self) -> Iterator[Criterion]:  # pyright: ignore[reportIncompatibleMethodOverride]  # pydantic's own yields field pairs, of which there is one
+        """Iterate over the criteria in order."""
+        return iter(self.criteria)
+
+    def __getitem__(self, criterion_id: str) -> Criterion:
+        """Return the criterion with this id."""
+        for criterion in self.criteria:
+            if criterion.id == criterion_id:
+                return criterion
+        raise KeyError(criterion_id)

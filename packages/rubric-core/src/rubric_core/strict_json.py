@@ -1,0 +1,41 @@
+"""JSON without the two liberties of `json.loads` that hide mistakes: repeated keys, huge integers."""
+
+from __future__ import annotations
+
+import json
+
+
+class RepeatedKeyError(ValueError):
+    """An object holds the same key twice.
+
+    Attributes:
+        key: the first key that repeats.
+    """
+
+    def __init__(self, key: str) -> None:
+        """Keep the key out of the message, which may be logged."""
+        super().__init__("an object holds the same key twice")
+        self.key = key
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise RepeatedKeyError(key)
+            seen.add(key)
+    return values
+
+
+def decode(text: str) -> object:
+    """Decode one JSON document; every number becomes a float, and one too large becomes infinity.
+
+    Raises:
+        RepeatedKeyError: an object at any depth holds a key twice.
+        json.JSONDecodeError: the text is not one JSON document.
+        RecursionError: the text nests deeper than the interpreter can follow.
+    """
+    # float() has no limit on digits, int() has; an index or a count is never read through here.
+    return json.loads(text, object_pairs_hook=_unique, parse_int=float)

@@ -1,0 +1,180 @@
+"""A task: question, passage and rubric, as the paper's data schema has them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from rubric_core.errors import SchemaError
+from rubric_core.fields import Identifier, Text
+from rubric_core.grounding import Grounding
+from rubric_core.rubric import Criteria, Rubric
+from rubric_core.views import JudgeView, PolicyView
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class DocumentAnalysis(BaseModel):
+    """s(d): what stage 1 of synthesis found in the document.
+
+    Source: paper, §3.4, Stage 1.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    genre: Text = ""
+    """Kind of document, such as "textbook section"."""
+
+    contribution: Text = Field(default="", repr=False)
+    """What the document is there to say."""
+
+    concepts: tuple[Text, ...] = Field(default=(), repr=False)
+    """Central concepts."""
+
+    depth: Text = ""
+    """Technical depth, such as "graduate"."""
+
+    reasoning_mode: Text = ""
+    """Dominant mode of reasoning, such as "derivation"."""
+
+
+def _passage_hash(fields: dict[str, Any]) -> str:
+    return fields["grounding"].sha256
+
+
+class Task(BaseModel):
+    """(x, g, R): a question, its passage and its rubric.
+
+    `repr` and `model_dump` show the question, the hash, and the criteria's ids and weights;
+    `to_json(reveal_grounding=True)` is the way to a dataset file.
+
+    Source: paper, §3, Method.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    question: Identifier
+    """x: all that the policy will see."""
+
+    grounding: Grounding = Field(exclude=True)
+    """g: the passage, for the judge."""
+
+    rubric: Rubric
+    """R: what the judge scores."""
+
+    question_rationale: Text = Field(default="", repr=False, exclude=True)
+    """Why the question is worth asking."""
+
+    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False, exclude=True)
+    """What is known of the document, if it was analysed."""
+
+    doc_hash: Identifier = Field(default_factory=_passage_hash)
+    """Identifies the document, and so the split; by default the passage's SHA-256."""
+
+    reference_answer: Text | None = Field(default=None, repr=False, exclude=True)
+    """An answer written from the passage, for the warm start and as a ceiling."""
+
+    @property
+    def task_id(self) -> str:
+        """16 hex digits from the document's hash, the question and the whole rubric."""
+        content = [self.doc_hash, self.question, self.rubric.reveal()]
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+    def policy_view(self) -> PolicyView:
+        """Return what the policy may see."""
+        return PolicyView(task_id=self.task_id, question=self.question)
+
+    def judge_view(self, response: str) -> JudgeView:
+        """Return what the judge needs to score this response."""
+        return JudgeView(
+            task_id=self.task_id,
+            question=self.question,
+            grounding=self.grounding,
+            response=response,
+            rubric=self.rubric,
+        )
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, object]) -> Task:
+        """Read the paper's JSON: `question`, `passage`, `criteria` and the optional rest.
+
+        Raises:
+            SchemaError: a missing, unknown or ill-typed field, named with its path.
+
+        Source: paper, §app:data_pipeline, Data schema.
+        """
+        try:
+            parsed = _Row.model_validate(dict(row))
+        except ValidationError as error:
+            raise _schema_error(error) from None
+        grounding = Grounding(parsed.passage)
+        return cls(
+            question=parsed.question,
+            grounding=grounding,
+            rubric=Rubric(criteria=parsed.criteria),
+            question_rationale=parsed.question_rationale,
+            document_analysis=parsed.document_analysis,
+            doc_hash=parsed.doc_hash or grounding.sha256,
+            reference_answer=parsed.reference_answer,
+        )
+
+    def to_json(self, *, reveal_grounding: bool = False) -> dict[str, object]:
+        """Return the paper's JSON, or without `reveal_grounding` only what the policy may see.
+
+        Args:
+            reveal_grounding: give every field. Such a row must not reach the policy's side.
+
+        Returns:
+            With `reveal_grounding` the paper's keys, and `reference_answer` if there is one.
+            Without it `task_id`, `question`, `doc_hash`, and each criterion's id and weight.
+
+        Source: paper, §app:data_pipeline, Data schema.
+        """
+        if not reveal_grounding:
+            return {
+                "task_id": self.task_id,
+                "question": self.question,
+                "doc_hash": self.doc_hash,
+                "criteria": [c.model_dump() for c in self.rubric],
+            }
+        analysis = self.document_analysis
+        row: dict[str, object] = {
+            "question": self.question,
+            "passage": self.grounding.reveal(),
+            "criteria": self.rubric.reveal(),
+            "question_rationale": self.question_rationale,
+            "document_analysis": analysis.model_dump(mode="json") if analysis else None,
+            "doc_hash": self.doc_hash,
+        }
+        if self.reference_answer is not None:
+            row["reference_answer"] = self.reference_answer
+        return row
+
+
+class _Row(BaseModel):
+    """The paper's JSON as it is written, so that an error's path is the path in the file."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+    question: Identifier
+    passage: Text
+    criteria: Criteria
+    question_rationale: Text = ""
+    document_analysis: DocumentAnalysis | None = None
+    doc_hash: Identifier | None = None
+    reference_answer: Text | None = None
+
+
+def _schema_error(error: ValidationError) -> SchemaError:
+    problems = error.errors(include_url=False, include_context=False)
+    first = problems[0]
+    field = ".".join(str(part) for part in first["loc"])
+    # A number may be shown; any other input may be the text of a passage or a criterion.
+    shown = f", not {first['input']!r}" if isinstance(first["input"], int | float) else ""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    return SchemaError(f"field {field!r}: {first['msg']}{shown}{more}", field=field)
