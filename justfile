@@ -12,8 +12,8 @@ setup: sync
 sync:
     uv sync
 
-# Lock again after a change of dependencies. Twice: the second run starts from the portable form, as
-# every clone does, and ends where every clone ends.
+# Twice: the second run starts from the portable form, as every clone does, and ends where they end.
+# Lock again after a change of dependencies.
 lock:
     uv lock
     python3 tools/portable_lock.py --strip < uv.lock > uv.lock.portable

@@ -1,0 +1,55 @@
+"""The repository as the cross-package tests see it."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def package_folders() -> list[Path]:
+    """The folder of each member's importable package, `packages/<member>/src/<package>`."""
+    return sorted(path.parent for path in ROOT.glob("packages/*/src/*/__init__.py"))
+
+
+@pytest.fixture(scope="session")
+def modules(package_folders: list[Path]) -> dict[str, ast.Module]:
+    """Every module of the five packages, by its dotted name, parsed."""
+    found: dict[str, ast.Module] = {}
+    for folder in package_folders:
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder.parent).with_suffix("").parts
+            name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            found[name] = ast.parse(path.read_text("utf-8"), filename=str(path))
+    return found
+
+
+@pytest.fixture(scope="session")
+def tracked_texts() -> dict[str, str]:
+    """Every tracked text file, by its path from the root."""
+    command = ["git", "ls-files", "-z"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+    names = [name for name in listed.decode("utf-8").split("\0") if name]
+    texts: dict[str, str] = {}
+    for name in names:
+        path = ROOT / name
+        if path.is_file() and (text := _text_of(path)) is not None:
+            texts[name] = text
+    return texts
+
+
+def _text_of(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return None

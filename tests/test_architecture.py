@@ -1,0 +1,148 @@
+"""What holds for every module, package and tracked file."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+LONGEST_MODULE_LINES = 400
+LONGEST_FUNCTION_LINES = 60
+FORBIDDEN_MODULE_NAMES = {
+    "base",
+    "common",
+    "core",
+    "handler",
+    "handlers",
+    "helper",
+    "helpers",
+    "manager",
+    "managers",
+    "misc",
+    "types",
+    "util",
+    "utils",
+}
+PACKAGES = {
+    "rubric_core",
+    "rubric_eval",
+    "rubric_judge",
+    "rubric_synth",
+    "rubric_train_openrlhf",
+}
+
+# The classes of one character keep these patterns from finding themselves.
+INDEX_ADDRESS = re.compile(
+    r"://[^/\s\"']*(?:p[y]pi|p[y]thonhosted|n[p]mjs|d[e]bian|p[y]torch)\.|://[^\s\"']*/simpl[e]\b"
+)
+MACHINE_PATH = re.compile(r"(?<![\w.~/-])(?:/wor[k]|/roo[t]|/hom[e]|/User[s]|/tm[p]|/op[t])/\w")
+
+
+def _functions(tree: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def _project(path: Path) -> dict[str, Any]:
+    return tomllib.loads(path.read_text("utf-8"))["project"]
+
+
+def test_the_workspace_holds_the_five_packages(package_folders: list[Path]) -> None:
+    assert {folder.name for folder in package_folders} == PACKAGES
+
+
+def test_no_module_is_too_long(package_folders: list[Path]) -> None:
+    lines = {
+        path: len(path.read_text("utf-8").splitlines())
+        for folder in package_folders
+        for path in folder.rglob("*.py")
+    }
+
+    assert {path: n for path, n in lines.items() if n > LONGEST_MODULE_LINES} == {}
+
+
+def test_no_function_is_too_long(modules: dict[str, ast.Module]) -> None:
+    lines = {
+        f"{name}.{function.name}": (function.end_lineno or function.lineno) - function.lineno + 1
+        for name, tree in modules.items()
+        for function in _functions(tree)
+    }
+
+    assert {name: n for name, n in lines.items() if n > LONGEST_FUNCTION_LINES} == {}
+
+
+def test_every_module_is_named_for_one_idea(modules: dict[str, ast.Module]) -> None:
+    assert [name for name in modules if FORBIDDEN_MODULE_NAMES & set(name.split("."))] == []
+
+
+def test_every_module_says_what_lives_in_it(modules: dict[str, ast.Module]) -> None:
+    assert [name for name, tree in modules.items() if not ast.get_docstring(tree)] == []
+
+
+def test_every_package_ships_its_types(package_folders: list[Path]) -> None:
+    assert [folder.name for folder in package_folders if not (folder / "py.typed").exists()] == []
+
+
+def test_every_package_explains_itself(root: Path) -> None:
+    lines = {
+        path.parent.name: len(path.read_text("utf-8").splitlines())
+        for path in root.glob("packages/*/README.md")
+    }
+
+    assert len(lines) == len(PACKAGES)
+    assert {name: n for name, n in lines.items() if n < 5} == {}  # more than a title
+
+
+def test_all_versions_are_equal(root: Path) -> None:
+    files = [root / "pyproject.toml", *root.glob("packages/*/pyproject.toml")]
+
+    assert len({_project(path)["version"] for path in files}) == 1
+
+
+def test_the_root_passes_on_the_extras_of_its_members(root: Path) -> None:
+    of_members = {
+        extra
+        for path in root.glob("packages/*/pyproject.toml")
+        for extra in _project(path).get("optional-dependencies", {})
+    }
+
+    assert set(_project(root / "pyproject.toml")["optional-dependencies"]) == of_members
+
+
+def test_every_dependency_of_a_member_is_a_range(root: Path) -> None:
+    requirements = [
+        requirement
+        for path in root.glob("packages/*/pyproject.toml")
+        for requirement in _project(path)["dependencies"]
+    ]
+
+    assert [name for name in requirements if "==" in name or ">=" not in name] == []
+
+
+def test_the_type_checker_reads_every_package(root: Path, package_folders: list[Path]) -> None:
+    tools = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["tool"]
+
+    included = {root / folder for folder in tools["pyright"]["include"]}
+
+    assert included == {folder.parent for folder in package_folders}
+
+
+@pytest.mark.parametrize("pattern", [INDEX_ADDRESS, MACHINE_PATH], ids=["index", "machine path"])
+def test_no_tracked_file_depends_on_where_it_was_written(
+    tracked_texts: dict[str, str], pattern: re.Pattern[str]
+) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in tracked_texts.items()
+        if name != "uv.lock"  # the working copy holds addresses; what git holds is tested apart
+        for number, line in enumerate(text.splitlines(), start=1)
+        if pattern.search(line)
+    ]
+
+    assert found == []

@@ -1,0 +1,86 @@
+"""docs/equations.md maps every equation to a function and a test, as the code states them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+# The labelled equations of the paper's method.
+LABELS = {
+    "advantage",
+    "clipped_loss",
+    "criterion_delta",
+    "effective_criteria",
+    "judge_scores",
+    "kl_approx",
+    "norm_reward",
+    "objective",
+    "rubric_projection",
+    "total_loss",
+}
+SOURCE_LINE = re.compile(r"^\s*(Source: .*)$", re.MULTILINE)
+PAPER_LABEL = re.compile(r"\bEq\. (\w+)")
+ARXIV_ID = re.compile(r"\barXiv (\d{4}\.\d{5})")
+# | `label` | formula | `function` | `test` |
+ROW = re.compile(r"^\| `([\w.]+)` \| (.+?) \| `([\w.]+)` \| `([\w./-]+)::(\w+)` \|$")
+
+
+def documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
+    """Yield the dotted name and the docstring of every class, function and method below a node."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            name = f"{prefix}.{child.name}"
+            yield name, ast.get_docstring(child) or ""
+            yield from documented(child, name)
+
+
+@pytest.fixture(scope="module")
+def in_code(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
+    """The pairs (label or arXiv number, function) that the docstrings' source lines state."""
+    found: set[tuple[str, str]] = set()
+    for module, tree in modules.items():
+        for name, docstring in documented(tree, module):
+            for line in SOURCE_LINE.findall(docstring):
+                labels = PAPER_LABEL.findall(line) + ARXIV_ID.findall(line)
+                found.update((label, name) for label in labels)
+    return found
+
+
+@pytest.fixture(scope="module")
+def rows(root: Path) -> list[tuple[str, ...]]:
+    lines = (root / "docs/equations.md").read_text("utf-8").splitlines()
+    return [found.groups() for line in lines if (found := ROW.match(line))]
+
+
+def test_every_table_row_can_be_read(root: Path, rows: list[tuple[str, ...]]) -> None:
+    lines = (root / "docs/equations.md").read_text("utf-8").splitlines()
+
+    assert len(rows) == sum(line.startswith("| `") for line in lines)
+
+
+def test_the_page_lists_what_the_source_lines_state(
+    rows: list[tuple[str, ...]], in_code: set[tuple[str, str]]
+) -> None:
+    in_page = {(label, function) for label, _, function, _, _ in rows}
+
+    assert sorted(in_page) == sorted(in_code)
+
+
+def test_every_equation_of_the_method_has_a_function(in_code: set[tuple[str, str]]) -> None:
+    labels = {label for label, _ in in_code if not label[0].isdigit()}
+
+    assert sorted(labels) == sorted(LABELS)
+
+
+def test_every_named_test_exists(root: Path, rows: list[tuple[str, ...]]) -> None:
+    missing = [
+        f"{path}::{test}"
+        for _, _, _, path, test in rows
+        if not (root / path).is_file() or f"def {test}(" not in (root / path).read_text("utf-8")
+    ]
+
+    assert missing == []

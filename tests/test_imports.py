@@ -1,0 +1,110 @@
+"""Importing a package does nothing but import, and pulls in no more than it must."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+CORE_MAY_IMPORT = {
+    "annotated_types",
+    "numpy",
+    "pydantic",
+    "pydantic_core",
+    "rubric_core",
+    "typing_extensions",
+    "typing_inspection",
+}
+# A clean machine imports rubric_core in about half of this, and rubric_judge likewise.
+CPU_BUDGET_S = {"rubric_core": 0.25, "rubric_judge": 0.5}
+PACKAGES = [
+    "rubric_core",
+    "rubric_eval",
+    "rubric_judge",
+    "rubric_synth",
+    "rubric_train_openrlhf",
+]
+
+PROBE = textwrap.dedent("""
+    import importlib, json, logging, os, signal, sys, threading, time, warnings
+
+    def state():
+        return {
+            "cwd": os.getcwd(),
+            "environment": dict(os.environ),
+            "files": sorted(os.listdir()),
+            "handlers": [repr(handler) for handler in logging.root.handlers],
+            "level": logging.root.level,
+            "signals": [repr(signal.getsignal(number)) for number in (2, 15)],
+            "threads": threading.active_count(),
+        }
+
+    before, known = state(), set(sys.modules)
+    start = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        importlib.import_module(sys.argv[1])
+    cpu_s = time.process_time() - start
+    after = state()
+    print(json.dumps({
+        "changed": [key for key in before if before[key] != after[key]],
+        "cpu_s": cpu_s,
+        "modules": sorted({name.partition(".")[0] for name in set(sys.modules) - known}),
+        "warnings": [str(warning.message) for warning in caught],
+    }))
+""")
+
+
+def probe(module: str, folder: Path) -> dict[str, Any]:
+    """Import a module in a fresh interpreter, and say what that changed."""
+    command = [sys.executable, "-c", PROBE, module]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_importing_a_package_has_no_side_effect(package: str, tmp_path: Path) -> None:
+    found = probe(package, tmp_path)
+
+    assert found["changed"] == []
+    assert found["warnings"] == []
+
+
+def test_the_core_needs_pydantic_and_numpy_alone(tmp_path: Path) -> None:
+    modules = set(probe("rubric_core", tmp_path)["modules"])
+
+    assert modules - CORE_MAY_IMPORT - sys.stdlib_module_names == set()
+
+
+def test_the_judge_imports_no_provider_before_it_is_asked_to(tmp_path: Path) -> None:
+    modules = set(probe("rubric_judge", tmp_path)["modules"])
+
+    assert modules & {"instructor", "litellm", "openai", "ray", "torch", "transformers"} == set()
+
+
+def test_training_imports_no_cluster_before_it_is_asked_to(tmp_path: Path) -> None:
+    modules = set(probe("rubric_train_openrlhf", tmp_path)["modules"])
+
+    assert modules & {"deepspeed", "openrlhf", "ray", "vllm"} == set()
+
+
+@pytest.mark.parametrize(("package", "budget_s"), CPU_BUDGET_S.items())
+def test_a_light_package_imports_quickly(package: str, budget_s: float, tmp_path: Path) -> None:
+    assert min(probe(package, tmp_path)["cpu_s"] for _ in range(3)) < budget_s
+
+
+@pytest.mark.slow
+def test_every_module_imports_on_its_own(modules: dict[str, Any], tmp_path: Path) -> None:
+    script = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+    command = [sys.executable, "-W", "error", "-c", script, *reversed(modules)]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
