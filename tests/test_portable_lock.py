@@ -24,9 +24,9 @@ overrides = [{ name = "torch", specifier = "==2.13.0" }]
 [[package]]
 name = "wheelhouse"
 version = "1.2"
-source = { registry = "https://index.example/simple" }
+source = { registry = "https://index.example/all" }
 dependencies = [
-    { name = "numpy", version = "2.0", source = { registry = "https://index.example/simple" } },
+    { name = "numpy", version = "2.0", source = { registry = "https://index.example/all" } },
 ]
 sdist = { url = "https://files.example/a/b/wheelhouse-1.2.tar.gz", hash = "sha256:aa", size = 10 }
 wheels = [
