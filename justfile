@@ -43,7 +43,7 @@ test-all:
     uv run --group stacks pytest -m stacks
 
 docs:
-    uv run mkdocs build --strict --config-file docs/mkdocs.yml
+    uv run mkdocs build --strict
 
 # What a change must pass before it is proposed.
 check: lint types imports test
