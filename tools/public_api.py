@@ -1,0 +1,34 @@
+"""Write the snapshot of every name that the packages export: `tests/public_api.txt`."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+SNAPSHOT = ROOT / "tests" / "public_api.txt"
+
+
+def exported(tree: ast.Module) -> list[str]:
+    """Return the names in a module's `__all__`, or none."""
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return ast.literal_eval(node.value)
+    return []
+
+
+def public_names() -> list[str]:
+    """Return `module.name` for every exported name of every public module, sorted."""
+    names: list[str] = []
+    for source in sorted(ROOT.glob("packages/*/src")):
+        for path in source.rglob("*.py"):
+            module = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
+            module = module.removesuffix(".__init__")
+            tree = ast.parse(path.read_text("utf-8"), filename=str(path))
+            names.extend(f"{module}.{name}" for name in exported(tree))
+    return sorted(names)
+
+
+if __name__ == "__main__":
+    SNAPSHOT.write_text("\n".join(public_names()) + "\n", "utf-8")
+    print(f"wrote {SNAPSHOT.relative_to(ROOT)}: {len(public_names())} names")
