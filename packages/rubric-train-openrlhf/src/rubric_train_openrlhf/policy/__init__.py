@@ -1,0 +1,62 @@
+"""The policy: text to tokens, sampling in groups, log-probabilities, and how one comes to be.
+
+| idea | module |
+| --- | --- |
+| prompts with banned tokens | `prompts` |
+| text to tokens and back | `codec`, `slots` |
+| the next-token distribution | `distribution` |
+| drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding`, `rollouts` |
+| log-probabilities with gradients | `batches`, `logprobs` |
+| folders | `load` |
+| a policy from nothing | `tiny`, `pretrain`, `sft`, `supervised` |
+
+Everything random takes a `torch.Generator` or a seed; torch's global random state is not touched.
+"""
+
+from __future__ import annotations
+
+from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses, pack_rollouts
+from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
+from rubric_train_openrlhf.policy.load import Policy, load_policy
+from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs, response_logprobs
+from rubric_train_openrlhf.policy.pretrain import PretrainConfig, pretrain
+from rubric_train_openrlhf.policy.prompts import EncodedPrompt
+from rubric_train_openrlhf.policy.rollouts import Rollouts, concatenate
+from rubric_train_openrlhf.policy.sampling import sample_groups
+from rubric_train_openrlhf.policy.sft import SftConfig, SftReport, sft
+from rubric_train_openrlhf.policy.slots import SlotCodec, slot_names
+from rubric_train_openrlhf.policy.supervised import SupervisedStep
+from rubric_train_openrlhf.policy.tiny import (
+    TinyConfig,
+    build_tiny_llama,
+    build_tiny_policy,
+    build_tokenizer,
+)
+
+__all__ = [
+    "ChatCodec",
+    "EncodedPrompt",
+    "Policy",
+    "PretrainConfig",
+    "ResponseLogprobs",
+    "Rollouts",
+    "SftConfig",
+    "SftReport",
+    "SlotCodec",
+    "SupervisedStep",
+    "TextCodec",
+    "TinyConfig",
+    "TokenBatch",
+    "build_tiny_llama",
+    "build_tiny_policy",
+    "build_tokenizer",
+    "concatenate",
+    "load_policy",
+    "pack_responses",
+    "pack_rollouts",
+    "pretrain",
+    "response_logprobs",
+    "sample_groups",
+    "sft",
+    "slot_names",
+]

@@ -1,0 +1,121 @@
+"""Between text and tokens: what a policy is asked, and what its tokens say."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from rubric_train_openrlhf.errors import PolicyLoadError
+from rubric_train_openrlhf.policy.prompts import EncodedPrompt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from transformers import PreTrainedTokenizerBase
+
+    from rubric_core import PolicyView
+
+
+class TextCodec(Protocol):
+    """A policy's way of reading questions and writing answers."""
+
+    @property
+    def eos_token_id(self) -> int:
+        """Token that ends an answer."""
+        ...
+
+    @property
+    def pad_token_id(self) -> int:
+        """Token that fills rectangles; never read."""
+        ...
+
+    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+        """Turn what the policy may see into the prompt its answer follows."""
+        ...
+
+    def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
+        """Turn an answer into the tokens that should follow the prompt, the end token last."""
+        ...
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Turn running text into tokens for language-model training, without an end token."""
+        ...
+
+    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+        """Turn response tokens into the answer they stand for."""
+        ...
+
+    def save(self, path: Path) -> None:
+        """Write everything that `load_policy` needs to a checkpoint folder."""
+        ...
+
+
+class ChatCodec:
+    """Questions and answers through a Hugging Face tokenizer.
+
+    The question is one user message of the tokenizer's chat template; a tokenizer without a
+    template gets "Question: …" and "Answer:" on two lines.
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Take a tokenizer as it is.
+
+        Args:
+            tokenizer: with an end token.
+
+        Raises:
+            PolicyLoadError: the tokenizer has no end token.
+        """
+        if not isinstance(tokenizer.eos_token_id, int):
+            message = (
+                f"the tokenizer at {tokenizer.name_or_path!r} has no end-of-sequence token; set "
+                "eos_token in its tokenizer_config.json"
+            )
+            raise PolicyLoadError(message, path=tokenizer.name_or_path)
+        self._tokenizer = tokenizer
+        self._eos_token_id: int = tokenizer.eos_token_id
+
+    @property
+    def eos_token_id(self) -> int:
+        """Token that ends an answer."""
+        return self._eos_token_id
+
+    @property
+    def pad_token_id(self) -> int:
+        """The tokenizer's padding token, or its end token where it has none."""
+        pad = self._tokenizer.pad_token_id
+        return pad if isinstance(pad, int) else self._eos_token_id
+
+    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+        """Turn the question into the prompt its answer follows."""
+        if self._tokenizer.chat_template:
+            text = self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": view.question}],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
+            return EncodedPrompt(self._ids(str(text)))
+        return EncodedPrompt(self.encode_text(f"Question: {view.question}\nAnswer:"))
+
+    def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
+        """Turn an answer into the tokens that should follow the prompt, the end token last."""
+        del view
+        lead = "" if self._tokenizer.chat_template else " "
+        return (*self._ids(f"{lead}{answer.strip()}"), self._eos_token_id)
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Turn running text into tokens, with the tokenizer's start token and no end token."""
+        token_ids = tuple(self._tokenizer.encode(text, add_special_tokens=True))
+        return token_ids[:-1] if token_ids[-1:] == (self._eos_token_id,) else token_ids
+
+    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+        """Turn response tokens into the answer they stand for, special tokens left out."""
+        del view
+        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer's files."""
+        self._tokenizer.save_pretrained(path)
+
+    def _ids(self, text: str) -> tuple[int, ...]:
+        return tuple(self._tokenizer.encode(text, add_special_tokens=False))

@@ -1,0 +1,109 @@
+"""The policy's next-token distribution: one definition for sampling and for recomputing."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from rubric_train_openrlhf.errors import PolicyInputError
+
+# Far below any logit, yet finite: its exp is exactly 0 in float32, and 0 times it is 0, not NaN.
+BANNED_SCORE = -1e30
+
+
+class Draw(NamedTuple):
+    """One token per row, and how likely the policy held it."""
+
+    tokens_N: torch.Tensor
+    logprobs_N: torch.Tensor
+
+
+def scores(
+    logits_NV: torch.Tensor, banned_NV: torch.Tensor | None, *, temperature: float
+) -> torch.Tensor:
+    """Turn logits into the scores whose softmax is the policy, in float32.
+
+        π(v) ∝ exp(logit_v / τ), and π(v) = 0 for a banned v
+
+    Args:
+        logits_NV: the model's logits, any floating type.
+        banned_NV: True where a token has probability zero; None for no ban.
+        temperature: τ > 0.
+
+    Returns:
+        Scores [N, V] in float32, a new tensor where anything had to change.
+    """
+    scores_NV = logits_NV.float()
+    if temperature != 1.0:
+        scores_NV = scores_NV / temperature
+    if banned_NV is not None:
+        scores_NV = scores_NV.masked_fill(banned_NV, BANNED_SCORE)
+    return scores_NV
+
+
+def most_likely(scores_NV: torch.Tensor) -> Draw:
+    """Take the token of the highest score in each row.
+
+    Args:
+        scores_NV: from `scores`.
+
+    Returns:
+        The tokens [N] and their log-probabilities [N], float32.
+    """
+    logprobs_NV = torch.log_softmax(scores_NV, dim=-1)
+    logprobs_N, tokens_N = logprobs_NV.max(dim=-1)
+    return Draw(tokens_N, logprobs_N)
+
+
+def sample(
+    scores_NV: torch.Tensor, *, rows_N: torch.Tensor, total_rows: int, generator: torch.Generator
+) -> Draw:
+    """Draw a token per row from the softmax of its scores.
+
+    On a CPU one uniform number per row is turned into a token by the inverse of the cumulative
+    distribution. Numbers are drawn for all `total_rows`, so that a row's tokens do not depend on
+    which other rows are still being generated. On a GPU, where a parallel sum need not be
+    monotone and random numbers are cheap, the smallest of V exponential times wins.
+
+    Args:
+        scores_NV: from `scores`, float32. Overwritten.
+        rows_N: which of the `total_rows` rows these are.
+        total_rows: rows at the start of the generation.
+        generator: on the device of the scores.
+
+    Returns:
+        The tokens [N] and their log-probabilities [N], float32. A banned token is never drawn.
+    """
+    weights_NV = scores_NV.sub_(scores_NV.amax(dim=-1, keepdim=True)).exp_()
+    if weights_NV.is_cuda:
+        times_NV = torch.empty_like(weights_NV).exponential_(generator=generator)
+        tokens_N1 = (weights_NV / times_NV).argmax(dim=-1, keepdim=True)
+        totals_N1 = weights_NV.sum(dim=-1, keepdim=True, dtype=torch.float64)
+    else:
+        # Uniform numbers of 24 bits against sums of 53: u * total < total holds exactly, and equal
+        # neighbours in the sums (weight 0) are never the first to exceed it.
+        uniform_N1 = torch.rand(total_rows, 1, generator=generator)[rows_N].double()
+        sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64)
+        totals_N1 = sums_NV[:, -1:]
+        tokens_N1 = torch.searchsorted(sums_NV, uniform_N1 * totals_N1, right=True)
+    logprobs_N1 = (weights_NV.gather(-1, tokens_N1).double() / totals_N1).log()
+    return Draw(tokens_N1[:, 0], logprobs_N1[:, 0].float())
+
+
+def check_generator(generator: torch.Generator, device: torch.device) -> None:
+    """Refuse a generator of another device, which torch reports only deep in a kernel.
+
+    Args:
+        generator: source of the randomness.
+        device: of the model.
+
+    Raises:
+        PolicyInputError: the two do not match.
+    """
+    if generator.device.type != device.type:
+        message = (
+            f"the generator is on {str(generator.device)!r} and the model on {str(device)!r}; "
+            "make it with torch.Generator(device=model.device)"
+        )
+        raise PolicyInputError(message)

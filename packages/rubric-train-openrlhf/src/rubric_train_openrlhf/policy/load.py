@@ -1,0 +1,136 @@
+"""A policy and its codec, from a folder and back."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+from uuid import uuid4
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
+from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
+from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A causal language model, and how it reads questions and writes answers."""
+
+    model: PreTrainedModel
+    codec: TextCodec
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model's weights are."""
+        return self.model.device
+
+    def save(self, path: Path | str) -> None:
+        """Write a Hugging Face model folder that `load_policy` reads.
+
+        The folder appears whole or not at all; one that stood there before is replaced.
+
+        Args:
+            path: the folder.
+
+        Raises:
+            DiskWriteError: it could not be written; what stood there before still does.
+        """
+        target = Path(path)
+        fresh = target.with_name(f".{target.name}.{uuid4().hex}")
+        try:
+            fresh.mkdir(parents=True)
+            self.model.save_pretrained(fresh)
+            self.codec.save(fresh)
+            _put_in_place(fresh, target)
+        except (OSError, SafetensorError) as error:
+            message = (
+                f"the policy could not be written to {str(target)!r}: {error}; free space or "
+                "choose another folder"
+            )
+            raise DiskWriteError(message, path=target) from error
+        finally:
+            shutil.rmtree(fresh, ignore_errors=True)
+
+
+def load_policy(
+    path: Path | str,
+    *,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype = torch.float32,
+) -> Policy:
+    """Read a policy from a model folder; the network is never asked.
+
+    Args:
+        path: a folder with a Hugging Face causal language model and its tokenizer.
+        device: where the weights go.
+        dtype: floating type of the weights.
+
+    Returns:
+        The policy in evaluation mode and with all dropout off, so that log-probabilities can be
+        reproduced. It speaks through slots if it was saved so, else through its tokenizer.
+
+    Raises:
+        PolicyLoadError: no such folder, not a model folder, or weights that are broken or lack
+            tensors.
+    """
+    folder = Path(path)
+    for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
+        if not wanted.exists():
+            message = (
+                f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
+                "language model (config.json, safetensors weights, tokenizer)"
+            )
+            raise PolicyLoadError(message, path=folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        model, report = _read_model(folder, dtype)
+    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+        message = f"the model folder {str(folder)!r} could not be read: {error}"
+        raise PolicyLoadError(message, path=folder) from error
+    lacking = sorted(report["missing_keys"])
+    if lacking:
+        message = (
+            f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
+            f"{lacking[0]!r}; copy the whole model folder again"
+        )
+        raise PolicyLoadError(message, path=folder)
+    _switch_dropout_off(model)
+    return Policy(model.to(torch.device(device)).eval(), _codec(folder, tokenizer))
+
+
+def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
+    read = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, local_files_only=True, output_loading_info=True
+    )
+    return cast("tuple[PreTrainedModel, dict[str, Any]]", read)
+
+
+def _codec(folder: Path, tokenizer: PreTrainedTokenizerBase) -> TextCodec:
+    return SlotCodec(tokenizer) if (folder / SLOT_FILE).exists() else ChatCodec(tokenizer)
+
+
+def _switch_dropout_off(model: PreTrainedModel) -> None:
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+        if isinstance(getattr(module, "attention_dropout", None), float):
+            module.attention_dropout = 0.0
+
+
+def _put_in_place(fresh: Path, target: Path) -> None:
+    """Rename a finished folder to its name; a folder cannot be renamed over one with content."""
+    if not target.exists():
+        fresh.rename(target)
+        return
+    old = target.with_name(f".{target.name}.{uuid4().hex}")
+    target.rename(old)
+    fresh.rename(target)
+    shutil.rmtree(old)

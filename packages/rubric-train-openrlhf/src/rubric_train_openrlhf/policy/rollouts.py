@@ -1,0 +1,139 @@
+"""Sampled responses of a batch of prompts, with the log-probabilities they were drawn with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from rubric_train_openrlhf.errors import PolicyInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_train_openrlhf.policy.prompts import EncodedPrompt
+
+
+@dataclass(frozen=True, slots=True)
+class Rollouts:
+    """G responses to each of P prompts: B = P·G rows, prompt-major (row p·G + g)."""
+
+    prompts: tuple[EncodedPrompt, ...]
+    tokens_BT: torch.Tensor
+    """Response tokens, int64; whatever stands outside the mask is padding."""
+    logprobs_BT: torch.Tensor
+    """log π_gen of each sampled token, float32, under the distribution it was drawn from
+    (temperature 1 for greedy decoding); 0 outside the mask."""
+    mask_BT: torch.Tensor
+    """True on a response's own tokens, its end token included."""
+    ended_B: torch.Tensor
+    """True where the response closed with the end token, False where it was cut."""
+
+    def __post_init__(self) -> None:
+        """Check shapes, types and that each response is one run of tokens from the left."""
+        problem = _shape_problem(self) or _value_problem(self)
+        if problem:
+            message = f"these are not rollouts of {len(self.prompts)} prompts: {problem}"
+            raise PolicyInputError(message)
+
+    @property
+    def group_size(self) -> int:
+        """G, responses per prompt."""
+        return self.tokens_BT.shape[0] // len(self.prompts)
+
+    @property
+    def lengths_B(self) -> torch.Tensor:
+        """Tokens of each response, the end token included."""
+        return self.mask_BT.sum(dim=1)
+
+    def prompt_of(self, row: int) -> EncodedPrompt:
+        """Give the prompt that a row answers."""
+        return self.prompts[row // self.group_size]
+
+    def response(self, row: int) -> tuple[int, ...]:
+        """Give the tokens of one response, the end token included."""
+        return tuple(self.tokens_BT[row][self.mask_BT[row]].tolist())
+
+    def take_prompts(self, indices: Sequence[int]) -> Rollouts:
+        """Keep whole groups.
+
+        Args:
+            indices: which prompts, in the order wanted; at least one.
+
+        Returns:
+            Rollouts of those prompts alone.
+        """
+        group = self.group_size
+        rows = torch.tensor(
+            [index * group + member for index in indices for member in range(group)],
+            dtype=torch.long,
+            device=self.tokens_BT.device,
+        )
+        return Rollouts(
+            tuple(self.prompts[index] for index in indices),
+            self.tokens_BT[rows],
+            self.logprobs_BT[rows],
+            self.mask_BT[rows],
+            self.ended_B[rows],
+        )
+
+
+def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
+    """Put rollouts of the same group size one after another.
+
+    Args:
+        parts: at least one; their widths T may differ.
+
+    Returns:
+        The prompts and rows of all parts in order, padded to the widest.
+
+    Raises:
+        PolicyInputError: no part, or parts of different group sizes.
+    """
+    if len({part.group_size for part in parts}) != 1:
+        message = f"{len(parts)} rollouts with one group size are wanted to put together"
+        raise PolicyInputError(message)
+    width = max(part.tokens_BT.shape[1] for part in parts)
+
+    def joined(tensors: list[torch.Tensor]) -> torch.Tensor:
+        widened = [torch.nn.functional.pad(one, (0, width - one.shape[1])) for one in tensors]
+        return torch.cat(widened)
+
+    return Rollouts(
+        tuple(prompt for part in parts for prompt in part.prompts),
+        joined([part.tokens_BT for part in parts]),
+        joined([part.logprobs_BT for part in parts]),
+        joined([part.mask_BT for part in parts]),
+        torch.cat([part.ended_B for part in parts]),
+    )
+
+
+def _shape_problem(rollouts: Rollouts) -> str:
+    shape = rollouts.tokens_BT.shape
+    expected = (
+        ("tokens_BT", rollouts.tokens_BT, shape, torch.int64),
+        ("logprobs_BT", rollouts.logprobs_BT, shape, torch.float32),
+        ("mask_BT", rollouts.mask_BT, shape, torch.bool),
+        ("ended_B", rollouts.ended_B, shape[:1], torch.bool),
+    )
+    for name, tensor, wanted, dtype in expected:
+        if tensor.shape != wanted or tensor.dtype != dtype:
+            return (
+                f"{name} is {tuple(tensor.shape)} {tensor.dtype}, expected {tuple(wanted)} {dtype}"
+            )
+    if len(shape) != 2 or not rollouts.prompts or shape[0] % len(rollouts.prompts):  # noqa: PLR2004 -- [B, T]
+        return f"tokens_BT of shape {tuple(shape)} has no whole group per prompt"
+    return ""
+
+
+def _value_problem(rollouts: Rollouts) -> str:
+    mask = rollouts.mask_BT
+    if not bool(mask[:, :1].all()) or bool((mask[:, 1:] & ~mask[:, :-1]).any()):
+        return "mask_BT must be one run of True from the first column in every row"
+    inside = rollouts.logprobs_BT.masked_fill(~mask, 0.0)
+    if not torch.equal(inside, rollouts.logprobs_BT):
+        return "logprobs_BT must be 0 outside the mask"
+    if not bool(torch.isfinite(inside).all()) or bool((inside > 0).any()):
+        return "logprobs_BT must be finite and at most 0"
+    return ""

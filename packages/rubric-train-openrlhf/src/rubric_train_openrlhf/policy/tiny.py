@@ -1,0 +1,134 @@
+"""A policy built from nothing: a byte-level tokenizer and a Llama of about a million parameters.
+
+For machines without a model at hand. The same texts, configuration and seed give the same policy.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from rubric_train_openrlhf.policy.load import Policy
+from rubric_train_openrlhf.policy.slots import SLOT_TOKENS, SlotCodec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+_CONTROL_TOKENS = ("<pad>", "<bos>", "<eos>")
+_PAD_ID, _BOS_ID, _EOS_ID = range(3)
+_INITIAL_STD = 0.02
+
+
+class TinyConfig(BaseModel):
+    """Shape of the tiny policy; the default has 1.16 million parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    vocab_size: int = Field(default=3000, ge=300)
+    """Tokens of the vocabulary, at most; few texts give fewer."""
+    hidden_size: PositiveInt = 128
+    """Width of the residual stream."""
+    intermediate_size: PositiveInt = 336
+    """Width inside the feed-forward layers."""
+    layers: PositiveInt = 4
+    """Decoder layers."""
+    heads: PositiveInt = 4
+    """Attention heads; divides `hidden_size` into even parts."""
+    kv_heads: PositiveInt = 4
+    """Key and value heads; divides `heads`."""
+    max_positions: PositiveInt = 512
+    """Longest prompt plus answer, in tokens."""
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:
+            message = (
+                f"hidden_size {self.hidden_size}, heads {self.heads}, kv_heads {self.kv_heads}: "
+                "heads must divide hidden_size into even parts and kv_heads must divide heads"
+            )
+            raise ValueError(message)
+        return self
+
+
+def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
+    """Learn a byte-level BPE vocabulary with slot tokens.
+
+    Args:
+        texts: what the policy will read and write.
+        vocab_size: at most this many tokens, of which 266 are bytes, slots and control tokens.
+
+    Returns:
+        A tokenizer that encodes any text without loss.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[*_CONTROL_TOKENS, *SLOT_TOKENS],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    pad, bos, eos = _CONTROL_TOKENS
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        pad_token=pad,
+        bos_token=bos,
+        eos_token=eos,
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
+    """Make a Llama with random weights.
+
+    Args:
+        config: its shape.
+        seed: of the weights; torch's global random state is left alone.
+
+    Returns:
+        A float32 model on the CPU, in evaluation mode.
+    """
+    llama = LlamaConfig(
+        vocab_size=config.vocab_size,
+        hidden_size=config.hidden_size,
+        intermediate_size=config.intermediate_size,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.kv_heads,
+        max_position_embeddings=config.max_positions,
+        tie_word_embeddings=True,
+        pad_token_id=_PAD_ID,
+        bos_token_id=_BOS_ID,
+        eos_token_id=_EOS_ID,
+    )
+    generator = torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng(devices=[]):
+        model = LlamaForCausalLM(llama)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0.0, _INITIAL_STD, generator=generator)
+    return model.eval()
+
+
+def build_tiny_policy(texts: Iterable[str], config: TinyConfig, *, seed: int) -> Policy:
+    """Make a whole untrained policy for a corpus.
+
+    Args:
+        texts: what the vocabulary is learnt from: questions, answers, documents.
+        config: shape of the model; its vocabulary shrinks to what the texts give.
+        seed: of the weights.
+
+    Returns:
+        A policy that speaks through slots.
+    """
+    tokenizer = build_tokenizer(texts, config.vocab_size)
+    fitted = config.model_copy(update={"vocab_size": len(tokenizer)})
+    return Policy(build_tiny_llama(fitted, seed=seed), SlotCodec(tokenizer))
