@@ -1,0 +1,84 @@
+"""reStructuredText, as docstrings use it, to plain paragraphs.
+
+Dropped whole: formulas, code, tables, doctests, footnotes, version notes and figures.
+Kept as prose: notes, warnings and every other paragraph, without inline markup.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_KEPT_DIRECTIVES: Final = frozenset({"note", "warning", "caution", "important", "tip", "attention", "hint"})
+_DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
+_COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
+_RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")
+_INLINE: Final = (
+    (re.compile(r":(?:[a-z]+:)*math:`([^`]*)`"), r"\1"),
+    (re.compile(r":(?:[a-z]+:)*[a-z]+:`([^`<]*?)\s*<[^`>]*>`"), r"\1"),
+    (re.compile(r":(?:[a-z]+:)*[a-z]+:`~?!?\.?([^`]*)`"), r"\1"),
+    (re.compile(r"`([^`<]+?)\s*<[^`>]*>`__?"), r"\1"),
+    (re.compile(r"`([^`]+)`__?"), r"\1"),
+    (re.compile(r"\s?\[[\w.#*-]+\]_"), ""),
+    (re.compile(r"``([^`]*)``"), r"\1"),
+    (re.compile(r"`([^`]*)`"), r"\1"),
+    (re.compile(r"\*\*([^*\s][^*]*)\*\*"), r"\1"),
+    (re.compile(r"(?<![\w*])\*([^*\s][^*]*)\*(?![\w*])"), r"\1"),
+    (re.compile(r"\|([A-Za-z][^|\s]*)\|"), r"\1"),
+    (re.compile(r"\\([*_`\\ ])"), r"\1"),
+    (re.compile(r"(?<=\w)::$"), ":"),
+)
+
+
+def rest_to_prose(text: str) -> str:
+    """Return the paragraphs of a reStructuredText fragment, one per line, blank lines between."""
+    return "\n\n".join(_paragraphs(_kept_lines(text.expandtabs().splitlines())))
+
+
+def inline_to_prose(text: str) -> str:
+    """Remove inline markup (roles, literals, emphasis, footnote marks) from one run of text."""
+    for pattern, replacement in _INLINE:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split())
+
+
+def _kept_lines(lines: list[str]) -> list[str]:
+    """Drop the blocks that are not prose; a dropped block gives a blank line."""
+    kept: list[str] = []
+    dropped_indent: int | None = None
+    for line in lines:
+        if not line.strip():
+            kept.append("")
+            continue
+        indent = len(line) - len(line.lstrip())
+        if dropped_indent is not None and indent > dropped_indent:
+            continue
+        dropped_indent = None
+        if (directive := _DIRECTIVE.match(line)) is not None:
+            keeps = directive[2].lower() in _KEPT_DIRECTIVES
+            dropped_indent = None if keeps else indent
+            kept.extend(["", directive[3]] if keeps else [""])
+        elif _COMMENT.match(line):
+            dropped_indent = indent
+        elif line.lstrip().startswith((">>>", "... ")) or _RULE.match(line):
+            kept.append("")
+        else:
+            kept.append(line)
+            if line.rstrip().endswith("::"):
+                dropped_indent = indent
+    return kept
+
+
+def _paragraphs(lines: list[str]) -> list[str]:
+    """Join lines into paragraphs; a bullet begins a new one."""
+    paragraphs: list[str] = []
+    current: list[str] = []
+    for line in [*lines, ""]:
+        bare = line.strip()
+        bullet = re.match(r"^([-*+•]|\d+[.)]|[a-z]\))\s+(.*)$", bare)
+        if (not bare or bullet) and current:
+            paragraphs.append(inline_to_prose(" ".join(current)))
+            current = []
+        if bare:
+            current.append(bullet[2] if bullet else bare)
+    return [paragraph for paragraph in paragraphs if paragraph]

@@ -1,0 +1,62 @@
+"""What can go wrong between a document and a dataset.
+
+RubricError
+└── SynthError
+    ├── SourceError (LookupError)          a source that is missing, unknown or holds nothing to read
+    ├── CollectedFolderError (ValueError)  a collected folder that cannot be read back
+    ├── DatasetFolderError (ValueError)    a dataset folder that does not check
+    └── OutputError (OSError)              a file that could not be written; nothing half-written is left
+
+One bad document is never an error: it becomes a `Rejection` with a counted reason.
+Messages hold names, paths, numbers and hashes, never text of a document.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_core import RubricError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class SynthError(RubricError):
+    """Base of all errors of this package."""
+
+
+class SourceError(SynthError, LookupError):
+    """A source that is missing, unknown or holds nothing to read."""
+
+    def __init__(self, message: str, *, source: str = "") -> None:
+        """Keep the source as it was given."""
+        super().__init__(message)
+        self.source = source
+
+
+class CollectedFolderError(SynthError, ValueError):
+    """A folder of collected documents that cannot be read back."""
+
+    def __init__(self, message: str, *, path: Path | str = "", line: int | None = None) -> None:
+        """Keep the file and, where there is one, the line."""
+        super().__init__(message)
+        self.path = path
+        self.line = line
+
+
+class DatasetFolderError(SynthError, ValueError):
+    """A dataset folder that does not check."""
+
+    def __init__(self, message: str, *, path: Path | str = "") -> None:
+        """Keep the folder or file."""
+        super().__init__(message)
+        self.path = path
+
+
+class OutputError(SynthError, OSError):
+    """A file that could not be written."""
+
+    def __init__(self, message: str, *, path: Path | str = "") -> None:
+        """Keep the file."""
+        super().__init__(message)
+        self.path = path

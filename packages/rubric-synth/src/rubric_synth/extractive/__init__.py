@@ -1,0 +1,33 @@
+"""The synthesiser that needs no model: it selects and arranges what the document says.
+
+It is the default that lets anyone run and test the whole pipeline. Its questions ask for
+explanations and its rubrics look for the document's own terms; it does not understand the text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_synth.extractive.analysis import ExtractiveAnalyst
+from rubric_synth.extractive.enrichment import ExtractiveEnricher
+from rubric_synth.extractive.synthesis import ExtractiveSynthesiser
+from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.stages import Stages
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rubric_synth.config import ExtractiveConfig
+    from rubric_synth.document import Document
+
+__all__ = ["CorpusTerms", "extractive_stages"]
+
+
+def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -> Stages:
+    """Return the three stages, with words weighted by their frequency in these documents."""
+    terms = CorpusTerms(documents)
+    return Stages(
+        analyst=ExtractiveAnalyst(terms),
+        synthesiser=ExtractiveSynthesiser(terms, config),
+        enricher=ExtractiveEnricher(),
+    )

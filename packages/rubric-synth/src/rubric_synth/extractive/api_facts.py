@@ -1,0 +1,192 @@
+"""What an API entry says, as short phrases: purpose, parameters, result and caveat.
+
+Rubric and reference answer are both built from these facts, so that they agree.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rubric_judge.lexical.sentences import read_sentences
+from rubric_judge.lexical.words import FUNCTION_WORDS
+
+from rubric_synth.language import (
+    capital_first,
+    clip_words,
+    content_words,
+    lower_first,
+    sentences,
+    stems,
+    words,
+)
+from rubric_synth.rejection import RejectionReason
+from rubric_synth.stages import StageRefusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rubric_synth.api_entry import ApiEntry, ApiItem
+    from rubric_synth.extractive.terms import CorpusTerms
+
+CAVEAT_MARKERS: Final = (
+    "note", "only", "must", "cannot", "not", "however", "unless", "otherwise", "raises", "raised",
+    "warning", "although", "requires", "assumes", "ignored", "undefined", "instead",
+)  # fmt: skip
+"""Words that mark a sentence as a limit or a warning."""
+
+_MAX_NAMES: Final = 6
+_MAX_DESCRIBED: Final = 3
+_PURPOSE_WORDS: Final = 24
+_PARAMETER_WORDS: Final = 10
+_RETURN_WORDS: Final = 18
+_MIN_CAVEAT_WORDS: Final = 7
+_MAX_CAVEAT_WORDS: Final = 32
+_MIN_CAVEAT_TERMS: Final = 3
+_NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
+_NEEDS_CONTEXT = re.compile(
+    r"^(this|these|it|its|they|such|here|then|thus|hence|so|and|but|see|for example|however,? (this|it|these)|"
+    r"in this|in these|the (above|former|latter|following|example)|as (above|noted))\b",
+    re.IGNORECASE,
+)
+_FIRST_CLAUSE = re.compile(r"^(.*?)(?:;|:\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)")
+_ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
+
+
+class Described(NamedTuple):
+    """A name with a phrase that says what it is."""
+
+    name: str
+    phrase: str
+
+
+class ApiFacts(NamedTuple):
+    """The facts of one entry."""
+
+    entry: ApiEntry
+    summary: str
+    """First sentence of the summary."""
+    names: tuple[str, ...]
+    """Up to six parameters, in order."""
+    described: tuple[Described, ...]
+    """Up to three of them with what they are."""
+    returned: str
+    """What comes back, as a noun phrase; "" where the entry has no result."""
+    caveat: str
+    """One sentence with a real limit or warning; "" where there is none."""
+
+
+def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
+    """Read the facts of an entry.
+
+    Raises:
+        StageRefusal: There is no summary sentence or no parameter to ask about.
+    """
+    summary = _summary(entry)
+    names = _names(entry)
+    if not summary:
+        raise StageRefusal(RejectionReason.NO_SUMMARY)
+    if not names:
+        raise StageRefusal(RejectionReason.NO_PARAMETERS, f"of {len(entry.parameters)} documented")
+    by_name = {item.name: item for item in reversed(entry.parameters)}
+    phrases = (Described(name, _parameter_phrase(by_name[name])) for name in names)
+    described = tuple(item for item in phrases if item.phrase)[:_MAX_DESCRIBED]
+    return ApiFacts(entry, summary, names, described, _returned(entry), _caveat(entry, terms))
+
+
+def _summary(entry: ApiEntry) -> str:
+    if not entry.summary:
+        return ""
+    first = sentences(entry.summary[0])
+    return clip_words(first[0], _PURPOSE_WORDS) if first else ""
+
+
+def _names(entry: ApiEntry) -> tuple[str, ...]:
+    """Return the parameters worth asking for: no stop words, not the object's own name."""
+    found = (item.name for item in entry.parameters)
+    kept = [
+        name
+        for name in found
+        if name.lower() not in FUNCTION_WORDS and name.lower() != entry.name.lower()
+    ]
+    return tuple(kept[:_MAX_NAMES])
+
+
+def _parameter_phrase(item: ApiItem) -> str:
+    for sentence in sentences(item.description)[:1]:
+        phrase = _phrase(sentence, _PARAMETER_WORDS)
+        if phrase and not phrase.lower().startswith(("if ", "when ", "deprecated")):
+            return phrase
+    kind = item.kind.removesuffix(", optional").split(", default")[0]
+    phrase = _phrase(kind, _PARAMETER_WORDS)
+    return phrase if content_words(phrase) and "{" not in kind else ""
+
+
+def _returned(entry: ApiEntry) -> str:
+    phrases = [_return_phrase(item) for item in entry.returns[:2]]
+    found = [phrase for phrase in phrases if phrase]
+    if len(found) > 1 and len(" ".join(found).split()) <= _RETURN_WORDS + 4:
+        return " and ".join(found)
+    return found[0] if found else ""
+
+
+def _return_phrase(item: ApiItem) -> str:
+    for sentence in sentences(item.description)[:1]:
+        plain = re.sub(r"^(?:returns?|returned)\s+", "", sentence, flags=re.IGNORECASE)
+        phrase = _phrase(plain, _RETURN_WORDS)
+        if phrase and not phrase.lower().startswith(("if ", "when ", "this ", "see ")):
+            return phrase
+    kind = _phrase(item.kind or item.name, _RETURN_WORDS)
+    return f"a value of type {kind}" if content_words(kind) else ""
+
+
+def _phrase(text: str, limit: int) -> str:
+    """Return the first clause as a phrase, or "" where it is code, a formula or says nothing."""
+    clause = _FIRST_CLAUSE.match(" ".join(text.split()))
+    plain = (clause[1] if clause else "").strip(" .,'\"")
+    if not plain or _NOT_PROSE.search(plain) or "return" in stems(plain):
+        return ""
+    phrase = clip_words(plain, limit)
+    return lower_first(phrase) if content_words(phrase) else ""
+
+
+def _caveat(entry: ApiEntry, terms: CorpusTerms) -> str:
+    """Return the most telling sentence that states a limit and stands on its own."""
+    title = entry.qualified_name
+    best = max(
+        (
+            (terms.weight(sentence), -position, sentence)
+            for position, sentence in enumerate(_caveat_candidates(entry))
+            if not terms.is_boilerplate(sentence, title)
+        ),
+        default=(0.0, 0, ""),
+    )
+    return best[2]
+
+
+def _caveat_candidates(entry: ApiEntry) -> Iterator[str]:
+    for paragraph in (*entry.notes, *entry.summary[1:]):
+        for raw in sentences(paragraph):
+            sentence = re.sub(r"^(?:note|notice) that\s+", "", raw, flags=re.IGNORECASE)
+            if _is_caveat(sentence, marked=sentence != raw):
+                yield capital_first(sentence)
+    for item in entry.raises:
+        condition = item.description.split(". ")[0].rstrip(".")
+        sentence = f"{item.name} is raised {lower_first(condition)}." if condition else ""
+        if condition.lower().startswith(("if ", "when ")) and _is_caveat(sentence, marked=True):
+            yield sentence
+
+
+def _is_caveat(sentence: str, *, marked: bool) -> bool:
+    plain = words(sentence)
+    lowered = {word.lower() for word in plain}
+    return (
+        _MIN_CAVEAT_WORDS <= len(plain) <= _MAX_CAVEAT_WORDS
+        and (marked or not lowered.isdisjoint(CAVEAT_MARKERS))
+        and not _NOT_PROSE.search(sentence.rstrip("."))
+        and not _NEEDS_CONTEXT.match(sentence)
+        and "array api" not in sentence.lower()
+        and len(content_words(sentence)) >= _MIN_CAVEAT_TERMS
+        and len(parts := read_sentences(sentence)) == 1
+        and parts[0].well_formed
+    )

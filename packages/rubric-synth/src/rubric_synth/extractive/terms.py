@@ -1,0 +1,99 @@
+"""What a collection of documents knows about words: TF-IDF weights and boilerplate sentences."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from rubric_judge.lexical.words import stem
+
+from rubric_synth.language import content_words, sentences, words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rubric_synth.document import Document
+
+_BOILERPLATE_DOCUMENTS: Final = 3
+_MIN_BOILERPLATE_WORDS: Final = 5
+
+
+class CorpusTerms:
+    """Document frequencies of stems and of sentences over a whole collection."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        """Read every document once."""
+        self._documents = 0
+        self._frequency: Counter[str] = Counter()
+        self._sentences: Counter[int] = Counter()
+        for document in documents:
+            self._documents += 1
+            self._frequency.update({stem(word) for word in words(document.text)})
+            names = frozenset(words(document.title.lower()))
+            keys = {_sentence_key(s, names) for s in sentences(document.text)}
+            self._sentences.update(key for key in keys if key is not None)
+
+    def inverse_frequency(self, word: str) -> float:
+        """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
+        return math.log((1 + self._documents) / (1 + self._frequency[stem(word)])) + 1
+
+    def is_boilerplate(self, sentence: str, title: str) -> bool:
+        """Tell whether a sentence stands, but for the document's own name, in several documents."""
+        key = _sentence_key(sentence, frozenset(words(title.lower())))
+        return key is not None and self._sentences[key] >= _BOILERPLATE_DOCUMENTS
+
+    def key_terms(
+        self, text: str, *, limit: int, without: frozenset[str] = frozenset()
+    ) -> tuple[str, ...]:
+        """Return the terms of a text with the highest TF-IDF weight, in the order of the text.
+
+        Args:
+            text: Where the terms come from.
+            limit: At most this many.
+            without: Stems that do not count, such as those of the question.
+
+        Returns:
+            Words as they stand in the text, one per stem; ties go to the earlier word.
+        """
+        first: dict[str, str] = {}
+        counts: Counter[str] = Counter()
+        for word in content_words(text):
+            key = stem(word)
+            if key not in without and not word.isdigit():
+                first.setdefault(key, word)
+                counts[key] += 1
+        ranked = sorted(
+            first,
+            key=lambda key: -(1 + math.log(counts[key])) * self.inverse_frequency(first[key]),
+        )
+        chosen = set(ranked[:limit])
+        return tuple(_plain(word) for key, word in first.items() if key in chosen)
+
+    def weight(self, text: str) -> float:
+        """Return the mean inverse frequency of a text's content words; 0 if it has none."""
+        found = content_words(text)
+        return sum(map(self.inverse_frequency, found)) / len(found) if found else 0.0
+
+
+def spread_terms(
+    terms: CorpusTerms, phrases: Sequence[str], *, limit: int, without: frozenset[str]
+) -> tuple[str, ...]:
+    """Return key terms of several phrases, taking turns so that each phrase is represented."""
+    taken: dict[str, str] = {}
+    per_phrase = [terms.key_terms(phrase, limit=limit, without=without) for phrase in phrases]
+    for turn in range(limit):
+        for choices in per_phrase:
+            if turn < len(choices) and len(taken) < limit:
+                taken.setdefault(stem(choices[turn]), choices[turn])
+    return tuple(taken.values())
+
+
+def _plain(word: str) -> str:
+    """Lower a word that is capitalised only because it begins a sentence."""
+    return word.lower() if word[1:].islower() or len(word) == 1 else word
+
+
+def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:
+    plain = [word for word in words(sentence.lower()) if word not in names]
+    return hash(" ".join(plain)) if len(plain) >= _MIN_BOILERPLATE_WORDS else None

@@ -1,0 +1,100 @@
+"""Words and sentences of English technical prose, as the extractive stages see them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rubric_judge.lexical.words import FUNCTION_WORDS, stem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+STOP_WORDS: Final = FUNCTION_WORDS | frozenset(
+    """already always another anything approximately available corresponding default described detail
+    details different due easily eg else ensure etc etcetera example examples finally first following
+    fully general generally given hence ie include included includes including indeed itself kind
+    last least like main mainly namely need needed needs never new next non number often optional
+    optionally order others part particular particularly performed possible possibly present provide
+    provided provides respectively result results second see sections section set simple simply
+    single specific specifically specified specify sure third three type types typically unlike usual
+    usually various versus want way well whole whose yes""".split()
+)
+"""Words that carry grammar or the frame of technical prose, not subject matter."""
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
+_ABBREVIATIONS: Final = (
+    (re.compile(r"\be\.\s?g\.,?", re.IGNORECASE), "for example"),
+    (re.compile(r"\bi\.\s?e\.,?", re.IGNORECASE), "that is"),
+    (re.compile(r"\betc\.(?=\s+[a-z,;)])"), "and so on"),
+    (re.compile(r"\betc\."), "and so on."),
+    (re.compile(r"\b(vs|cf|approx|resp|viz)\."), r"\1"),
+    (re.compile(r"\bet al\."), "et al"),
+    (re.compile(r"\b(Fig|Figs|Eq|Eqs|Sec|Sect|Ref|Refs|No|Vol|Ch|Dr|Prof|Mr|Mrs|St)\.(?=\s)"), r"\1"),
+)
+
+
+def words(text: str) -> list[str]:
+    """Return the words and identifiers of a text, in order."""
+    return _WORD.findall(text)
+
+
+def spell_out(text: str) -> str:
+    """Replace abbreviations that end in a period, which would look like the end of a sentence."""
+    for pattern, replacement in _ABBREVIATIONS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def sentences(text: str) -> list[str]:
+    """Split prose into sentences, each on one line, abbreviations spelled out."""
+    parts = (" ".join(part.split()) for part in _SENTENCE_END.split(spell_out(text)))
+    return [part for part in parts if part]
+
+
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of all words of a text."""
+    return frozenset(stem(word) for word in words(text))
+
+
+def content_words(text: str) -> list[str]:
+    """Return the words that carry subject matter: no stop words, nothing under three letters."""
+    return [w for w in words(text) if len(w) > 2 and w.lower() not in STOP_WORDS]  # noqa: PLR2004 - two letters name nothing
+
+
+def first_per_stem(candidates: Iterable[str]) -> list[str]:
+    """Keep the first word of each stem, in order."""
+    kept: dict[str, str] = {}
+    for word in candidates:
+        kept.setdefault(stem(word), word)
+    return list(kept.values())
+
+
+def clip_words(text: str, limit: int) -> str:
+    """Cut a phrase to at most `limit` words, never ending in a stop word or a comma."""
+    parts = text.rstrip(" .:;,").split()
+    cut = parts[:limit]
+    while len(parts) > limit and cut and _bare(cut[-1]) in STOP_WORDS:
+        cut.pop()
+    phrase = " ".join(cut).rstrip(" ,;:(-")
+    if phrase.count("(") > phrase.count(")"):
+        phrase = phrase[: phrase.rindex("(")].rstrip(" ,;:-")
+    return phrase
+
+
+def lower_first(text: str) -> str:
+    """Lower the first letter unless the word is an acronym, a name with capitals or a single letter."""
+    head = text.split(maxsplit=1)[0] if text.split() else ""
+    if len(head) > 1 and head[0].isupper() and (head[1:].islower() or head.rstrip(",") in {"A"}):
+        return text[0].lower() + text[1:]
+    return text[0].lower() + text[1:] if head in {"A", "An"} else text
+
+
+def capital_first(text: str) -> str:
+    """Raise the first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def _bare(word: str) -> str:
+    return word.lower().strip(",;:()`'\"")

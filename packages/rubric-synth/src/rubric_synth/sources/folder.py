@@ -1,0 +1,79 @@
+"""Folders of text and Markdown files, and single files."""
+
+from __future__ import annotations
+
+import codecs
+from typing import TYPE_CHECKING, Final
+
+from rubric_synth.cleaning import clean_markdown, document_title
+from rubric_synth.document import Document
+from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources.records import read_records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rubric_synth.config import CollectConfig
+
+_TEXT_SUFFIXES: Final = frozenset({".txt", ".md", ".markdown", ".text"})
+_OTHER_ENCODINGS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+def read_folder(
+    folder: Path, *, config: CollectConfig, only: Path | None = None
+) -> Iterator[Document | Rejection]:
+    """Yield the files of a folder and of its subfolders in the order of their paths.
+
+    Hidden files and folders are left alone; links to folders are not followed.
+
+    Args:
+        folder: Its name becomes the first part of each source.
+        config: Limits on size.
+        only: Read this one file instead of all.
+    """
+    files = [only] if only is not None else sorted(_visible_files(folder))
+    for path in files:
+        source = f"{folder.resolve().name}/{path.relative_to(folder).as_posix()}"
+        if path.suffix.lower() == ".jsonl":
+            yield from read_records(path, config=config)
+        elif path.suffix.lower() not in _TEXT_SUFFIXES:
+            yield _rejected(source, RejectionReason.UNSUPPORTED_TYPE, path.suffix or "no suffix")
+        else:
+            yield _read_file(path, source, config=config)
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.name.startswith("."):
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _visible_files(path)
+        elif path.is_file():
+            yield path
+
+
+def _read_file(path: Path, source: str, *, config: CollectConfig) -> Document | Rejection:
+    try:
+        size = path.stat().st_size
+        if size > config.max_document_bytes:
+            return _rejected(source, RejectionReason.TOO_LONG, f"{size} bytes")
+        data = path.read_bytes()
+    except OSError as error:
+        return _rejected(source, RejectionReason.UNREADABLE, type(error).__name__)
+    if data.startswith(_OTHER_ENCODINGS):
+        return _rejected(source, RejectionReason.WRONG_ENCODING, "UTF-16; save it as UTF-8")
+    if b"\0" in data:
+        return _rejected(source, RejectionReason.BINARY, f"{len(data)} bytes")
+    try:
+        raw = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return _rejected(source, RejectionReason.WRONG_ENCODING, f"not UTF-8 at byte {error.start}")
+    text = clean_markdown(raw)
+    if not text:
+        return _rejected(source, RejectionReason.EMPTY, f"{len(data)} bytes")
+    return Document(title=document_title(text) or path.stem, text=text, source=source)
+
+
+def _rejected(source: str, reason: RejectionReason, detail: str) -> Rejection:
+    return Rejection(source=source, stage="collect", reason=reason, detail=detail)

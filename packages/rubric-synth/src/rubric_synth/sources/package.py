@@ -1,0 +1,141 @@
+"""`python:PACKAGE`: the documentation of an installed package, read from its public docstrings.
+
+Modules are imported, never executed as scripts; private modules, tests and command-line entry
+modules are left alone. An object is read once, under the shortest public path that names it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import inspect
+import io
+import pkgutil
+import warnings
+from typing import TYPE_CHECKING, Final
+
+from rubric_synth.api_entry import render_entry
+from rubric_synth.document import Document
+from rubric_synth.errors import SourceError
+from rubric_synth.numpydoc import parse_docstring
+from rubric_synth.rejection import Rejection, RejectionReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+
+    from rubric_synth.api_entry import ApiForm
+
+_SKIPPED_MODULES: Final = frozenset({"tests", "test", "conftest", "setup"})
+_MIN_DOCSTRING_CHARS: Final = 40
+
+
+def read_package(package: str) -> Iterator[Document | Rejection]:
+    """Yield one document per public documented function, class and method of a package.
+
+    Raises:
+        SourceError: The package is not installed or cannot be imported.
+    """
+    source = f"python:{package}"
+    if not all(part.isidentifier() for part in package.split(".")) or not _is_installed(package):
+        message = f"package {package!r} is not installed here; install it or correct the name"
+        raise SourceError(message, source=source)
+    modules: dict[str, ModuleType] = {}
+    failures: dict[str, str] = {}
+    with _quiet():
+        _import_tree(package, modules, failures)
+    if package not in modules:
+        message = f"package {package!r} cannot be imported ({failures[package]}); repair it first"
+        raise SourceError(message, source=source)
+    return _read_modules(package, modules, failures)
+
+
+def _read_modules(
+    package: str, modules: dict[str, ModuleType], failures: dict[str, str]
+) -> Iterator[Document | Rejection]:
+    for name, kind in sorted(failures.items()):
+        yield Rejection(
+            source=f"python:{name}",
+            stage="collect",
+            reason=RejectionReason.IMPORT_FAILED,
+            detail=kind,
+        )
+    seen: set[int] = set()
+    top_level = package.partition(".")[0]
+    for name in sorted(modules, key=lambda module: (module.count("."), module)):
+        for bare_name, value in _public_objects(modules[name], top_level):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            qualified_name = f"{name}.{bare_name}"
+            form: ApiForm = "class" if inspect.isclass(value) else "function"
+            yield from _read_object(value, qualified_name, form)
+            if inspect.isclass(value):
+                yield from _read_methods(value, qualified_name)
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        with _quiet():
+            return importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, str]) -> None:
+    """Import a module and all public modules below it.
+
+    Importing third-party code may raise anything: this is the boundary where that becomes a count.
+    """
+    try:
+        module = importlib.import_module(name)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - see the docstring
+        failures[name] = type(error).__name__
+        return
+    modules[name] = module
+    for info in pkgutil.iter_modules(getattr(module, "__path__", [])):
+        if not info.name.startswith("_") and info.name not in _SKIPPED_MODULES:
+            _import_tree(f"{name}.{info.name}", modules, failures)
+
+
+def _public_objects(module: ModuleType, top_level: str) -> Iterator[tuple[str, object]]:
+    """Yield the public functions and classes that a module names and that its package defines."""
+    namespace = vars(module)
+    declared = namespace.get("__all__")
+    names = declared if declared is not None else (n for n in namespace if not n.startswith("_"))
+    for name in sorted({str(name) for name in names}):
+        value = namespace.get(name)
+        if not callable(value) or name.startswith("_"):
+            continue
+        home = getattr(value, "__module__", None) or top_level
+        if str(home).partition(".")[0] == top_level:
+            yield name, value
+
+
+def _read_methods(cls: type, qualified_name: str) -> Iterator[Document]:
+    for name, member in sorted(vars(cls).items()):
+        plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+        if not name.startswith("_") and inspect.isroutine(plain):
+            yield from _read_object(plain, f"{qualified_name}.{name}", "method")
+
+
+def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[Document]:
+    docstring = getattr(value, "__doc__", None)
+    if not isinstance(docstring, str) or len(docstring) < _MIN_DOCSTRING_CHARS:
+        return
+    entry = parse_docstring(docstring, qualified_name=qualified_name, form=form)
+    yield Document(
+        title=qualified_name,
+        text=render_entry(entry),
+        source=f"python:{qualified_name}",
+        kind="api",
+    )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep deprecation warnings and banners of imported modules off the terminal."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield

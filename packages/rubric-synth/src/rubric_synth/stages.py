@@ -1,0 +1,139 @@
+"""The three stages from a document to questions with rubrics, as protocols over typed objects.
+
+A stage that cannot work with a document raises `StageRefusal` with a counted reason. Drafts hold
+what a stage proposed, valid or not; the quality checks decide whether a draft becomes a task.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
+from rubric_core import Task
+
+from rubric_synth.errors import SynthError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_core import DocumentAnalysis
+
+    from rubric_synth.document import Document
+    from rubric_synth.rejection import RejectionReason
+
+
+class StageRefusal(SynthError, ValueError):  # noqa: N818 - an answer of a stage, not a fault
+    """A document that a stage cannot turn into a question; it becomes a counted rejection."""
+
+    def __init__(self, reason: RejectionReason, detail: str = "") -> None:
+        """Keep the reason and its detail."""
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        """Name the reason and, where there is one, the detail."""
+        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+
+
+class CriterionDraft(BaseModel):
+    """A criterion as proposed: every component of the paper's definition, not yet checked."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    id: str
+    """Its id within the rubric."""
+    weight: float
+    """w: what it contributes to the overall quality of an answer."""
+    name: str = ""
+    """A short title."""
+    description: str = ""
+    """η: what is asked."""
+    required_elements: tuple[str, ...] = ()
+    """E: what an answer must hold."""
+    scoring_guide: str = ""
+    """How much credit for what."""
+    verification_method: str = ""
+    """ν: how to check; the first line may be a directive that a program can execute."""
+    expected_keywords: tuple[str, ...] = ()
+    """κ: terms of a good answer."""
+    expected_concepts: tuple[str, ...] = ()
+    """Ideas of a good answer."""
+
+
+class Draft(BaseModel):
+    """One tuple (question, passage, rubric) as proposed, with its rationale and a reference answer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    question: str
+    """x: self-contained."""
+    passage: str
+    """The part of the document that grounds the rubric."""
+    criteria: tuple[CriterionDraft, ...]
+    """R."""
+    question_rationale: str = ""
+    """Why this question is worth asking of this document."""
+    reference_answer: str = ""
+    """An answer that satisfies the rubric."""
+
+    def to_task(self, document: Document, analysis: DocumentAnalysis) -> Task:
+        """Return the task.
+
+        Raises:
+            SchemaError: The draft breaks a rule of rubrics or tasks.
+        """
+        return Task.from_json(
+            {
+                **self.model_dump(mode="json"),
+                "document_analysis": analysis.model_dump(mode="json"),
+                "doc_hash": document.doc_hash,
+            }
+        )
+
+
+@runtime_checkable
+class Analyst(Protocol):
+    """Stage 1: semantic analysis s(d)."""
+
+    async def analyse(self, document: Document) -> DocumentAnalysis:
+        """Return genre, contribution, concepts, depth and mode of reasoning of a document.
+
+        Raises:
+            StageRefusal: The document cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
+class Synthesiser(Protocol):
+    """Stage 2: joint synthesis of questions and rubrics, conditioned on (s(d), d)."""
+
+    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+        """Return the K_d drafts of a document.
+
+        Raises:
+            StageRefusal: The document cannot be used.
+        """
+        ...
+
+
+@runtime_checkable
+class Enricher(Protocol):
+    """Stage 3: cues, terminology, concepts and verification patterns for each criterion."""
+
+    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:
+        """Return the draft with enriched criteria.
+
+        Raises:
+            StageRefusal: The draft cannot be used.
+        """
+        ...
+
+
+class Stages(NamedTuple):
+    """The three stages of one synthesiser."""
+
+    analyst: Analyst
+    synthesiser: Synthesiser
+    enricher: Enricher
