@@ -78,9 +78,10 @@ def test_importing_a_package_has_no_side_effect(package: str, tmp_path: Path) ->
 
 
 def test_the_core_needs_pydantic_and_numpy_alone(tmp_path: Path) -> None:
-    modules = set(probe("rubric_core", tmp_path)["modules"])
+    modules = set(probe("rubric_core", tmp_path)["modules"]) - sys.stdlib_module_names
 
-    assert modules - CORE_MAY_IMPORT - sys.stdlib_module_names == set()
+    # The build's own settings are standard library under a name that differs by platform.
+    assert {n for n in modules - CORE_MAY_IMPORT if not n.startswith("_sysconfigdata")} == set()
 
 
 def test_the_judge_imports_no_provider_before_it_is_asked_to(tmp_path: Path) -> None:

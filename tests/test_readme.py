@@ -1,0 +1,36 @@
+"""What the README shows, runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+COMMAND = re.compile(r"^uv run python (\S+)", re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#:]+)\)")
+
+
+@pytest.fixture(scope="module")
+def readme(root: Path) -> str:
+    return (root / "README.md").read_text("utf-8")
+
+
+def test_the_example_runs_and_its_first_response_wins(readme: str, tmp_path: Path) -> None:
+    (code,) = BLOCK.findall(readme)
+    command = [sys.executable, "-W", "error", "-c", code]
+
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    rewards = [float(number) for number in re.findall(r"[\d.]+", done.stdout)[:3]]
+    assert rewards[0] > rewards[1] > rewards[2] == 0
+
+
+def test_every_file_that_the_readme_names_is_there(root: Path, readme: str) -> None:
+    named = LINK.findall(readme) + COMMAND.findall(readme)
+
+    assert [name for name in named if not (root / name).exists()] == []
