@@ -107,7 +107,7 @@ def policy_loss(
     loss_BT = weights_BT * surrogate.loss_BT
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    metrics_BT = {
+    terms_BT = {
         "kl": kl_BT,
         "ratio_mean": ratio_BT,
         "clip_frac": surrogate.clipped_BT,
@@ -118,8 +118,8 @@ def policy_loss(
     return PolicyLoss(
         loss=_aggregate(loss_BT, batch.mask_BT, size=size, aggregation=config.aggregation),
         metrics={
-            name: _aggregate(value_BT.detach().to(loss_BT.dtype), batch.mask_BT, size=size)
-            for name, value_BT in metrics_BT.items()
+            name: _aggregate(term_BT.detach().to(loss_BT.dtype), batch.mask_BT, size=size)
+            for name, term_BT in terms_BT.items()
         },
     )
 
