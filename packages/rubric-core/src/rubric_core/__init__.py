@@ -141,8 +141,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name not in _MODULE_OF:
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     globals()[name] = value
     return value

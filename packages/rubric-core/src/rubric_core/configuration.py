@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
 from pydantic import BaseModel
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
 
 _LONGEST_VALUE: Final = 80
 
@@ -40,8 +41,8 @@ def config_error(error: ValidationError, *, model: type[BaseModel], source: str)
     return ConfigError("\n".join(lines), location=_dotted(problems[0]["loc"]))
 
 
-def _line(model: type[BaseModel], problem: Any, *, hidden: bool) -> str:  # noqa: ANN401  # pydantic's ErrorDetails is not exported
-    location: tuple[int | str, ...] = problem["loc"]
+def _line(model: type[BaseModel], problem: ErrorDetails, *, hidden: bool) -> str:
+    location = problem["loc"]
     if problem["type"] == "extra_forbidden":
         known = {name for m in _models_at(model, location[:-1]) for name in m.model_fields}
         close = nearest_key(str(location[-1]), known)
@@ -57,7 +58,7 @@ def _dotted(location: tuple[int | str, ...]) -> str:
 
 
 def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[type[BaseModel]]:
-    """Follow a location down the tree; union tags and indices stay at the level they choose from."""
+    """Follow a location down the tree; indices and union tags are no level of their own."""
     models = [model]
     for part in location:
         fields = [m.model_fields[part] for m in models if part in m.model_fields]

@@ -47,5 +47,14 @@ class Criterion(BaseModel):
 
     def reveal(self) -> dict[str, object]:
         """Return every field under the paper's names, texts included: for judges and datasets."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+        return {
+            "id": self.id,
+            "weight": self.weight,
+            "name": self.name,
+            "description": self.description,
+            "required_elements": list(self.required_elements),
+            "scoring_guide": self.scoring_guide,
+            "verification_method": self.verification_method,
+            "expected_keywords": list(self.expected_keywords),
+            "expected_concepts": list(self.expected_concepts),
+        }

@@ -31,7 +31,9 @@ def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:
 class RubricError(Exception):
     """Base of every error that these packages raise on purpose."""
 
-    def __reduce__(self) -> tuple[Callable[..., RubricError], tuple[object, ...], dict[str, object]]:
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., RubricError], tuple[object, ...], dict[str, object]]:
         """Rebuild without `__init__`, so that its keyword-only arguments need no copy here."""
         return _rebuild, (type(self), self.args), self.__dict__
 
@@ -44,7 +46,6 @@ class SchemaError(RubricError, ValueError):
     """
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
-        """Keep the field beside the message."""
         super().__init__(message)
         self.field = field
 
@@ -61,7 +62,6 @@ class RubricFileError(SchemaError):
     def __init__(
         self, message: str, *, path: Path, line: int | None = None, field: str | None = None
     ) -> None:
-        """Put the place in front of the message."""
         place = str(path) if line is None else f"{path}:{line}"
         super().__init__(f"{place}: {message}", field=field)
         self.path = path
@@ -88,7 +88,6 @@ class LeakError(RubricError, ValueError):
     """
 
     def __init__(self, message: str, *, task_ids: tuple[str, ...] = ()) -> None:
-        """Keep the ids beside the message."""
         super().__init__(message)
         self.task_ids = task_ids
 
@@ -109,6 +108,5 @@ class ConfigError(RubricError, ValueError):
     """
 
     def __init__(self, message: str, *, location: str = "") -> None:
-        """Keep the location beside the message."""
         super().__init__(message)
         self.location = location

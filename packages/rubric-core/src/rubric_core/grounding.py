@@ -33,13 +33,15 @@ class Grounding:
     _text: str
 
     def __init__(self, text: str) -> None:
-        """Wrap the text."""
         if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
-            msg = f"the passage must be a str, not {type(text).__name__}"
-            raise SchemaError(msg, field="passage")
+            raise SchemaError(
+                f"the passage must be a str, not {type(text).__name__}", field="passage"
+            )
         if _LONE_SURROGATE.search(text):
-            msg = f"the passage ({len(text)} characters) holds lone surrogates: decode it as UTF-8"
-            raise SchemaError(msg, field="passage")
+            raise SchemaError(
+                f"the passage ({len(text)} characters) holds lone surrogates: decode it as UTF-8",
+                field="passage",
+            )
         object.__setattr__(self, "_text", text)
 
     def reveal(self) -> str:
@@ -52,7 +54,6 @@ class Grounding:
         return hashlib.sha256(self._text.encode()).hexdigest()
 
     def __len__(self) -> int:
-        """Return the number of characters."""
         return len(self._text)
 
     def __repr__(self) -> str:
@@ -60,17 +61,14 @@ class Grounding:
         return f"Grounding(sha256={self.sha256[:16]!r}, chars={len(self)})"
 
     def __eq__(self, other: object) -> bool:
-        """Compare the texts."""
         return self._text == other._text if isinstance(other, Grounding) else NotImplemented
 
     def __hash__(self) -> int:
-        """Hash the text."""
         return hash(self._text)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         """Refuse: a passage does not change."""
-        msg = f"Grounding is frozen, {name!r} cannot be set"
-        raise AttributeError(msg)
+        raise AttributeError(f"Grounding is frozen, {name!r} cannot be set")
 
     def __reduce__(self) -> tuple[type[Grounding], tuple[str]]:
         """Rebuild from the text."""

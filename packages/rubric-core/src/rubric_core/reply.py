@@ -32,7 +32,6 @@ class ReplyError(ValueError):
     """
 
     def __init__(self, reason: Reason, detail: str) -> None:
-        """Keep the reason beside the detail."""
         super().__init__(detail)
         self.reason = reason
 
@@ -130,5 +129,5 @@ def _number(value: object, what: str) -> float:
 
 
 def _kind(value: object) -> str:
-    kinds = {dict: "an object", list: "a list", str: "a string", float: "a number", bool: "a bool"}
-    return kinds.get(type(value), "null")
+    names = {"dict": "an object", "list": "a list", "str": "a string", "float": "a number"}
+    return names.get(type(value).__name__, "a boolean or null")

@@ -70,12 +70,14 @@ class JudgeResult(BaseModel):
         scored = self.outcome is Outcome.SCORED
         if self.reason is not None and self.reason.outcome is not self.outcome:
             family = self.reason.outcome.value
-            msg = f"reason {self.reason.value!r} means {family!r}, not {self.outcome.value!r}"
-            raise ValueError(msg)
+            raise ValueError(
+                f"reason {self.reason.value!r} means {family!r}, not {self.outcome.value!r}"
+            )
         numbers = (bool(self.scores), self.total is not None, self.max_total is not None)
         if numbers != (scored, scored, scored) or (self.reason is None) is not scored:
-            msg = "a scored result has scores, total and max_total; any other has only a reason"
-            raise ValueError(msg)
+            raise ValueError(
+                "a scored result has scores, total and max_total; any other has only a reason"
+            )
         return self
 
     @classmethod
@@ -124,15 +126,17 @@ class JudgeResult(BaseModel):
                 the program, where a language model's would be an invalid result.
         """
         if set(scores) != set(rubric.ids):
-            msg = f"scores for {sorted(scores)!r}, the rubric has {sorted(rubric.ids)!r}"
-            raise SchemaError(msg, field="scores")
+            raise SchemaError(
+                f"scores for {sorted(scores)!r}, the rubric has {sorted(rubric.ids)!r}",
+                field="scores",
+            )
         for criterion in rubric:
             if not 0 <= scores[criterion.id] <= criterion.weight:
-                msg = (
+                raise SchemaError(
                     f"the score of {criterion.id!r} must be in [0, {criterion.weight!r}], "
-                    f"not {scores[criterion.id]!r}"
+                    f"not {scores[criterion.id]!r}",
+                    field=f"scores.{criterion.id}",
                 )
-                raise SchemaError(msg, field=f"scores.{criterion.id}")
         return cls(
             outcome=Outcome.SCORED,
             scores={key: float(scores[key]) for key in rubric.ids},
@@ -197,6 +201,8 @@ class JudgeResult(BaseModel):
     @classmethod
     def _failed(cls, outcome: Outcome, reason: Reason, detail: str) -> Self:
         if reason.outcome is not outcome:
-            msg = f"reason {reason.value!r} belongs to {reason.outcome.value!r} results"
-            raise SchemaError(msg, field="reason")
+            raise SchemaError(
+                f"reason {reason.value!r} belongs to {reason.outcome.value!r} results",
+                field="reason",
+            )
         return cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])

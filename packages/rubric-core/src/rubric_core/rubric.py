@@ -18,16 +18,17 @@ if TYPE_CHECKING:
 
 def _well_formed(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
     if not criteria:
-        msg = "a rubric needs at least one criterion"
-        raise ValueError(msg)
+        raise ValueError("a rubric needs at least one criterion")
     repeated = [key for key, count in Counter(c.id for c in criteria).items() if count > 1]
     if repeated:
-        msg = f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
-        raise ValueError(msg)
+        raise ValueError(
+            f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
+        )
     total = sum(c.weight for c in criteria)
     if not 0 < total < math.inf:
-        msg = f"the total weight must be positive and finite, not {total!r}: change the weights"
-        raise ValueError(msg)
+        raise ValueError(
+            f"the total weight must be positive and finite, not {total!r}: change the weights"
+        )
     return criteria
 
 
@@ -86,15 +87,12 @@ class Rubric(BaseModel):
         return [c.reveal() for c in self.criteria]
 
     def __len__(self) -> int:
-        """Return M."""
         return len(self.criteria)
 
     def __iter__(self) -> Iterator[Criterion]:  # pyright: ignore[reportIncompatibleMethodOverride]  # pydantic's own yields field pairs, of which there is one
-        """Iterate over the criteria in order."""
         return iter(self.criteria)
 
     def __getitem__(self, criterion_id: str) -> Criterion:
-        """Return the criterion with this id."""
         for criterion in self.criteria:
             if criterion.id == criterion_id:
                 return criterion

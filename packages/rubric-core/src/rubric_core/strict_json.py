@@ -1,4 +1,4 @@
-"""JSON without the two liberties of `json.loads` that hide mistakes: repeated keys, huge integers."""
+"""JSON decoding that refuses repeated keys and cannot fail on the size of a number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ class RepeatedKeyError(ValueError):
     """
 
     def __init__(self, key: str) -> None:
-        """Keep the key out of the message, which may be logged."""
         super().__init__("an object holds the same key twice")
         self.key = key
 

@@ -175,6 +175,7 @@ def _schema_error(error: ValidationError) -> SchemaError:
     first = problems[0]
     field = ".".join(str(part) for part in first["loc"])
     # A number may be shown; any other input may be the text of a passage or a criterion.
-    shown = f", not {first['input']!r}" if isinstance(first["input"], int | float) else ""
+    shown = f", not {first['input']!r}" if isinstance(first["input"], float) else ""
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    return SchemaError(f"field {field!r}: {first['msg']}{shown}{more}", field=field)
+    wrong = first["msg"].removeprefix("Value error, ")
+    return SchemaError(f"field {field!r}: {wrong}{shown}{more}", field=field)

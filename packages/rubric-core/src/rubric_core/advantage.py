@@ -1,0 +1,120 @@
+"""Group-relative advantages: how much better a response is than its siblings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+import numpy as np
+
+from rubric_core.errors import RewardError
+from rubric_core.groups import checked_groups, spread, std_over_valid
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from rubric_core.groups import BoolArray, FloatArray
+
+Std: TypeAlias = Literal["sample", "population", "leave_one_out", "none"]
+
+_LEAVE_ONE_OUT_EPS: Final = 1e-6
+
+
+def leave_one_out_baseline(
+    rewards_PG: ArrayLike, *, valid_PG: ArrayLike | None = None
+) -> FloatArray:
+    """Return for each response the mean reward of its siblings.
+
+        b_i^(g) = 1/(G−1) · Σ_{g'≠g} R_i^(g')
+
+    Args:
+        rewards_PG: shape [P, G], G ≥ 2, finite where valid.
+        valid_PG: bool, shape [P, G]; False leaves a response out. None: all take part.
+
+    Returns:
+        Shape [P, G]; nan where there is no baseline: masked responses, and the only valid
+        response of a group.
+
+    Raises:
+        RewardShapeError: not [P, G], G < 2, or a mask of another shape.
+        RewardError: a valid reward that is not a finite number.
+
+    Source: paper, §3.2, Eq. advantage.
+    """
+    rewards, valid = checked_groups(rewards_PG, valid_PG)
+    siblings_P1 = valid.sum(axis=1, keepdims=True) - 1
+    baseline_PG = (rewards.sum(axis=1, keepdims=True) - rewards) / np.maximum(siblings_P1, 1)
+    return np.where(valid & (siblings_P1 > 0), baseline_PG, np.nan)
+
+
+def group_advantages(
+    rewards_PG: ArrayLike,
+    *,
+    std: Std = "sample",
+    delta: float = 1e-8,
+    valid_PG: ArrayLike | None = None,
+) -> FloatArray:
+    """Return each response's reward relative to its siblings', in units of the group's spread.
+
+        A_i^(g) = (R_i^(g) − b_i^(g)) / (σ_i + δ)      0 for a group whose rewards are all equal
+
+    Args:
+        rewards_PG: shape [P, G], G ≥ 2, finite where valid.
+        std: σ_i: "sample" divides the squares by G − 1, "population" by G; "none" takes 1 for the
+            whole denominator; "leave_one_out" takes the sample std of the G − 1 siblings, with
+            ε = 1e-6 for δ, and leaves R − b unscaled where the siblings are all equal.
+        delta: δ ≥ 0, finite; read by "sample" and "population".
+        valid_PG: bool, shape [P, G]; False leaves a response out. None: all take part.
+
+    Returns:
+        Shape [P, G]. 0 for masked responses, and in groups with fewer than two valid ones or with
+        max R = min R over these. Rows sum to 0 within rounding, except for "leave_one_out".
+
+    Raises:
+        RewardShapeError: not [P, G], G < 2, or a mask of another shape.
+        RewardError: a valid reward that is not a finite number, or an unknown `std` or `delta`.
+
+    Source: paper, §3.2, Eq. advantage.
+    Source: NeMo-RL 0.4 and later, use_leave_one_out_baseline with normalize_rewards.
+    """
+    rewards, valid = checked_groups(rewards_PG, valid_PG)
+    scale_PG = advantage_scale(rewards, valid, std=std, delta=delta)
+    deviation_PG = rewards - leave_one_out_baseline(rewards, valid_PG=valid)
+    # max = min finds equal groups: the std of 32 rewards of 0.1 is above 0 by rounding alone.
+    informative_P1 = spread(rewards, valid)[:, None] > 0
+    return np.where(valid & informative_P1, deviation_PG / scale_PG, 0.0)
+
+
+def advantage_scale(
+    rewards_PG: FloatArray, valid_PG: BoolArray, *, std: Std, delta: float
+) -> FloatArray:
+    """Return what R − b is divided by, shape [P, G] or [P, 1]; 1 where nothing is to be divided.
+
+    Raises:
+        RewardError: an unknown `std`, or a `delta` that is negative or not finite.
+
+    Source: paper, §3.2, Eq. advantage.
+    """
+    if not 0 <= delta < np.inf:
+        raise RewardError(f"delta must be finite and not negative, not {delta!r}")
+    match std:
+        case "sample" | "population":
+            std_P = std_over_valid(rewards_PG, valid_PG, ddof=1 if std == "sample" else 0)
+            return np.where(std_P > 0, std_P + delta, 1.0)[:, None]
+        case "leave_one_out":
+            std_PG = _siblings_std(rewards_PG, valid_PG)
+            return np.where(std_PG > 0, std_PG + _LEAVE_ONE_OUT_EPS, 1.0)
+        case "none":
+            return np.ones((len(rewards_PG), 1))
+    raise RewardError(f"std must be 'sample', 'population', 'leave_one_out' or 'none', not {std!r}")
+
+
+def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
+    """Sample std of each response's valid siblings; 0 where they are equal or fewer than two."""
+    std_PG = np.zeros_like(rewards_PG)
+    # Leaving members out one by one keeps the zero of equal siblings exact; the shortcut through
+    # Σ R² does not, and would divide an outlier's advantage by rounding noise.
+    for g in range(rewards_PG.shape[1]):
+        siblings_PG = valid_PG.copy()
+        siblings_PG[:, g] = False
+        std_PG[:, g] = std_over_valid(rewards_PG, siblings_PG, ddof=1)
+    return std_PG

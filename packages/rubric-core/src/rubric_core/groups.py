@@ -1,0 +1,91 @@
+"""Rewards in groups, shape [P, G], with a mask of the members that take part."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from rubric_core.errors import RewardError, RewardShapeError
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    FloatArray: TypeAlias = NDArray[np.float64]
+    BoolArray: TypeAlias = NDArray[np.bool_]
+
+
+def float_array(values: ArrayLike, *, name: str, axes: str) -> FloatArray:
+    """Return a float64 copy with as many axes as `axes` has letters.
+
+    Raises:
+        RewardShapeError: another number of axes, or rows of different length.
+        RewardError: something that is not a real number.
+    """
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise RewardShapeError(
+            f"{name} must have shape [{', '.join(axes)}], its rows differ in length"
+        ) from None
+    if array.dtype.kind not in "fiu":
+        raise RewardError(f"{name} must hold real numbers, not {array.dtype}")
+    if array.ndim != len(axes):
+        raise RewardShapeError(f"{name} must have shape [{', '.join(axes)}], not {array.shape}")
+    return array.astype(np.float64)
+
+
+def valid_members(valid_PG: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
+    """Return the mask of the members that take part, all of them for None.
+
+    Raises:
+        RewardShapeError: not the shape of the rewards, or groups of fewer than two members.
+        RewardError: not booleans.
+    """
+    if shape[1] < 2:  # noqa: PLR2004  # one response has nothing to be compared with
+        raise RewardShapeError(f"a group needs at least two responses, G = {shape[1]}")
+    if valid_PG is None:
+        return np.ones(shape, dtype=np.bool_)
+    valid = np.asarray(valid_PG)
+    if valid.dtype != np.bool_:
+        raise RewardError(f"valid_PG must hold booleans, not {valid.dtype}")
+    if valid.shape != shape:
+        raise RewardShapeError(f"valid_PG has shape {valid.shape}, the rewards have {shape}")
+    return valid
+
+
+def checked_groups(
+    rewards_PG: ArrayLike, valid_PG: ArrayLike | None
+) -> tuple[FloatArray, BoolArray]:
+    """Return rewards, 0 where masked, and the mask.
+
+    Raises:
+        RewardShapeError: not [P, G], G < 2, or a mask of another shape.
+        RewardError: a valid reward that is not a finite number.
+    """
+    rewards = float_array(rewards_PG, name="rewards_PG", axes="PG")
+    valid = valid_members(valid_PG, rewards.shape)
+    if not np.isfinite(rewards[valid]).all():
+        first = tuple(int(i) for i in np.argwhere(valid & ~np.isfinite(rewards))[0])
+        raise RewardError(f"rewards_PG{list(first)} is {rewards[first]}: mask it with valid_PG")
+    return np.where(valid, rewards, 0.0), valid
+
+
+def spread(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
+    """Return max − min over the valid members of each group, 0 for fewer than two; shape [P]."""
+    high_P = np.max(rewards_PG, axis=1, where=valid_PG, initial=-np.inf)
+    low_P = np.min(rewards_PG, axis=1, where=valid_PG, initial=np.inf)
+    return np.where(valid_PG.sum(axis=1) > 1, high_P - low_P, 0.0)
+
+
+def std_over_valid(rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int) -> FloatArray:
+    """Return the standard deviation of the valid members of each group, shape [P].
+
+    Exactly 0 for a group without spread, and where `ddof` leaves nothing to divide by.
+    """
+    count_P = valid_PG.sum(axis=1)
+    mean_P = rewards_PG.sum(axis=1, where=valid_PG) / np.maximum(count_P, 1)
+    squares_P = ((rewards_PG - mean_P[:, None]) ** 2).sum(axis=1, where=valid_PG)
+    std_P = np.sqrt(squares_P / np.maximum(count_P - ddof, 1))
+    # Equal rewards such as 0.1 have a mean one rounding away from them, and so a std above 0.
+    return np.where((spread(rewards_PG, valid_PG) > 0) & (count_P > ddof), std_P, 0.0)
