@@ -38,6 +38,15 @@ def documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
             yield from documented(child, name)
 
 
+def cited(line: str) -> Iterator[str]:
+    """Yield the paper's labels and the arXiv numbers of one source line."""
+    for source in line.removeprefix("Source: ").split("; "):
+        if source.startswith("paper,"):
+            yield from PAPER_LABEL.findall(source)
+        else:
+            yield from ARXIV_ID.findall(source)
+
+
 @pytest.fixture(scope="module")
 def in_code(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     """The pairs (label or arXiv number, function) that the docstrings' source lines state."""
@@ -45,8 +54,7 @@ def in_code(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
     for module, tree in modules.items():
         for name, docstring in documented(tree, module):
             for line in SOURCE_LINE.findall(docstring):
-                labels = PAPER_LABEL.findall(line) + ARXIV_ID.findall(line)
-                found.update((label, name) for label in labels)
+                found.update((label, name) for label in cited(line))
     return found
 
 
