@@ -1,0 +1,220 @@
+"""Policies side by side on the same held-out questions, with the controls beside them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict
+
+from rubric_eval.errors import ComparisonError
+from rubric_eval.intervals import Interval, paired_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rubric_eval.heldout import Heldout
+
+
+class ComparisonRow(Interval):
+    """Held-out reward of one policy or control."""
+
+    label: str
+    zero_frac: float
+    criteria: dict[str, float]
+
+
+class Difference(Interval):
+    """Mean of a − b over the questions that both were judged on."""
+
+    a: str
+    b: str
+
+
+class Comparison(BaseModel):
+    """Stages, controls and paired differences; ids and numbers alone."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge: str
+    confidence: float
+    samples: int
+    """Responses a question of the stages."""
+    stages: dict[str, ComparisonRow]
+    controls: dict[str, ComparisonRow]
+    differences: tuple[Difference, ...]
+    claim: str
+    """One sentence: what these numbers allow to be said."""
+
+    def difference(self, a: str, b: str) -> Difference:
+        """The paired difference a − b.
+
+        Raises:
+            ComparisonError: it was not asked for.
+        """
+        for difference in self.differences:
+            if (difference.a, difference.b) == (a, b):
+                return difference
+        raise ComparisonError(
+            f"no difference {a!r} − {b!r} in this comparison; name it in `differences`"
+        )
+
+    def heldout_json(self) -> dict[str, object]:
+        """Stages by name with `controls` beside them, as summaries keep them."""
+        return {
+            **{name: row.model_dump(mode="json") for name, row in self.stages.items()},
+            "controls": {name: row.model_dump(mode="json") for name, row in self.controls.items()},
+        }
+
+    def to_json(self) -> dict[str, object]:
+        """Content of comparison.json, which the run's report shows."""
+        return {
+            "judge": self.judge,
+            "confidence": self.confidence,
+            "samples": self.samples,
+            "heldout": self.heldout_json(),
+            "differences": [item.model_dump(mode="json") for item in self.differences],
+            "claim": self.claim,
+        }
+
+    def markdown(self) -> str:
+        """Two tables, rewards and paired differences, in per cent, and the claim."""
+        level = f"{100 * self.confidence:g} % interval"
+        rewards = [
+            f"| Method | Held-out rubric reward | {level} | Zero reward | Questions |",
+            "| --- | ---: | ---: | ---: | ---: |",
+            *(_markdown_row(row, emphasis="**") for row in self.stages.values()),
+            *(_markdown_row(row, emphasis="") for row in self.controls.values()),
+        ]
+        labels = {name: row.label for name, row in {**self.stages, **self.controls}.items()}
+        paired = [
+            f"| Paired difference, points | Mean | {level} | Questions |",
+            "| --- | ---: | ---: | ---: |",
+            *(
+                f"| {_cell(labels[item.a])} − {_cell(labels[item.b])} | {100 * item.mean:+.1f} "
+                f"| {_range(item, sign='+')} | {item.n} |"
+                for item in self.differences
+            ),
+        ]
+        parts = ["\n".join(rewards)]
+        parts += ["\n".join(paired)] if self.differences else []
+        parts += [self.claim] if self.claim else []
+        return "\n\n".join(parts) + "\n"
+
+
+def compare(  # two groups of policies, and four words on how to show them
+    named: Mapping[str, Heldout],
+    *,
+    controls: Mapping[str, Heldout] | None = None,
+    labels: Mapping[str, str] | None = None,
+    differences: Sequence[tuple[str, str]] | None = None,
+    claim: str = "",
+    confidence: float = 0.95,
+) -> Comparison:
+    """Set policies and controls side by side on the same questions.
+
+    Args:
+        named: the stages in the order in which they were trained, such as base, sft, grpo.
+        controls: what the stages must be held against, on the same questions.
+        labels: how to write a name; its own words where none is given.
+        differences: pairs (a, b) to take a − b of; by default each stage minus the one before,
+            then the last stage minus each control.
+        claim: one sentence on what the numbers allow to be said.
+        confidence: nominal coverage of all intervals, in (0, 1).
+
+    Returns:
+        Intervals of all means and of the paired differences; questions are matched by id.
+
+    Raises:
+        ComparisonError: no stage, a name used twice or unknown, or different questions or judges.
+    """
+    extra = dict(controls or {})
+    everything = {**named, **extra}
+    _check_comparable(named, extra)
+    pairs = _default_pairs(named, extra) if differences is None else list(differences)
+    for name in (name for pair in pairs for name in pair):
+        if name not in everything:
+            raise ComparisonError(f"no evaluation named {name!r}; there are {list(everything)!r}")
+    rows = {
+        name: ComparisonRow(
+            **heldout.interval(confidence=confidence).model_dump(),
+            label=(labels or {}).get(name, _label(name)),
+            zero_frac=heldout.zero_frac,
+            criteria=heldout.criteria,
+        )
+        for name, heldout in everything.items()
+    }
+    first = next(iter(named.values()))
+    return Comparison(
+        judge=first.judge,
+        confidence=confidence,
+        samples=first.samples,
+        stages={name: rows[name] for name in named},
+        controls={name: rows[name] for name in extra},
+        differences=tuple(_difference(everything, pair, confidence=confidence) for pair in pairs),
+        claim=claim,
+    )
+
+
+def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldout]) -> None:
+    if not named:
+        raise ComparisonError("no stage to compare; name at least one evaluation")
+    twice = sorted(named.keys() & controls.keys())
+    if twice or "controls" in named:
+        raise ComparisonError(
+            f"names {twice or ['controls']!r} stand for two things; rename the stage"
+        )
+    first_name, first = next(iter(named.items()))
+    for name, heldout in {**named, **controls}.items():
+        missing = len(set(first.task_ids) ^ set(heldout.task_ids))
+        if missing:
+            raise ComparisonError(
+                f"{first_name!r} and {name!r} differ in {missing} questions; "
+                "evaluate both on the same ones"
+            )
+        if heldout.judge != first.judge:
+            raise ComparisonError(
+                f"{first_name!r} was judged by {first.judge!r} and {name!r} by {heldout.judge!r}; "
+                "use one judge for both"
+            )
+
+
+def _default_pairs(
+    named: Mapping[str, Heldout], controls: Mapping[str, Heldout]
+) -> list[tuple[str, str]]:
+    names = list(named)
+    return [(later, earlier) for earlier, later in pairwise(names)] + [
+        (names[-1], control) for control in controls
+    ]
+
+
+def _difference(
+    everything: Mapping[str, Heldout], pair: tuple[str, str], *, confidence: float
+) -> Difference:
+    a, b = (everything[name] for name in pair)
+    by_id = dict(zip(b.task_ids, b.rewards_N, strict=True))
+    interval = paired_interval(
+        a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
+    )
+    return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
+
+
+def _label(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _range(interval: Interval, *, sign: str = "") -> str:
+    if interval.ci_low is None or interval.ci_high is None:
+        return "unknown"
+    return f"{100 * interval.ci_low:{sign}.1f} to {100 * interval.ci_high:{sign}.1f}"
+
+
+def _markdown_row(row: ComparisonRow, *, emphasis: str) -> str:
+    return (
+        f"| {emphasis}{_cell(row.label)}{emphasis} | {100 * row.mean:.1f} % | {_range(row)} "
+        f"| {100 * row.zero_frac:.1f} % | {row.n} |"
+    )

@@ -1,0 +1,57 @@
+"""What can go wrong while a policy is evaluated.
+
+RubricError
+└── EvalError
+    ├── EvalShapeError (ValueError)       arrays, tasks or responses that do not fit together
+    ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
+    ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
+    └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
+
+Messages hold numbers, ids and names, never a passage, a criterion or a response.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_core import RubricError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class EvalError(RubricError):
+    """Base of all errors of this package."""
+
+
+class EvalShapeError(EvalError, ValueError):
+    """Arrays, tasks or responses that do not fit together."""
+
+
+class ComparisonError(EvalError, ValueError):
+    """Evaluations that cannot be set side by side."""
+
+
+class SelectionLeakError(EvalError, ValueError):
+    """A choice made on the questions that it is judged by."""
+
+    def __init__(self, message: str, *, task_ids: tuple[str, ...] = ()) -> None:
+        """Keep the questions that both sides hold."""
+        super().__init__(message)
+        self.task_ids = task_ids
+
+
+class HeldoutAbortError(EvalError, RuntimeError):
+    """Too many responses for which no judge could be reached."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        unavailable_frac: float = 0.0,
+        reasons: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep the share and the count of each reason."""
+        super().__init__(message)
+        self.unavailable_frac = unavailable_frac
+        self.reasons = dict(reasons or {})

@@ -1,0 +1,184 @@
+"""Held-out rubric reward: responses to questions that no training used, all judged alike."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from rubric_core import JudgeResult, Outcome, criterion_scores_z, normalized_reward
+from rubric_eval.errors import EvalShapeError, HeldoutAbortError
+from rubric_eval.intervals import Interval, mean_interval
+from rubric_judge import JudgePool
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_core import Judge, Rubric, Task
+
+
+class Heldout(BaseModel):
+    """Held-out reward of one policy; holds ids and numbers, no text."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    judge: str
+    task_ids: tuple[str, ...]
+    rewards_N: tuple[float | None, ...]
+    """Mean over a question's samples, in [0, 1]; None where none could be judged."""
+    samples: int
+    """Responses a question, K."""
+    criteria: dict[str, float]
+    """Mean z over the scored responses whose rubric has the criterion."""
+    zero_frac: float
+    """Share of reward 0 among the responses with a scored or invalid judgement."""
+    zero_by_reason: dict[str, float]
+    """Sums to zero_frac; "scored" are zeros that the judge gave."""
+    invalid_frac: float
+    """Share of invalid judgements among the responses with a scored or invalid one."""
+    unavailable_frac: float
+    """Share of all N·K responses for which no judge could be reached; they are left out."""
+    unavailable_by_reason: dict[str, int]
+
+    @property
+    def mean(self) -> float:
+        """Mean reward over the questions that have one."""
+        return float(np.nanmean(np.asarray(self.rewards_N, dtype=np.float64)))
+
+    def interval(self, *, confidence: float = 0.95, seed: int = 0) -> Interval:
+        """Mean reward over questions with its bootstrap interval."""
+        return mean_interval(self.rewards_N, confidence=confidence, seed=seed)
+
+
+async def judge_heldout(
+    judge: Judge | JudgePool,
+    tasks: Sequence[Task],
+    responses_NK: Sequence[Sequence[str]],
+    *,
+    max_unavailable_frac: float = 0.05,
+) -> Heldout:
+    """Judge K responses to each of N questions against their own passages and rubrics.
+
+        r_i = (1/|V_i|) Σ_{k∈V_i} r_ik,   V_i = samples of question i that a judge answered for
+
+    An invalid judgement counts as reward 0; an unavailable one is left out and counted.
+
+    Args:
+        judge: a judge, or a pool that already has its workers.
+        tasks: N tasks with different ids.
+        responses_NK: K ≥ 1 responses for each task, in its order.
+        max_unavailable_frac: abort when a larger share of all responses got no judgement.
+
+    Returns:
+        Rewards per question with what explains them.
+
+    Raises:
+        EvalShapeError: the responses do not fit the tasks, or a task is there twice.
+        HeldoutAbortError: more unavailable judgements than allowed, or nothing else.
+    """
+    samples = _check_shapes(tasks, responses_NK)
+    pool = judge if isinstance(judge, JudgePool) else JudgePool(judge)
+    views = [
+        task.judge_view(response)
+        for task, responses_K in zip(tasks, responses_NK, strict=True)
+        for response in responses_K
+    ]
+    results = await pool.judge_all(views)
+    _check_reached(results, max_unavailable_frac)
+    rubrics = [task.rubric for task in tasks for _ in range(samples)]
+    rewards = [_reward(*pair) for pair in zip(results, rubrics, strict=True)]
+    counted = [reward for reward in rewards if reward is not None]
+    zeros = _zero_reasons(results, rewards)
+    return Heldout(
+        judge=", ".join(sorted({result.judge for result in results if result.judge})),
+        task_ids=tuple(task.task_id for task in tasks),
+        rewards_N=tuple(
+            _mean(rewards[start : start + samples]) for start in range(0, len(rewards), samples)
+        ),
+        samples=samples,
+        criteria=_criterion_means(results, rubrics),
+        zero_frac=sum(zeros.values()) / len(counted),
+        zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
+        invalid_frac=_count(results, Outcome.INVALID) / len(counted),
+        unavailable_frac=_count(results, Outcome.UNAVAILABLE) / len(results),
+        unavailable_by_reason=_unavailable_reasons(results),
+    )
+
+
+def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) -> int:
+    """Samples a question, K, once everything fits together."""
+    if not tasks or len(tasks) != len(responses_NK):
+        raise EvalShapeError(
+            f"got {len(tasks)} tasks and responses for {len(responses_NK)}; "
+            "give at least one task and a list of responses for each"
+        )
+    sizes = {len(responses_K) for responses_K in responses_NK}
+    if len(sizes) != 1 or 0 in sizes:
+        raise EvalShapeError(
+            f"numbers of responses a question differ or are 0: {sorted(sizes)!r}; "
+            "sample the same number for each"
+        )
+    twice = [name for name, count in Counter(task.task_id for task in tasks).items() if count > 1]
+    if twice:
+        raise EvalShapeError(
+            f"{len(twice)} tasks are there more than once, first {twice[0]!r}; drop the copies"
+        )
+    return sizes.pop()
+
+
+def _check_reached(results: Sequence[JudgeResult], max_unavailable_frac: float) -> None:
+    reasons = _unavailable_reasons(results)
+    missing = sum(reasons.values())
+    share = missing / len(results)
+    if share > max_unavailable_frac or missing == len(results):
+        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        raise HeldoutAbortError(
+            f"no judgement for {missing} of {len(results)} responses ({listed}), more than the "
+            f"allowed share {max_unavailable_frac!r}; check the judge and evaluate again",
+            unavailable_frac=share,
+            reasons=reasons,
+        )
+
+
+def _reward(result: JudgeResult, rubric: Rubric) -> float | None:
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    return normalized_reward(result, rubric)
+
+
+def _mean(rewards: Sequence[float | None]) -> float | None:
+    present = [reward for reward in rewards if reward is not None]
+    return sum(present) / len(present) if present else None
+
+
+def _count(results: Sequence[JudgeResult], outcome: Outcome) -> int:
+    return sum(result.outcome is outcome for result in results)
+
+
+def _zero_reasons(results: Sequence[JudgeResult], rewards: Sequence[float | None]) -> Counter[str]:
+    return Counter(
+        str(result.reason) if result.outcome is Outcome.INVALID else "scored"
+        for result, reward in zip(results, rewards, strict=True)
+        if reward == 0
+    )
+
+
+def _unavailable_reasons(results: Sequence[JudgeResult]) -> dict[str, int]:
+    reasons = Counter(
+        str(result.reason) for result in results if result.outcome is Outcome.UNAVAILABLE
+    )
+    return dict(sorted(reasons.items()))
+
+
+def _criterion_means(results: Sequence[JudgeResult], rubrics: Sequence[Rubric]) -> dict[str, float]:
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for result, rubric in zip(results, rubrics, strict=True):
+        if result.outcome is not Outcome.SCORED:
+            continue
+        z_M = criterion_scores_z(result, rubric)
+        for criterion_id, z in zip(rubric.ids, z_M, strict=True):
+            if not np.isnan(z):  # a criterion of weight 0
+                values[criterion_id].append(float(z))
+    return {criterion_id: float(np.mean(z)) for criterion_id, z in values.items()}

@@ -1,0 +1,126 @@
+"""The parts of the report put into one page that needs no other file and no network."""
+
+from __future__ import annotations
+
+import json
+import math
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rubric_train_openrlhf.report import headline
+from rubric_train_openrlhf.report.charts import sections
+from rubric_train_openrlhf.report.drawing import svg
+from rubric_train_openrlhf.report.excerpt import excerpt
+from rubric_train_openrlhf.report.reading import read_run
+from rubric_train_openrlhf.run.writing import write_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rubric_train_openrlhf.run.records import MetricsRow
+
+_TABLE_STEPS = 100
+
+
+def write_report(run_dir: Path) -> Path:
+    """Make report.html out of what a run folder holds so far.
+
+    Works on a run that has just begun as on one that has ended: what there are no rows for is
+    left out, and the page says how far the run had got.
+
+    Args:
+        run_dir: the run folder; nothing else is read.
+
+    Returns:
+        Path of the page, which replaces an earlier one in one step.
+
+    Raises:
+        RubricFileError: no such folder, or a broken row; names the file, line and field.
+        DiskWriteError: the page could not be written.
+    """
+    run = read_run(run_dir)
+    notes = list(run.notes)
+    best = max(run.heldout, key=lambda row: row.reward_mean).step if run.heldout else None
+    rollouts = excerpt(run_dir, best_step=best, notes=notes)
+    page = (
+        _templates()
+        .get_template("report.html.j2")
+        .render(
+            run=run,
+            name=run_dir.resolve().name,
+            notes=notes,
+            status=headline.status(run),
+            description=headline.description(run),
+            figures=headline.figures(run),
+            sections=sections(run.metrics, run.heldout),
+            table=_table(run.metrics),
+            table_of=len(run.metrics),
+            rollouts=rollouts,
+            policy_json=inert_json(rollouts.policy),
+            judge_json=inert_json(rollouts.judge),
+        )
+    )
+    path = run_dir / "report.html"
+    # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
+    write_lines(path, (page.encode("utf-8", "replace").decode("utf-8"),), end="")
+    return path
+
+
+def inert_json(value: object) -> Markup:
+    """Write JSON that is data in a page whatever its strings hold.
+
+    All but ASCII is escaped, and so are <, > and &: no string can end the script element, open a
+    comment, or hold a line separator. NaN and infinities become null, which JSON has a word for.
+    """
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704  # escaped above
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in cast("list[object]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _templates() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("rubric_train_openrlhf.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    cast("dict[str, Any]", environment.globals).update(svg=svg, asset=_asset)
+    environment.filters.update(percent=_percent, points=_points)
+    return environment
+
+
+def _asset(name: str) -> Markup:
+    """A file of our own, written into the page as it is."""
+    folder = files("rubric_train_openrlhf.report") / "templates"
+    return Markup((folder / name).read_text(encoding="utf-8"))  # noqa: S704  # ours
+
+
+def _table(metrics: Sequence[MetricsRow]) -> list[MetricsRow]:
+    """All steps, or evenly spaced ones with the ends among them."""
+    last = len(metrics) - 1
+    if last < _TABLE_STEPS:
+        return list(metrics)
+    return [metrics[round(i * last / (_TABLE_STEPS - 1))] for i in range(_TABLE_STEPS)]
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _points(value: float | None) -> str:
+    """A difference in percentage points, with its sign."""
+    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−")

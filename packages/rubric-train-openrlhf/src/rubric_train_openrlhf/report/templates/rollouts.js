@@ -1,0 +1,294 @@
+"use strict";
+// Browser of rollouts. Text reaches the page through textContent alone, so that a response which
+// holds HTML is shown and never run. The judge's data is read in judgeView and nowhere else.
+(() => {
+  const read = (id) => JSON.parse(document.getElementById(id).textContent);
+  const $ = (id) => document.getElementById(id);
+  const data = read("policy-data");
+  if (!$("browser")) return;
+
+  const state = { step: data.steps.length - 1, prompt: "all", id: null, rows: [] };
+  let judgements = null;
+
+  const element = (tag, className, ...children) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    for (const child of children) if (child !== null) node.append(child);
+    return node;
+  };
+  const minus = (text) => text.replace("-", "−");
+  const number = (value, digits = 3) => (value === null ? "–" : minus(value.toFixed(digits)));
+  const signed = (value, digits = 3) =>
+    value === null ? "–" : (value > 0 ? "+" : "") + minus(value.toFixed(digits));
+  const shortened = (text, size) => (text.length > size ? text.slice(0, size - 1) + "…" : text);
+  const rowsOfStep = () => data.steps[state.step].rows;
+
+  const orders = {
+    "reward-down": (a, b) => (b.reward ?? -1) - (a.reward ?? -1),
+    "reward-up": (a, b) => (a.reward ?? 2) - (b.reward ?? 2),
+    "advantage-down": (a, b) => b.advantage - a.advantage,
+    "advantage-up": (a, b) => a.advantage - b.advantage,
+    "tokens-down": (a, b) => b.tokens - a.tokens,
+    order: () => 0,
+  };
+
+  function fillSteps() {
+    data.steps.forEach((step, index) => {
+      const part = step.rows.length < step.total ? ` (${step.rows.length} of ${step.total})` : "";
+      $("step").append(new Option(`${step.step}${part}`, String(index)));
+    });
+  }
+
+  function fillPrompts() {
+    const groups = new Map();
+    for (const row of rowsOfStep()) {
+      if (!groups.has(row.prompt)) groups.set(row.prompt, []);
+      if (row.reward !== null) groups.get(row.prompt).push(row.reward);
+    }
+    const options = [new Option(`all ${groups.size}`, "all")];
+    for (const [prompt, rewards] of groups) {
+      const mean = rewards.length ? rewards.reduce((a, b) => a + b, 0) / rewards.length : null;
+      options.push(
+        new Option(`${number(mean, 2)}  ${shortened(data.prompts[prompt], 90)}`, String(prompt)),
+      );
+    }
+    $("prompt").replaceChildren(...options);
+    if (!groups.has(Number(state.prompt))) state.prompt = "all";
+    $("prompt").value = state.prompt;
+  }
+
+  function choose() {
+    const query = $("search").value.trim().toLowerCase();
+    state.rows = rowsOfStep()
+      .filter((row) => state.prompt === "all" || row.prompt === Number(state.prompt))
+      .filter(
+        (row) =>
+          !query ||
+          row.response.toLowerCase().includes(query) ||
+          data.prompts[row.prompt].toLowerCase().includes(query),
+      )
+      .sort(orders[$("sort").value]);
+    if (!state.rows.some((row) => row.id === state.id)) state.id = state.rows[0]?.id ?? null;
+    const noun = state.rows.length === 1 ? "response" : "responses";
+    $("count").textContent = `${state.rows.length} ${noun} of step ${data.steps[state.step].step}`;
+    showList();
+    showDetail();
+  }
+
+  function item(row) {
+    const bar = element("i", "bar");
+    bar.style.setProperty("--share", `${100 * (row.reward ?? 0)}%`);
+    const node = element(
+      "div",
+      "item",
+      element("span", "reward", number(row.reward, 2)),
+      bar,
+      element("span", "advantage", signed(row.advantage, 2)),
+      element("span", "text", shortened(row.response.trim(), 140) || "(empty response)"),
+    );
+    node.id = `item-${row.id}`;
+    node.setAttribute("role", "option");
+    node.setAttribute("aria-selected", String(row.id === state.id));
+    node.addEventListener("click", () => select(row.id));
+    return node;
+  }
+
+  function showList() {
+    $("list").replaceChildren(...state.rows.map(item));
+    markSelected();
+  }
+
+  function markSelected() {
+    for (const node of $("list").children) {
+      node.setAttribute("aria-selected", String(node.id === `item-${state.id}`));
+    }
+    const chosen = $(`item-${state.id}`);
+    if (!chosen) {
+      $("list").removeAttribute("aria-activedescendant");
+      return;
+    }
+    $("list").setAttribute("aria-activedescendant", chosen.id);
+    const list = $("list");
+    const top = chosen.offsetTop - list.offsetTop;
+    if (top < list.scrollTop) list.scrollTop = top;
+    const below = top + chosen.offsetHeight - list.clientHeight;
+    if (below > list.scrollTop) list.scrollTop = below;
+  }
+
+  function select(id) {
+    state.id = id;
+    markSelected();
+    showDetail();
+    history.replaceState(null, "", `#${id}`);
+  }
+
+  function fact(name, value) {
+    return element("div", "", element("dt", "", name), element("dd", "", value));
+  }
+
+  function policyView(row) {
+    const response = element("p", "response", row.response || "(empty response)");
+    if (!row.response) response.classList.add("empty");
+    return [
+      element("h3", "", "Prompt"),
+      element("p", "asked", data.prompts[row.prompt]),
+      element("h3", "", "Response"),
+      response,
+      element(
+        "dl",
+        "facts",
+        fact("Reward", row.reward === null ? "left out" : number(row.reward)),
+        fact("Advantage", signed(row.advantage)),
+        fact("Tokens", `${row.tokens}${row.ended ? "" : ", cut off"}`),
+        fact("Response", row.id),
+        fact("Task", row.task),
+      ),
+    ];
+  }
+
+  function zCell(z) {
+    const cell = element("td", "z", element("span", "", number(z, 2)));
+    cell.style.setProperty("--z", `${100 * (z ?? 0)}%`);
+    return cell;
+  }
+
+  function partCells(value, reach) {
+    const bar = element("i", value < 0 ? "below" : "above");
+    bar.style.setProperty("--length", `${(50 * Math.abs(value ?? 0)) / reach}%`);
+    return [element("td", "part", bar), element("td", "", signed(value))];
+  }
+
+  function heading(text, scope, span = 1) {
+    const cell = element("th");
+    // A line may break after an underscore, so that long ids fit a phone.
+    text.split(/(?<=_)/).forEach((piece, at) => cell.append(...(at ? [element("wbr"), piece] : [piece])));
+    cell.scope = scope;
+    cell.colSpan = span;
+    return cell;
+  }
+
+  function criteriaTable(row, judgement) {
+    const reach = Math.max(1e-9, ...judgement.criteria.map((entry) => Math.abs(entry[3] ?? 0)));
+    const head = [
+      heading("Criterion", "col"),
+      heading("z", "col"),
+      heading("Share α", "col"),
+      heading("Part of the advantage", "colgroup", 2),
+    ];
+    const body = judgement.criteria.map(([name, z, share, part]) =>
+      element(
+        "tr",
+        "",
+        heading(name, "row"),
+        zCell(z),
+        element("td", "", number(share, 3)),
+        ...partCells(part, reach),
+      ),
+    );
+    const foot = element(
+      "tr",
+      "",
+      heading("Reward, advantage", "row"),
+      element("td", "z", number(row.reward, 2)),
+      element("td", "", ""),
+      element("td", "part", ""),
+      element("td", "", signed(row.advantage)),
+    );
+    return element(
+      "table",
+      "criteria",
+      element("thead", "", element("tr", "", ...head)),
+      element("tbody", "", ...body),
+      element("tfoot", "", foot),
+    );
+  }
+
+  function judgeView(row) {
+    judgements ??= read("judge-data");
+    const judgement = judgements[row.id];
+    if (!judgement) return [element("p", "empty", "No judgement of this response is in the run folder.")];
+    const outcome = judgement.reason
+      ? `${judgement.outcome}: ${judgement.reason.replaceAll("_", " ")}`
+      : judgement.outcome;
+    return [
+      element(
+        "dl",
+        "facts",
+        fact("Outcome", outcome),
+        fact("Judge", judgement.judge || "–"),
+        judgement.detail ? fact("Detail", judgement.detail) : null,
+      ),
+      judgement.criteria.length ? criteriaTable(row, judgement) : null,
+      judgement.reasoning ? element("h3", "", "Reasoning of the judge") : null,
+      judgement.reasoning ? element("p", "reasoning", judgement.reasoning) : null,
+    ].filter(Boolean);
+  }
+
+  function showDetail() {
+    const row = state.rows.find((candidate) => candidate.id === state.id);
+    const nothing = () => [element("p", "empty", "No response matches.")];
+    $("policy-view").replaceChildren(...(row ? policyView(row) : nothing()));
+    const open = !$("judge-view").hidden;
+    $("judge-view").replaceChildren(...(open ? (row ? judgeView(row) : nothing()) : []));
+  }
+
+  function showTab(name) {
+    for (const tab of ["policy", "judge"]) {
+      const chosen = tab === name;
+      $(`tab-${tab}`).setAttribute("aria-selected", String(chosen));
+      $(`tab-${tab}`).tabIndex = chosen ? 0 : -1;
+      $(`${tab}-view`).hidden = !chosen;
+    }
+    showDetail();
+  }
+
+  function goToStep(index) {
+    state.step = Math.min(Math.max(index, 0), data.steps.length - 1);
+    $("step").value = String(state.step);
+    $("step-back").disabled = state.step === 0;
+    $("step-on").disabled = state.step === data.steps.length - 1;
+    fillPrompts();
+    choose();
+  }
+
+  function move(event) {
+    const at = state.rows.findIndex((row) => row.id === state.id);
+    const last = state.rows.length - 1;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    select(state.rows[Math.min(Math.max(to, 0), last)].id);
+  }
+
+  function startAtAddress() {
+    const id = decodeURIComponent(location.hash.slice(1));
+    const step = data.steps.findIndex((candidate) => candidate.rows.some((row) => row.id === id));
+    if (step < 0) return;
+    state.step = step;
+    state.id = id;
+  }
+
+  fillSteps();
+  startAtAddress();
+  $("controls").hidden = $("browser").hidden = false;
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  $("step").addEventListener("change", () => goToStep(Number($("step").value)));
+  $("step-back").addEventListener("click", () => goToStep(state.step - 1));
+  $("step-on").addEventListener("click", () => goToStep(state.step + 1));
+  $("prompt").addEventListener("change", () => {
+    state.prompt = $("prompt").value;
+    choose();
+  });
+  $("sort").addEventListener("change", choose);
+  $("search").addEventListener("input", choose);
+  $("list").addEventListener("keydown", move);
+  for (const [name, other] of [["policy", "judge"], ["judge", "policy"]]) {
+    $(`tab-${name}`).addEventListener("click", () => showTab(name));
+    $(`tab-${name}`).addEventListener("keydown", (event) => {
+      if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+      showTab(other);
+      $(`tab-${other}`).focus();
+    });
+  }
+  goToStep(state.step);
+})();
