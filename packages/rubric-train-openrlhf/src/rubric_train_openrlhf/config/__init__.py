@@ -1,0 +1,36 @@
+"""Configuration of a training run: one frozen tree, checked once."""
+
+from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
+from rubric_train_openrlhf.config.sections import (
+    AdvantageConfig,
+    CheckpointConfig,
+    DataConfig,
+    DynamicSamplingConfig,
+    JudgingConfig,
+    LengthPenaltyConfig,
+    OptimConfig,
+    RolloutConfig,
+    ShapingConfig,
+    ValidationConfig,
+)
+from rubric_train_openrlhf.config.start import PathModel, TinyModel
+from rubric_train_openrlhf.config.train import TrainConfig
+
+__all__ = [
+    "AdvantageConfig",
+    "CheckpointConfig",
+    "DataConfig",
+    "DynamicSamplingConfig",
+    "JudgingConfig",
+    "LengthPenaltyConfig",
+    "OptimConfig",
+    "PathModel",
+    "RolloutConfig",
+    "ShapingConfig",
+    "TinyModel",
+    "TrainConfig",
+    "ValidationConfig",
+    "dump_config",
+    "load_config",
+    "parse_config",
+]

@@ -1,0 +1,85 @@
+"""From a YAML file and dotted overrides to a checked configuration, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+from pydantic import ValidationError
+from rubric_core.configuration import config_error
+
+from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.errors import TrainConfigError
+
+
+def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
+    """Read a YAML file and put `--section.key value` pairs over it.
+
+    Raises:
+        TrainConfigError: the file, an override or a value is wrong; names the nearest right key.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as exc:
+        raise TrainConfigError(
+            f"cannot read the configuration {str(path)!r}: {exc.strerror}; give the path of a "
+            "YAML file",
+            location=str(path),
+        ) from exc
+    except yaml.YAMLError as exc:
+        raise TrainConfigError(f"{str(path)!r} is not YAML: {exc}", location=str(path)) from exc
+    if not isinstance(document, dict):
+        raise TrainConfigError(
+            f"{str(path)!r} holds {type(document).__name__}, not a mapping of keys to values",
+            location=str(path),
+        )
+    return parse_config(
+        _with_overrides(cast("dict[str, Any]", document), overrides), source=str(path)
+    )
+
+
+def parse_config(values: Mapping[str, object], *, source: str = "configuration") -> TrainConfig:
+    """Check a mapping.
+
+    Raises:
+        TrainConfigError: a key or a value is wrong; names the nearest right key.
+    """
+    try:
+        return TrainConfig.model_validate(values)
+    except ValidationError as exc:
+        error = config_error(exc, model=TrainConfig, source=source)
+        raise TrainConfigError(str(error), location=error.location) from None
+
+
+def dump_config(config: TrainConfig) -> str:
+    """Write the resolved configuration as YAML that load_config reads back."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+
+
+def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
+    """Apply `--a.b value` and `--a.b=value`; values are read as YAML."""
+    merged = deepcopy(document)
+    tokens = iter(overrides)
+    for token in tokens:
+        name, equals, text = token.removeprefix("--").partition("=")
+        if not token.startswith("--") or not name:
+            raise TrainConfigError(
+                f"{token!r} is not an override; write --section.key value", location=token
+            )
+        value = text if equals else next(tokens, None)
+        if value is None:
+            raise TrainConfigError(f"--{name} needs a value", location=name)
+        _put(merged, name.replace("-", "_").split("."), yaml.safe_load(value))
+    return merged
+
+
+def _put(document: dict[str, Any], keys: Sequence[str], value: object) -> None:
+    *parents, last = keys
+    for key in parents:
+        if not isinstance(document.get(key), dict):
+            document[key] = {}
+        document = document[key]
+    document[last] = value

@@ -1,0 +1,134 @@
+"""Sections of the configuration; the defaults are the paper's main run."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from rubric_judge import JudgeSpec, LexicalConfig
+
+from rubric_train_openrlhf.objective import OptimizerConfig
+
+Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+
+
+class Section(BaseModel):
+    """Base of the tree: frozen, no unknown keys, fields documented by their docstrings."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class DataConfig(Section):
+    """Where the tasks are."""
+
+    train: Path
+    """Tasks to train on, JSONL or Parquet."""
+    validation: Path | None = None
+    """Held-out tasks; without them the last checkpoint counts as the best."""
+    leak_ngram: Annotated[int, Field(ge=2)] = 8
+    """A run of this many words shared by a question and its passage or rubric stops the run."""
+
+
+class RolloutConfig(Section):
+    """How responses are sampled."""
+
+    prompts: Annotated[int, Field(ge=1)] = 64
+    """Prompts per step (P; the paper's B)."""
+    group_size: Annotated[int, Field(ge=1)] = 32
+    """Responses per prompt (G); at least 2."""
+    max_new_tokens: Annotated[int, Field(ge=1)] = 2048
+    """Longest response; what reaches it counts as truncated."""
+    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    """Sampling temperature; log-probabilities are taken at it too."""
+    micro_batch: Annotated[int, Field(ge=1)] = 8
+    """Prompts whose groups are sampled together, and then judged while the next are sampled."""
+
+
+class JudgingConfig(Section):
+    """Who judges, how wide, and what a failure means."""
+
+    spec: JudgeSpec = Field(default_factory=LexicalConfig)
+    """The judge."""
+    workers: Annotated[int, Field(ge=1)] = 32
+    """Judge calls in flight (the paper's N_workers)."""
+    micro_batch: Annotated[int, Field(ge=1)] = 4
+    """Responses that one worker takes at a time."""
+    on_unavailable: Literal["mask", "zero", "raise"] = "mask"
+    """An unreachable judge: leave the response out, count it as 0, or stop."""
+    max_invalid_frac: Fraction = 0.5
+    """More answers out of contract than this share of a step stop the run."""
+    max_unavailable_frac: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
+    """More unreachable judgements than this share of a step stop the run."""
+
+
+class AdvantageConfig(Section):
+    """From rewards to advantages."""
+
+    std: Literal["sample", "population", "leave_one_out", "none"] = "sample"
+    """Divisor of a group's centred rewards."""
+    delta: Annotated[float, Field(gt=0.0)] = 1e-8
+    """Stabiliser δ beside the standard deviation."""
+    estimator: Literal["group", "decoupled"] = "group"
+    """Normalise the reward per group, or each criterion before weighting (GDPO)."""
+
+
+class DynamicSamplingConfig(Section):
+    """Train only on groups with a spread of rewards (DAPO)."""
+
+    max_resample_rounds: Annotated[int, Field(ge=1)] = 8
+    """Rounds of new prompts for those that were dropped, before the run stops."""
+
+
+class LengthPenaltyConfig(Section):
+    """Soft overlong penalty (DAPO)."""
+
+    buffer_tokens: Annotated[int, Field(ge=1)]
+    """The penalty grows from 0 to −1 over the last so many tokens before max_new_tokens."""
+
+
+class ShapingConfig(Section):
+    """Penalties on the judge's reward; off in the main run."""
+
+    length_penalty: LengthPenaltyConfig | None = None
+    """Discourage responses near truncation."""
+    alpha_stop: Annotated[float, Field(ge=0.0, lt=1.0)] | None = None
+    """Multiply the reward of a response without its stop token by this."""
+
+    @property
+    def enabled(self) -> bool:
+        """Whether any penalty is on."""
+        return self.length_penalty is not None or self.alpha_stop is not None
+
+
+class OptimConfig(OptimizerConfig):
+    """AdamW, its schedule, and how a rollout batch is cut into updates."""
+
+    updates_per_rollout: Annotated[int, Field(ge=1)] = 4
+    """Optimiser updates per rollout batch, each on an equal share of its responses."""
+    micro_batch: Annotated[int, Field(ge=1)] = 16
+    """Responses per forward and backward pass; changes memory, not the update."""
+    gradient_checkpointing: bool = False
+    """Recompute activations in the backward pass: slower, less memory."""
+
+
+class ValidationConfig(Section):
+    """Held-out reward while training."""
+
+    every: Annotated[int, Field(ge=1)] = 10
+    """Steps between two passes; there is one before training and one after it too."""
+    questions: Annotated[int, Field(ge=1)] | None = None
+    """The first so many validation tasks; all of them by default."""
+    samples: Annotated[int, Field(ge=1)] = 1
+    """Responses per question."""
+    temperature: Annotated[float, Field(ge=0.0)] = 1.0
+    """Sampling temperature; 0 is greedy."""
+
+
+class CheckpointConfig(Section):
+    """What is kept on disk."""
+
+    every: Annotated[int, Field(ge=1)] = 10
+    """Steps between two checkpoints."""
+    keep: Annotated[int, Field(ge=1)] = 2
+    """Newest checkpoints to keep, beside the first and the best."""

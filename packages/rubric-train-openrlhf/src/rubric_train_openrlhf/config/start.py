@@ -1,0 +1,34 @@
+"""The policy that a run starts from."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from rubric_train_openrlhf.config.sections import Section
+from rubric_train_openrlhf.policy import PretrainConfig, TinyConfig
+
+
+class PathModel(Section):
+    """A causal language model saved in Hugging Face format."""
+
+    type: Literal["path"] = "path"
+    path: Path
+    """Folder with config.json, weights and tokenizer."""
+
+
+class TinyModel(Section):
+    """A small Llama built in code and pre-trained on documents, for a machine with no model."""
+
+    type: Literal["tiny"] = "tiny"
+    documents: Path
+    """JSONL with a `text` per line, as `rubric-synth collect` writes it."""
+    architecture: TinyConfig = Field(default_factory=TinyConfig)
+    """Size of the model and its vocabulary."""
+    pretrain: PretrainConfig = Field(default_factory=PretrainConfig)
+    """How long it is pre-trained."""
+
+
+ModelConfig = Annotated[PathModel | TinyModel, Field(discriminator="type")]

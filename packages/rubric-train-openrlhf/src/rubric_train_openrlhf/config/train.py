@@ -1,0 +1,109 @@
+"""The configuration of a run, whole, and what its parts require of each other."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from rubric_train_openrlhf.config.sections import (
+    AdvantageConfig,
+    CheckpointConfig,
+    DataConfig,
+    DynamicSamplingConfig,
+    JudgingConfig,
+    OptimConfig,
+    RolloutConfig,
+    Section,
+    ShapingConfig,
+    ValidationConfig,
+)
+from rubric_train_openrlhf.config.start import ModelConfig  # noqa: TC001  # as above
+from rubric_train_openrlhf.objective import ObjectiveConfig
+from rubric_train_openrlhf.policy import SftConfig  # noqa: TC001  # as above
+
+
+class TrainConfig(Section):
+    """One training run."""
+
+    backend: Literal["local"] = "local"
+    """Who runs it: `local` is one process on a CPU or one GPU."""
+    model: ModelConfig
+    """The policy before training, which is the reference model too."""
+    sft: SftConfig | None = None
+    """Warm start on the reference answers of the training tasks, before step 1."""
+    data: DataConfig
+    """Tasks."""
+    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    """Sampling."""
+    judge: JudgingConfig = Field(default_factory=JudgingConfig)
+    """Judging."""
+    advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
+    """Advantages."""
+    objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
+    """Loss."""
+    dynamic_sampling: DynamicSamplingConfig | None = None
+    """Off unless given."""
+    shaping: ShapingConfig = Field(default_factory=ShapingConfig)
+    """Penalties."""
+    optim: OptimConfig = Field(default_factory=OptimConfig)
+    """Optimiser."""
+    validation: ValidationConfig = Field(default_factory=ValidationConfig)
+    """Held-out passes, if data.validation is given."""
+    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    """Checkpoints."""
+    steps: Annotated[int, Field(ge=1)]
+    """Rollout batches to train on."""
+    seed: Annotated[int, Field(ge=0)] = 0
+    """All randomness of the run follows from it."""
+    threads: Annotated[int, Field(ge=1)] | None = None
+    """CPU threads; a resumed run repeats the killed one bit by bit only with as many."""
+    device: Literal["auto", "cpu", "cuda"] = "auto"
+    """`auto` takes a GPU if there is one."""
+    precision: Literal["float32", "bfloat16"] = "float32"
+    """bfloat16 computes in it under autocast; the trained weights stay float32."""
+    out: Path
+    """Run folder."""
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        problems = [*self._batch_problems(), *self._shaping_problems()]
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    @property
+    def batch_size(self) -> int:
+        """Responses per step (B = P·G)."""
+        return self.rollout.prompts * self.rollout.group_size
+
+    def _batch_problems(self) -> list[str]:
+        problems: list[str] = []
+        if self.rollout.group_size < 2:  # noqa: PLR2004  # a group is two
+            problems.append(
+                f"rollout.group_size={self.rollout.group_size}: the baseline of a response is the "
+                "mean of its group's others; use at least 2"
+            )
+        if self.batch_size % self.optim.updates_per_rollout:
+            problems.append(
+                f"rollout.prompts·rollout.group_size={self.batch_size} is not divisible by "
+                f"optim.updates_per_rollout={self.optim.updates_per_rollout}; every update takes "
+                "an equal share of the responses"
+            )
+        return problems
+
+    def _shaping_problems(self) -> list[str]:
+        problems: list[str] = []
+        penalty = self.shaping.length_penalty
+        if penalty is not None and penalty.buffer_tokens >= self.rollout.max_new_tokens:
+            problems.append(
+                f"shaping.length_penalty.buffer_tokens={penalty.buffer_tokens} must be less than "
+                f"rollout.max_new_tokens={self.rollout.max_new_tokens}"
+            )
+        if self.shaping.enabled and self.advantage.estimator == "decoupled":
+            problems.append(
+                "advantage.estimator='decoupled' normalises criteria, which penalties on the "
+                "reward do not touch; switch shaping off or use estimator='group'"
+            )
+        return problems

@@ -1,0 +1,9 @@
+"""The local backend: the paper's Algorithm 1 in one process, on a CPU or one GPU.
+
+Read `loop` first; each of its lines is a module here. `tasks` and `judging` are the judge's side,
+and nothing in `rollout` or `update` can reach a passage or a rubric.
+"""
+
+from rubric_train_openrlhf.local.loop import run_grpo
+
+__all__ = ["run_grpo"]

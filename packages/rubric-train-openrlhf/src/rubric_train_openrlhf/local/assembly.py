@@ -1,0 +1,142 @@
+"""Everything that one run of the loop holds, put together from the configuration."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from rubric_judge import load_judge
+
+from rubric_train_openrlhf.local.judging import background_judge
+from rubric_train_openrlhf.local.policy_start import pick_device, start_policy
+from rubric_train_openrlhf.local.randomness import PromptOrder
+from rubric_train_openrlhf.local.resume import begin, checkpoint_to_resume, go_back
+from rubric_train_openrlhf.local.rollout import Examiner
+from rubric_train_openrlhf.local.tasks import read_book
+from rubric_train_openrlhf.local.update import Learner
+from rubric_train_openrlhf.objective import adamw, warmup
+from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
+from rubric_train_openrlhf.run.events import EventWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rubric_core import Judge
+    from transformers import PreTrainedModel
+
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.tasks import TaskBook
+    from rubric_train_openrlhf.policy import Policy
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """The parts of a run."""
+
+    config: TrainConfig
+    folder: RunFolder
+    events: EventWriter
+    policy: Policy
+    learner: Learner
+    book: TaskBook
+    heldout: TaskBook | None
+    examiner: Examiner
+    order: PromptOrder
+    start: TrainerState
+    """Where the loop begins."""
+
+
+@contextmanager
+def assembled(
+    config: TrainConfig, *, resume: bool, judge: Judge | None = None
+) -> Iterator[LocalRun]:
+    """Check the input, open the run folder, load the models and keep a judge running.
+
+    What can be wrong with the input is found before the run folder is touched.
+
+    Raises:
+        RubricError: unusable tasks, model, judge or run folder; each with its own type.
+    """
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    device = pick_device(config.device)
+    folder = RunFolder(config.out)
+    checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
+    book = read_book(config.data.train, leak_ngram=config.data.leak_ngram)
+    heldout_book = _heldout_book(config)
+    judge = load_judge(config.judge.spec) if judge is None else judge
+    if checkpoint is None:
+        policy = start_policy(config, book=book, device=device)
+        begin(folder, config=config)
+        start = TrainerState.before_training()
+        save_checkpoint(folder.checkpoints, policy, start)
+    else:
+        policy = load_policy(checkpoint, device=device)
+        start = go_back(folder, config=config, checkpoint=checkpoint)
+    learner = _learner(policy, start=start, config=config, folder=folder)
+    with (
+        background_judge(judge, config=config.judge) as background,
+        EventWriter(folder.tensorboard, first_step=start.step + 1) as events,
+    ):
+        examiner = Examiner(policy, judge=background, autocast=learner.autocast)
+        yield LocalRun(
+            config=config,
+            folder=folder,
+            events=events,
+            policy=policy,
+            learner=learner,
+            book=book,
+            heldout=heldout_book,
+            examiner=examiner,
+            order=PromptOrder(len(book), seed=config.seed),
+            start=start,
+        )
+
+
+def _heldout_book(config: TrainConfig) -> TaskBook | None:
+    if config.data.validation is None:
+        return None
+    book = read_book(config.data.validation, leak_ngram=config.data.leak_ngram)
+    return book.first(config.validation.questions)
+
+
+def _learner(
+    policy: Policy, *, start: TrainerState, config: TrainConfig, folder: RunFolder
+) -> Learner:
+    model = policy.model
+    if config.optim.gradient_checkpointing:
+        # Only a model in training mode recomputes; dropout was switched off when it was loaded.
+        model.gradient_checkpointing_enable()
+        model.train()
+    optimizer = adamw(model.parameters(), config=config.optim)
+    schedule = warmup(optimizer, config=config.optim)
+    if start.step:
+        optimizer.load_state_dict(start.optimizer)
+        schedule.load_state_dict(start.schedule)
+    return Learner(
+        model=model,
+        reference=_reference(folder, config=config, device=policy.device),
+        optimizer=optimizer,
+        schedule=schedule,
+        objective=config.objective,
+        optim=config.optim,
+        temperature=config.rollout.temperature,
+        autocast=config.precision == "bfloat16",
+    )
+
+
+def _reference(
+    folder: RunFolder, *, config: TrainConfig, device: torch.device
+) -> PreTrainedModel | None:
+    """The policy of step 0, frozen; none where the divergence from it has no weight."""
+    if config.objective.kl_coef == 0:
+        return None
+    dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+    path = checkpoint_path(folder.checkpoints, step=0)
+    model = load_policy(path, device=device, dtype=dtype).model
+    return model.requires_grad_(requires_grad=False)

@@ -1,0 +1,93 @@
+"""Judging in the background, while the next prompts are sampled."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from anyio.from_thread import start_blocking_portal
+from rubric_core import Outcome
+from rubric_judge import JudgePool
+
+from rubric_train_openrlhf.errors import JudgeAbortError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
+
+    from anyio.from_thread import BlockingPortal
+    from rubric_core import Judge, JudgeResult, JudgeView
+
+    from rubric_train_openrlhf.config import JudgingConfig
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Results in the order of their views, and how long they took together."""
+
+    results: tuple[JudgeResult, ...]
+    judge_s: float
+
+
+class BackgroundJudge:
+    """One pool on an event loop in a thread of its own."""
+
+    def __init__(self, pool: JudgePool, *, portal: BlockingPortal) -> None:
+        """Use `background_judge`, which opens and closes the portal."""
+        self._pool = pool
+        self._portal = portal
+
+    def submit(self, views: Sequence[JudgeView]) -> Future[Judged]:
+        """Start judging and return at once."""
+        return self._portal.start_task_soon(self._judge, views)
+
+    async def _judge(self, views: Sequence[JudgeView]) -> Judged:
+        started = time.perf_counter()
+        results = await self._pool.judge_all(views)
+        return Judged(tuple(results), time.perf_counter() - started)
+
+
+@contextmanager
+def background_judge(judge: Judge, *, config: JudgingConfig) -> Iterator[BackgroundJudge]:
+    """Open a pool on a background event loop; leaving cancels what is still being judged."""
+    with start_blocking_portal() as portal:
+        pool = JudgePool(judge, workers=config.workers, micro_batch=config.micro_batch)
+        yield BackgroundJudge(pool, portal=portal)
+
+
+def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
+    """Stop a run whose judge fails too often to train on.
+
+    Raises:
+        JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
+    """
+    invalid_frac = outcome_frac(results, Outcome.INVALID)
+    unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
+    broken = [
+        f"{name} judgements {rate:.1%} > judge.{field}={limit}"
+        for name, field, rate, limit in (
+            ("invalid", "max_invalid_frac", invalid_frac, config.max_invalid_frac),
+            ("unavailable", "max_unavailable_frac", unavailable_frac, config.max_unavailable_frac),
+        )
+        if rate > limit
+    ]
+    if not broken:
+        return
+    reasons = Counter(result.reason.value for result in results if result.reason is not None)
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    raise JudgeAbortError(
+        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
+        "repair the judge and continue with --resume, or raise the limit",
+        step=step,
+        invalid_frac=invalid_frac,
+        unavailable_frac=unavailable_frac,
+        reasons=reasons,
+    )
+
+
+def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:
+    """Share of results with an outcome."""
+    return sum(result.outcome == outcome for result in results) / len(results)

@@ -1,0 +1,91 @@
+"""The policy before step 1: read from a folder, or built from documents; warm-started if asked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import structlog
+import torch
+
+from rubric_train_openrlhf.config import PathModel, TinyModel
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.local.randomness import derived_seed
+from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.tasks import TaskBook
+    from rubric_train_openrlhf.policy import Policy
+
+_log = structlog.get_logger()
+
+
+def start_policy(config: TrainConfig, *, book: TaskBook, device: torch.device) -> Policy:
+    """Make the policy that step 1 starts from; the reference model is a copy of it.
+
+    Raises:
+        PolicyLoadError: there is no model at the path.
+        TrainConfigError: the documents to pre-train on, or answers to warm-start on, are missing.
+    """
+    match config.model:
+        case PathModel(path=path):
+            policy = load_policy(path, device=device)
+        case TinyModel() as model:
+            policy = _tiny_policy(model, seed=config.seed, book=book, device=device)
+    if config.sft is not None:
+        examples = book.reference_answers()
+        if not examples:
+            raise TrainConfigError(
+                f"sft is on, but no task of {str(config.data.train)!r} has a reference_answer; "
+                "add them or remove the section",
+                location="sft",
+            )
+        seed = derived_seed(config.seed, step=0, purpose="sft")
+        report = sft(policy, examples, config.sft, seed=seed)
+        _log.info("train.sft.finished", **report._asdict())
+    return policy
+
+
+def pick_device(name: str) -> torch.device:
+    """Resolve `auto`.
+
+    Raises:
+        TrainConfigError: a GPU is asked for and there is none.
+    """
+    if name == "cuda" and not torch.cuda.is_available():
+        raise TrainConfigError(
+            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
+        )
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    return torch.device(name)
+
+
+def _tiny_policy(model: TinyModel, *, seed: int, book: TaskBook, device: torch.device) -> Policy:
+    texts = _document_texts(model.documents)
+    written = [part for pair in book.reference_answers() for part in (pair.question, pair.answer)]
+    policy = build_tiny_policy([*texts, *written], model.architecture, seed=seed)
+    policy.model.to(device)
+    loss = pretrain(
+        policy,
+        texts,
+        model.pretrain,
+        seed=derived_seed(seed, step=0, purpose="pretrain"),
+    )
+    _log.info("train.pretrain.finished", loss=loss, steps=model.pretrain.steps)
+    return policy
+
+
+def _document_texts(path: Path) -> list[str]:
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["text"] for line in lines]
+    except (OSError, ValueError, KeyError, TypeError) as exc:
+        raise TrainConfigError(
+            f"{str(path)!r} is not a JSONL file of documents with a `text`: {type(exc).__name__}; "
+            "write one with `rubric-synth collect`",
+            location="model.documents",
+        ) from exc

@@ -1,0 +1,50 @@
+"""Every random draw of a run, derived from (seed, step, purpose) and from nothing else.
+
+No generator outlives the step that made it, so a resumed run draws what a killed one would have.
+"""
+
+from __future__ import annotations
+
+import zlib
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import torch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+Purpose = Literal["order", "rollout", "validation", "pretrain", "sft"]
+
+
+def derived_seed(seed: int, *, step: int, purpose: Purpose, part: int = 0) -> int:
+    """Mix the seed of the run with what a draw is for; 63 bits."""
+    sequence = np.random.SeedSequence((seed, step, zlib.crc32(purpose.encode()), part))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def torch_generator(seed: int, *, device: torch.device) -> torch.Generator:
+    """A fresh generator on the device."""
+    return torch.Generator(device=device).manual_seed(seed)
+
+
+class PromptOrder:
+    """An endless order of n prompts: every epoch is its own permutation."""
+
+    def __init__(self, n: int, *, seed: int) -> None:
+        """Draw nothing yet."""
+        self._n = n
+        self._seed = seed
+
+    def take(self, n: int, *, start: int) -> list[int]:
+        """Indices of n prompts in a row, from a position counted from the start of the run."""
+        first, last = start // self._n, (start + n - 1) // self._n
+        epochs = {epoch: self._epoch(epoch) for epoch in range(first, last + 1)}
+        return [
+            int(epochs[position // self._n][position % self._n])
+            for position in range(start, start + n)
+        ]
+
+    def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
+        seed = derived_seed(self._seed, step=epoch, purpose="order")
+        return np.random.default_rng(seed).permutation(self._n)

@@ -1,0 +1,193 @@
+"""The policy update of Algorithm 1: several optimiser updates on one batch of rollouts."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+from rubric_train_openrlhf.errors import NonFiniteUpdateError
+from rubric_train_openrlhf.local.precision import bfloat16_if
+from rubric_train_openrlhf.objective import (
+    ObjectiveBatch,
+    policy_loss,
+    token_mean,
+    update_size,
+)
+from rubric_train_openrlhf.policy import pack_rollouts, response_logprobs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from torch import Tensor
+    from torch.optim import AdamW
+    from torch.optim.lr_scheduler import LinearLR
+    from transformers import PreTrainedModel
+
+    from rubric_train_openrlhf.config import OptimConfig
+    from rubric_train_openrlhf.objective import ObjectiveConfig, UpdateSize
+    from rubric_train_openrlhf.policy import Rollouts, TokenBatch
+
+
+@dataclass(frozen=True)
+class UpdateBatch:
+    """Rollouts with what the update needs beside them, one entry per response."""
+
+    rollouts: Rollouts
+    advantages_B: Tensor
+    """float64."""
+    valid_B: Tensor
+    """False leaves a response out of the loss and of its averages."""
+
+
+@dataclass(frozen=True)
+class UpdateMetrics:
+    """Means over the optimiser updates of one step, each of them a mean over its tokens."""
+
+    loss: float
+    kl: float
+    clip_frac: float
+    ratio_mean: float
+    entropy: float
+    grad_norm: float
+    lr: float
+
+
+@dataclass(frozen=True)
+class Learner:
+    """The policy in training, and the frozen reference that it is held to."""
+
+    model: PreTrainedModel
+    reference: PreTrainedModel | None
+    """None where the divergence has no weight."""
+    optimizer: AdamW
+    schedule: LinearLR
+    objective: ObjectiveConfig
+    optim: OptimConfig
+    temperature: float
+    """Of the rollouts; log-probabilities are those of the distribution sampled from."""
+    autocast: bool
+    """Compute in bfloat16."""
+
+    def update(self, batch: UpdateBatch, *, step: int) -> UpdateMetrics:
+        """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
+
+        Shares are contiguous, so that groups stay together where they can. A share without a
+        valid response makes no update.
+
+        Args:
+            batch: B responses, one valid at least; an advantage counts for all its tokens.
+            step: training step, for errors.
+
+        Returns:
+            Means over the updates made.
+
+        Raises:
+            NonFiniteUpdateError: a loss or gradient norm is nan or infinite; the weights are
+                those of before the update.
+
+        Source: paper, §A, Algorithm 1.
+        """
+        totals: defaultdict[str, float] = defaultdict(float)
+        made = 0
+        lr = float(self.schedule.get_last_lr()[0])
+        old_BT = self._old_logprobs(batch)
+        for rows in equal_shares(len(batch.valid_B), shares=self.optim.updates_per_rollout):
+            valid_rows = [row for row in rows if batch.valid_B[row]]
+            if valid_rows:
+                _add(totals, self._one_update(batch, valid_rows, old_BT=old_BT, step=step))
+                made += 1
+        self.schedule.step()
+        return UpdateMetrics(**{name: total / made for name, total in totals.items()}, lr=lr)
+
+    def _one_update(
+        self, batch: UpdateBatch, rows: Sequence[int], *, old_BT: Tensor | None, step: int
+    ) -> dict[str, float]:
+        size = update_size(batch.rollouts.mask_BT[list(rows)])
+        totals: defaultdict[str, float] = defaultdict(float)
+        self.optimizer.zero_grad(set_to_none=True)
+        for micro_rows in self._micro_batches(batch.rollouts, rows):
+            _add(totals, self._accumulate(batch, micro_rows, old_BT=old_BT, size=size))
+        grad_norm = float(
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.max_grad_norm)
+        )
+        if not (math.isfinite(grad_norm) and math.isfinite(totals["loss"])):
+            raise NonFiniteUpdateError(
+                f"step {step}: loss {totals['loss']!r}, gradient norm {grad_norm!r}; lower "
+                "optim.learning_rate, or set objective.kl_output_clamp or objective.dual_clip",
+                step=step,
+            )
+        self.optimizer.step()
+        return {**totals, "grad_norm": grad_norm}
+
+    def _accumulate(
+        self, batch: UpdateBatch, rows: list[int], *, old_BT: Tensor | None, size: UpdateSize
+    ) -> dict[str, float]:
+        """Add the gradient of one micro-batch, scaled by the size of the whole update."""
+        tokens = pack_rollouts(batch.rollouts, rows)
+        width = tokens.response_mask_BT.shape[1]
+        with bfloat16_if(self.autocast, device=self.model.device):
+            current = response_logprobs(self.model, tokens, temperature=self.temperature)
+        loss = policy_loss(
+            current.logprobs_BT,
+            ObjectiveBatch(
+                gen_logprobs_BT=batch.rollouts.logprobs_BT[rows, :width],
+                advantages_B=batch.advantages_B[rows],
+                mask_BT=tokens.response_mask_BT,
+                ref_logprobs_BT=self._frozen_logprobs(self.reference, tokens),
+                old_logprobs_BT=None if old_BT is None else old_BT[rows, :width],
+            ),
+            config=self.objective,
+            size=size,
+        )
+        loss.loss.backward()
+        entropy = token_mean(
+            current.entropy_BT, mask_BT=tokens.response_mask_BT, total_tokens=size.tokens
+        )
+        return {
+            "loss": float(loss.loss.detach()),
+            "kl": float(loss.metrics["kl"]),
+            "clip_frac": float(loss.metrics["clip_frac"]),
+            "ratio_mean": float(loss.metrics["ratio_mean"]),
+            "entropy": float(entropy),
+        }
+
+    def _old_logprobs(self, batch: UpdateBatch) -> Tensor | None:
+        """The trainer's own log π_old, which only an importance correction asks for."""
+        if self.objective.importance.type == "none":
+            return None
+        old_BT = torch.zeros_like(batch.rollouts.logprobs_BT)
+        for rows in self._micro_batches(batch.rollouts, range(len(batch.valid_B))):
+            tokens = pack_rollouts(batch.rollouts, rows)
+            logprobs_BT = self._frozen_logprobs(self.model, tokens)
+            if logprobs_BT is not None:
+                old_BT[rows, : logprobs_BT.shape[1]] = logprobs_BT
+        return old_BT
+
+    def _frozen_logprobs(self, model: PreTrainedModel | None, tokens: TokenBatch) -> Tensor | None:
+        if model is None:
+            return None
+        with torch.no_grad(), bfloat16_if(self.autocast, device=self.model.device):
+            return response_logprobs(model, tokens, temperature=self.temperature).logprobs_BT
+
+    def _micro_batches(self, rollouts: Rollouts, rows: Sequence[int]) -> Iterator[list[int]]:
+        """Cut rows into micro-batches of similar length, so that little of them is padding."""
+        lengths_B = rollouts.lengths_B.tolist()
+        ordered = sorted(rows, key=lambda row: (lengths_B[row], row))
+        size = self.optim.micro_batch
+        for first in range(0, len(ordered), size):
+            yield ordered[first : first + size]
+
+
+def equal_shares(n: int, *, shares: int) -> list[range]:
+    """Cut n rows into contiguous shares of equal size; n is a multiple of their number."""
+    size = n // shares
+    return [range(first, first + size) for first in range(0, n, size)]
+
+
+def _add(totals: defaultdict[str, float], values: dict[str, float]) -> None:
+    for name, value in values.items():
+        totals[name] += value

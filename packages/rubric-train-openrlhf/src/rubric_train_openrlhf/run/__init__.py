@@ -1,0 +1,21 @@
+"""The run folder: what is written while a policy is trained, and how it survives a kill.
+
+    config.resolved.yaml  environment.json  metrics.jsonl  heldout.jsonl  summary.json
+    rollouts/step_000001.jsonl    the policy's side: prompt, response, reward, advantage
+    judgements/step_000001.jsonl  the judge's side: its result and the attribution
+    checkpoints/step_000010/      Hugging Face format and trainer_state.pt; `best` points at one
+    tensorboard/
+
+The two row files of a step are joined by id; nothing on the policy's side reads the second.
+"""
+
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import (
+    HeldoutRow,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+    RunSummary,
+)
+
+__all__ = ["HeldoutRow", "JudgementRow", "MetricsRow", "RolloutRow", "RunFolder", "RunSummary"]

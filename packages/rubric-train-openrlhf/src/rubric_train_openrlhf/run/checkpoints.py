@@ -1,0 +1,102 @@
+"""Checkpoint folders: a model in Hugging Face format and the state of the trainer.
+
+Step 0 is the policy before training; it is the reference model too and is never deleted.
+"""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.run.writing import disk_errors, point_link, whole_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rubric_train_openrlhf.policy import Policy
+
+_STATE_FILE = "trainer_state.pt"
+
+
+@dataclass(frozen=True)
+class TrainerState:
+    """All that the next step depends on beside the weights and the config."""
+
+    step: int
+    """Steps done."""
+    prompts_drawn: int
+    """Position in the endless order of prompts."""
+    wall_s: float
+    """Seconds spent so far, restarts included."""
+    optimizer: dict[str, Any]
+    schedule: dict[str, Any]
+
+    @classmethod
+    def before_training(cls) -> TrainerState:
+        """Where every run starts; optimiser and schedule are then new, and hold nothing yet."""
+        return cls(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
+
+
+def checkpoint_path(checkpoints: Path, *, step: int) -> Path:
+    """Folder of one step's checkpoint."""
+    return checkpoints / f"step_{step:06d}"
+
+
+def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> Path:
+    """Write a whole checkpoint or none.
+
+    Raises:
+        DiskWriteError: the folder could not be written; nothing of it is left.
+    """
+    path = checkpoint_path(checkpoints, step=state.step)
+    with whole_folder(path) as temporary:
+        policy.save(temporary)
+        torch.save(vars(state), temporary / _STATE_FILE)
+    return path
+
+
+def load_state(path: Path) -> TrainerState:
+    """Read the trainer's state of one checkpoint.
+
+    Raises:
+        ResumeError: the file is missing or is not such a state.
+    """
+    file = path / _STATE_FILE
+    try:
+        return TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
+    except (OSError, RuntimeError, TypeError) as exc:
+        raise ResumeError(
+            f"{str(file)!r} holds no trainer state; start again in another `out`", path=path
+        ) from exc
+
+
+def latest_checkpoint(checkpoints: Path) -> Path | None:
+    """The checkpoint with the highest step, None where there is none."""
+    return max(checkpoints.glob("step_*"), default=None, key=step_of)
+
+
+def step_of(path: Path) -> int:
+    """Step of a checkpoint folder."""
+    return int(path.name.removeprefix("step_"))
+
+
+def mark_best(checkpoints: Path, *, step: int) -> None:
+    """Point the relative link `best` at one checkpoint."""
+    point_link(checkpoints / "best", checkpoint_path(checkpoints, step=step).name)
+
+
+def prune(checkpoints: Path, *, keep: int, best_step: int | None) -> None:
+    """Delete all but the first, the best and the last `keep` checkpoints."""
+    newest_first = sorted(checkpoints.glob("step_*"), key=step_of, reverse=True)
+    for path in newest_first[keep:]:
+        if step_of(path) not in {0, best_step}:
+            with disk_errors(path):
+                # Renamed first: a kill must not leave half a checkpoint under a whole one's name.
+                doomed = path.with_name(f".{path.name}.tmp")
+                shutil.rmtree(doomed, ignore_errors=True)
+                path.rename(doomed)
+                shutil.rmtree(doomed)

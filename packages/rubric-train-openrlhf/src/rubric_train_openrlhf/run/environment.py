@@ -1,0 +1,69 @@
+"""What a run was made with: versions, revision, machine, seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import subprocess
+import sys
+from importlib import metadata
+from pathlib import Path
+
+import torch
+
+_DISTRIBUTIONS = (
+    "rubric-core",
+    "rubric-judge",
+    "rubric-train-openrlhf",
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "pydantic",
+)
+
+
+def describe_environment(*, seed: int, config_text: str) -> dict[str, object]:
+    """Collect what another machine would need to repeat the run."""
+    return {
+        "python": sys.version.split()[0],
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+        "torch_threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
+        "cuda": torch.version.cuda,
+        "versions": {name: _version(name) for name in _DISTRIBUTIONS},
+        "git_sha": git_sha(),
+        "seed": seed,
+        "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
+    }
+
+
+def environment_json(environment: dict[str, object]) -> str:
+    """Lay the description out for a reader."""
+    return json.dumps(environment, indent=2, sort_keys=True) + "\n"
+
+
+def git_sha() -> str | None:
+    """Revision of the repository that this package is run from, None outside of one."""
+    try:
+        done = subprocess.run(
+            ("git", "rev-parse", "HEAD"),  # noqa: S607  # whichever git the user has
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            check=True,
+            text=True,
+            timeout=10,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,43 @@
+"""TensorBoard event files of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from pydantic import BaseModel
+
+
+class EventWriter:
+    """Writes every number of a row as one scalar per step."""
+
+    def __init__(self, folder: Path, *, first_step: int) -> None:
+        """Open the folder; events of `first_step` and later, from before a kill, are hidden."""
+        # Half a second of import that only a run needs.
+        from torch.utils.tensorboard.writer import SummaryWriter  # noqa: PLC0415
+
+        self._writer = SummaryWriter(str(folder), purge_step=first_step)
+
+    def __enter__(self) -> EventWriter:
+        """Use as a context: the file is closed on leaving."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Flush and close."""
+        self._writer.close()
+
+    def write(self, group: str, row: BaseModel, *, step: int) -> None:
+        """Write the numbers of a row, and of the tables in it, under `group`."""
+        for name, value in row.model_dump(exclude={"step", "best"}).items():
+            table = value if isinstance(value, dict) else {"": value}
+            for key, number in table.items():
+                tag = "/".join(part for part in (group, name, key) if part)
+                self._writer.add_scalar(tag, number, step)

@@ -1,0 +1,127 @@
+"""Typed rows of the run folder's files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+from rubric_core import JudgeResult  # noqa: TC002  # pydantic resolves it at runtime
+
+
+class _Row(BaseModel):
+    """One JSON object on one line; texts stay out of validation errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class MetricsRow(_Row):
+    """One training step: a line of metrics.jsonl.
+
+    Reward figures are over the responses that were trained on; `invalid_frac`,
+    `unavailable_frac` and `degenerate_group_frac` are over all that were judged, also those that
+    dynamic sampling dropped.
+    """
+
+    step: int
+    """1 for the first."""
+    reward_mean: float
+    reward_std: float
+    zero_reward_frac: float
+    zero_reward_by_reason: dict[str, float]
+    """Shares that sum to zero_reward_frac; "scored" are zeros that the judge gave."""
+    invalid_frac: float
+    unavailable_frac: float
+    criteria: dict[str, float]
+    """Mean z of each criterion id."""
+    m_eff_mean: float
+    degenerate_group_frac: float
+    advantage_abs_mean: float
+    loss: float
+    kl: float
+    clip_frac: float
+    ratio_mean: float
+    entropy: float
+    grad_norm: float
+    """Mean over the step's optimiser updates, before clipping."""
+    lr: float
+    response_tokens_mean: float
+    response_tokens_max: int
+    truncated_frac: float
+    generated_tokens: int
+    tokens_per_s: float
+    generate_s: float
+    judge_s: float
+    """Summed over the calls to the pool; they overlap generation and each other."""
+    judge_wait_s: float
+    """How long training stood still for the judge."""
+    update_s: float
+    step_s: float
+    resampled_prompts: int
+
+
+class HeldoutRow(_Row):
+    """One pass over the held-out questions: a line of heldout.jsonl."""
+
+    step: int
+    """0 before training."""
+    reward_mean: float
+    """Mean over questions of the mean over their samples."""
+    reward_std: float
+    """Between questions."""
+    zero_reward_frac: float
+    n: int
+    """Questions with at least one usable judgement."""
+    criteria: dict[str, float]
+    response_tokens_mean: float
+    eval_s: float
+    best: bool
+    """Better than every row before it."""
+
+
+class RolloutRow(_Row):
+    """What the policy was asked and answered: the side that anything may read."""
+
+    id: str
+    step: int
+    task_id: str
+    prompt: str
+    response: str
+    reward: float | None
+    """The judge's; None where the sample was masked."""
+    advantage: float
+    tokens: int
+    ended: bool
+    outcome: str
+
+
+class JudgementRow(_Row):
+    """What the judge said of one response, and what that did to its advantage."""
+
+    id: str
+    step: int
+    task_id: str
+    result: JudgeResult
+    z: dict[str, float]
+    shares: dict[str, float]
+    attribution: dict[str, float]
+    """Sums to the row's advantage; "shaping" is what the penalties added."""
+
+
+class RunSummary(_Row):
+    """How a run stands: summary.json."""
+
+    status: Literal["running", "finished", "failed"]
+    steps: int
+    """Steps done."""
+    best_step: int | None = None
+    best_heldout_reward: float | None = None
+    first_heldout_reward: float | None = None
+    last_heldout_reward: float | None = None
+    wall_s: float = 0.0
+    """Summed over restarts, without the work that a kill threw away."""
+    error: str | None = None
+
+
+def row_id(*, step: int, prompt: int, response: int) -> str:
+    """Name one response of a step, as in s000001-p003-g07."""
+    return f"s{step:06d}-p{prompt:03d}-g{response:02d}"

@@ -1,0 +1,129 @@
+"""Writes that a kill or a full disk cannot leave half done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from safetensors import SafetensorError
+
+from rubric_train_openrlhf.errors import DiskWriteError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn what the system and the tensor writers raise on a failed write into one error.
+
+    Raises:
+        DiskWriteError: with the path and the system's reason.
+    """
+    try:
+        yield
+    except DiskWriteError:
+        raise
+    except (OSError, SafetensorError) as exc:
+        raise _disk_error(path, exc) from exc
+    except RuntimeError as exc:
+        # torch.save reports a full disk as a RuntimeError of its archive writer.
+        if "PytorchStreamWriter" not in str(exc) and "file write" not in str(exc):
+            raise
+        raise _disk_error(path, exc) from exc
+
+
+def _disk_error(path: Path, exc: Exception) -> DiskWriteError:
+    reason = getattr(exc, "strerror", None) or str(exc).partition("\n")[0]
+    return DiskWriteError(
+        f"cannot write {str(path)!r}: {reason}; make room or choose another `out`, "
+        "then continue the run with --resume",
+        path=path,
+    )
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace the file in one step; a failure leaves the old one as it was."""
+    write_lines(path, (text,), end="")
+
+
+def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
+    """Replace the file by these lines in one step."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with temporary.open("w", encoding="utf-8") as file:
+                for line in lines:
+                    file.write(line + end)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        _sync(path.parent)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add one line and wait until it is on disk; a failure leaves the file as it was."""
+    with disk_errors(path):
+        size = path.stat().st_size if path.exists() else 0
+        try:
+            with path.open("a", encoding="utf-8") as file:
+                file.write(line + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError:
+            if path.exists():
+                os.truncate(path, size)
+            raise
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a temporary folder to fill; it takes the name `path` only when all is written."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    with disk_errors(path):
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir(parents=True)
+        try:
+            yield temporary
+            for file in temporary.rglob("*"):
+                if file.is_file():
+                    _sync(file)
+            _sync(temporary)
+            shutil.rmtree(path, ignore_errors=True)
+            temporary.replace(path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        _sync(path.parent)
+
+
+def point_link(link: Path, target: str) -> None:
+    """Make `link` a relative symbolic link to its neighbour `target`, in one step."""
+    temporary = link.with_name(f".{link.name}.tmp")
+    with disk_errors(link):
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(target)
+        temporary.replace(link)
+
+
+def remove_unfinished(folder: Path) -> None:
+    """Delete what a kill left half written: all hidden names below, ours alone at the top."""
+    for leftover in [*folder.glob(".*.tmp"), *folder.glob("*/.*")]:
+        if leftover.is_dir() and not leftover.is_symlink():
+            shutil.rmtree(leftover)
+        else:
+            leftover.unlink()
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
