@@ -91,8 +91,6 @@ def advantage_scale(
 
     Raises:
         RewardError: an unknown `std`, or a `delta` that is negative or not finite.
-
-    Source: paper, §3.2, Eq. advantage.
     """
     if not 0 <= delta < np.inf:
         raise RewardError(f"delta must be finite and not negative, not {delta!r}")

@@ -34,7 +34,7 @@ def shares(weights: ArrayLike, *, axes: str = "M") -> FloatArray:
         RewardShapeError: another number of axes.
         RewardError: a negative or non-finite weight, or a total that is 0 or not finite.
 
-    Source: paper, §3.3, Eq. rubric_projection.
+    Source: paper, §3.3, definition of α.
     """
     weights = float_array(weights, name=f"weights_{axes}", axes=axes)
     with np.errstate(over="ignore"):

@@ -26,8 +26,6 @@ class JudgeResult(BaseModel):
     Make one with `from_reply`, `scored`, `invalid` or `unavailable`, which check the scores against
     the rubric. `repr` leaves out the reasoning, which may quote the passage; `model_dump` keeps it,
     for the judgement files that only the judge's side reads.
-
-    Source: paper, §3.1, Eq. judge_scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)

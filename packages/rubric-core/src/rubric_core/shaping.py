@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
 
-def length_penalty(lengths_tokens: ArrayLike, *, max_length: int, buffer: int) -> FloatArray:
+def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> FloatArray:
     """Return what to add to the rewards of responses that come near the length limit.
 
         0                                for |y| ≤ L_max − L_buffer
@@ -22,7 +22,7 @@ def length_penalty(lengths_tokens: ArrayLike, *, max_length: int, buffer: int) -
         −1                               beyond L_max
 
     Args:
-        lengths_tokens: |y| ≥ 0, any shape.
+        lengths: |y| ≥ 0 in tokens, any shape.
         max_length: L_max, the limit in tokens.
         buffer: L_buffer, 0 < L_buffer ≤ L_max: the tokens before the limit that are penalised.
 
@@ -37,10 +37,10 @@ def length_penalty(lengths_tokens: ArrayLike, *, max_length: int, buffer: int) -
     """
     if not 0 < buffer <= max_length:
         raise RewardError(f"buffer must be in (0, max_length = {max_length}], not {buffer}")
-    lengths = np.asarray(lengths_tokens, dtype=np.float64)
-    if not (lengths >= 0).all():
-        raise RewardError(f"lengths must not be negative, the smallest is {lengths.min()}")
-    return np.clip((max_length - buffer - lengths) / buffer, -1.0, 0.0)
+    tokens = np.asarray(lengths, dtype=np.float64)
+    if not (tokens >= 0).all():
+        raise RewardError(f"lengths must not be negative, the smallest is {tokens.min()}")
+    return np.clip((max_length - buffer - tokens) / buffer, -1.0, 0.0)
 
 
 def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: float) -> FloatArray:

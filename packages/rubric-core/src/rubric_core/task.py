@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class DocumentAnalysis(BaseModel):
     """s(d): what stage 1 of synthesis found in the document.
 
+    `repr` leaves out what may quote it; a task's `repr` and `model_dump` leave it out whole.
+
     Source: paper, §3.4, Stage 1.
     """
 

@@ -14,10 +14,7 @@ from rubric_core.rubric import Rubric
 
 
 class PolicyView(BaseModel):
-    """x: all that the policy sees of a task.
-
-    Source: paper, §3.2, Information-asymmetric update.
-    """
+    """x: all that the policy sees of a task."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -33,8 +30,6 @@ class JudgeView(BaseModel):
 
     `repr` and `model_dump` leave out the passage, the response and the criteria's texts. It can be
     pickled, with its texts, for judge workers in other processes.
-
-    Source: paper, §3.1, Eq. judge_scores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
