@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rubric_core import parquet
-from rubric_core.errors import RubricFileError, SchemaError
-from rubric_core.strict_json import RepeatedKeyError, decode
+from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
+from rubric_core.strict_json import decode
 from rubric_core.task import Task
 
 if TYPE_CHECKING:

@@ -2,7 +2,9 @@
 
 RubricError
 ├── SchemaError (ValueError)            a criterion, rubric, task or result that is not well formed
-│   └── RubricFileError                 the same, in a file: path, line and field
+│   ├── RubricFileError                 the same, in a file: path, line and field
+│   ├── RepeatedKeyError                a JSON object that holds a key twice
+│   └── ReplyError                      a judge's reply that departs from the contract
 ├── RewardError (ValueError)            numbers that no reward or advantage can be computed from
 │   ├── RewardShapeError                arrays whose axes do not fit
 │   └── UnavailableRewardError          a reward asked of a judgement that never happened
@@ -22,6 +24,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from rubric_core.outcome import Reason
 
 
 def _rebuild(cls: type[RubricError], args: tuple[object, ...]) -> RubricError:
@@ -66,6 +70,30 @@ class RubricFileError(SchemaError):
         super().__init__(f"{place}: {message}", field=field)
         self.path = path
         self.line = line
+
+
+class RepeatedKeyError(SchemaError):
+    """A JSON object that holds the same key twice.
+
+    Attributes:
+        key: the first key that repeats; not in the message, for it may be anything.
+    """
+
+    def __init__(self, *, key: str) -> None:
+        super().__init__("an object holds the same key twice")
+        self.key = key
+
+
+class ReplyError(SchemaError):
+    """A judge's reply that departs from the contract.
+
+    Attributes:
+        reason: the machine-readable reason.
+    """
+
+    def __init__(self, message: str, *, reason: Reason) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class RewardError(RubricError, ValueError):

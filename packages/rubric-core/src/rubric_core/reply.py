@@ -9,8 +9,9 @@ import json
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
+from rubric_core.errors import RepeatedKeyError, ReplyError
 from rubric_core.outcome import Reason
-from rubric_core.strict_json import RepeatedKeyError, decode
+from rubric_core.strict_json import decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,24 +25,10 @@ _REQUIRED: Final = frozenset({"scores", "total", "max_total"})
 _KEYS: Final = _REQUIRED | {"reasoning"}
 
 
-class ReplyError(ValueError):
-    """A reply outside the contract.
-
-    Attributes:
-        reason: the machine-readable reason.
-    """
-
-    def __init__(self, reason: Reason, detail: str) -> None:
-        super().__init__(detail)
-        self.reason = reason
-
-
 class Reply(NamedTuple):
-    """The content of a valid reply."""
+    """What is kept of a valid reply; its totals agree with the scores and the rubric."""
 
     scores: dict[str, float]
-    total: float
-    max_total: float
     reasoning: str
 
 
@@ -63,68 +50,74 @@ def read_reply(rubric: Rubric, text: str) -> Reply:
     max_total = _number(reply["max_total"], "max_total")
     reasoning = reply.get("reasoning", "")
     if not isinstance(reasoning, str):
-        raise ReplyError(Reason.WRONG_TYPE, f"reasoning is {_kind(reasoning)}, not a string")
+        raise ReplyError(f"reasoning is {_kind(reasoning)}, not a string", reason=Reason.WRONG_TYPE)
     slack = TOTAL_TOLERANCE * max(1.0, rubric.total_weight)
     awarded = math.fsum(scores.values())
     if abs(total - awarded) > slack:
-        raise ReplyError(Reason.TOTAL_MISMATCH, f"total {total!r}, scores add up to {awarded!r}")
+        raise ReplyError(
+            f"total {total!r}, scores add up to {awarded!r}", reason=Reason.TOTAL_MISMATCH
+        )
     if abs(max_total - rubric.total_weight) > slack:
         detail = f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
-        raise ReplyError(Reason.MAX_TOTAL_MISMATCH, detail)
+        raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
     # A lone surrogate, which JSON escapes can spell, would make every later UTF-8 write fail.
-    return Reply(scores, total, max_total, reasoning.encode("utf-8", "replace").decode())
+    return Reply(scores, reasoning.encode("utf-8", "replace").decode())
 
 
 def _object(rubric: Rubric, text: str) -> Mapping[str, object]:
     if not text.strip():
-        raise ReplyError(Reason.EMPTY, "the reply is empty")
+        raise ReplyError("the reply is empty", reason=Reason.EMPTY)
     try:
         reply = decode(text)
     except RepeatedKeyError as error:
         among_scores = error.key in rubric.ids or error.key not in _KEYS
         reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
-        raise ReplyError(reason, str(error)) from None
+        raise ReplyError(str(error), reason=reason) from None
     except json.JSONDecodeError as error:
         cut_off = text.lstrip().startswith("{") and (
             error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
         )
         reason = Reason.TRUNCATED if cut_off else Reason.NOT_JSON
-        raise ReplyError(reason, f"{error.msg} at character {error.pos}") from None
+        raise ReplyError(f"{error.msg} at character {error.pos}", reason=reason) from None
     except RecursionError:
-        raise ReplyError(Reason.NOT_JSON, "the reply is nested too deeply") from None
+        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
     if not isinstance(reply, dict):
-        raise ReplyError(Reason.WRONG_TYPE, f"the reply is {_kind(reply)}, not an object")
+        raise ReplyError(f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE)
     fields = cast("dict[str, object]", reply)
     if missing := _REQUIRED - fields.keys():
-        raise ReplyError(Reason.WRONG_TYPE, f"the reply has no {min(missing)!r}")
+        raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
     if extra := fields.keys() - _KEYS:
-        raise ReplyError(Reason.WRONG_TYPE, f"the reply has {len(extra)} keys beyond the contract")
+        raise ReplyError(
+            f"the reply has {len(extra)} keys beyond the contract", reason=Reason.WRONG_TYPE
+        )
     return fields
 
 
 def _scores(rubric: Rubric, value: object) -> dict[str, float]:
     if not isinstance(value, dict):
-        raise ReplyError(Reason.WRONG_TYPE, f"scores is {_kind(value)}, not an object")
+        raise ReplyError(f"scores is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE)
     given = cast("dict[str, object]", value)
     if unknown := given.keys() - set(rubric.ids):
-        raise ReplyError(Reason.UNKNOWN_CRITERION, f"{len(unknown)} ids are not in the rubric")
+        raise ReplyError(
+            f"{len(unknown)} ids are not in the rubric", reason=Reason.UNKNOWN_CRITERION
+        )
     scores: dict[str, float] = {}
     for criterion in rubric:
         if criterion.id not in given:
-            raise ReplyError(Reason.MISSING_CRITERION, f"no score for {criterion.id!r}")
+            raise ReplyError(f"no score for {criterion.id!r}", reason=Reason.MISSING_CRITERION)
         score = _number(given[criterion.id], f"the score of {criterion.id!r}")
         if not 0 <= score <= criterion.weight:
             detail = f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]"
-            raise ReplyError(Reason.SCORE_OUT_OF_RANGE, detail)
+            raise ReplyError(detail, reason=Reason.SCORE_OUT_OF_RANGE)
         scores[criterion.id] = score
     return scores
 
 
 def _number(value: object, what: str) -> float:
     if not isinstance(value, float):
-        raise ReplyError(Reason.WRONG_TYPE, f"{what} is {_kind(value)}, not a number")
+        raise ReplyError(f"{what} is {_kind(value)}, not a number", reason=Reason.WRONG_TYPE)
     if not math.isfinite(value):
-        raise ReplyError(Reason.NOT_FINITE, f"{what} is {value!r}")
+        raise ReplyError(f"{what} is {value!r}", reason=Reason.NOT_FINITE)
     return value + 0.0  # −0.0 becomes 0.0
 
 

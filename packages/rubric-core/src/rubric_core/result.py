@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rubric_core.errors import SchemaError
+from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.fields import Amount, Count, Text
 from rubric_core.outcome import Outcome, Reason, Usage
-from rubric_core.reply import ReplyError, read_reply
+from rubric_core.reply import read_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,10 +37,10 @@ class JudgeResult(BaseModel):
     """s_j by criterion id, in the rubric's order; empty unless scored."""
 
     total: Amount | None = None
-    """Σ s_j, as the judge reported it; None unless scored."""
+    """Σ s_j; None unless scored."""
 
     max_total: Amount | None = None
-    """W, as the judge reported it; None unless scored."""
+    """W; None unless scored."""
 
     reasoning: Text = Field(default="", repr=False)
     """The judge's own words."""
@@ -98,13 +98,7 @@ class JudgeResult(BaseModel):
         except ReplyError as error:
             result = cls.invalid(error.reason, detail=str(error))
         else:
-            result = cls(
-                outcome=Outcome.SCORED,
-                scores=reply.scores,
-                total=reply.total,
-                max_total=reply.max_total,
-                reasoning=reply.reasoning,
-            )
+            result = cls.scored(rubric, reply.scores, judge=judge, reasoning=reply.reasoning)
         return result.with_call(judge=judge, usage=usage, latency_s=latency_s, attempts=attempts)
 
     @classmethod

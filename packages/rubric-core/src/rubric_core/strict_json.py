@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import json
 
-
-class RepeatedKeyError(ValueError):
-    """An object holds the same key twice.
-
-    Attributes:
-        key: the first key that repeats.
-    """
-
-    def __init__(self, key: str) -> None:
-        super().__init__("an object holds the same key twice")
-        self.key = key
+from rubric_core.errors import RepeatedKeyError
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -23,7 +13,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise RepeatedKeyError(key)
+                raise RepeatedKeyError(key=key)
             seen.add(key)
     return values
 
