@@ -24,6 +24,7 @@ STOP_WORDS: Final = FUNCTION_WORDS | frozenset(
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
+_PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
 _ABBREVIATIONS: Final = (
     (re.compile(r"\be\.\s?g\.,?", re.IGNORECASE), "for example"),
     (re.compile(r"\bi\.\s?e\.,?", re.IGNORECASE), "that is"),
@@ -72,23 +73,34 @@ def first_per_stem(candidates: Iterable[str]) -> list[str]:
 
 
 def clip_words(text: str, limit: int) -> str:
-    """Cut a phrase to at most `limit` words, never ending in a stop word or a comma."""
+    """Cut a phrase to at most `limit` words, at a comma if it can, never after a stop word."""
     parts = text.rstrip(" .:;,").split()
     cut = parts[:limit]
     while len(parts) > limit and cut and _bare(cut[-1]) in STOP_WORDS:
         cut.pop()
-    phrase = " ".join(cut).rstrip(" ,;:(-")
+    phrase = " ".join(cut)
+    comma = phrase.rfind(",")
+    if len(parts) > limit and comma > 0 and len(phrase[:comma].split()) > limit // 2:
+        phrase = phrase[:comma]
+    phrase = phrase.rstrip(" ,;:(-")
     if phrase.count("(") > phrase.count(")"):
         phrase = phrase[: phrase.rindex("(")].rstrip(" ,;:-")
     return phrase
 
 
-def lower_first(text: str) -> str:
-    """Lower the first letter unless the word is an acronym, a name with capitals or a single letter."""
+def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
+    """Lower the first letter of a sentence, unless its first word is an acronym, a name or one letter."""
     head = text.split(maxsplit=1)[0] if text.split() else ""
-    if len(head) > 1 and head[0].isupper() and (head[1:].islower() or head.rstrip(",") in {"A"}):
-        return text[0].lower() + text[1:]
-    return text[0].lower() + text[1:] if head in {"A", "An"} else text
+    bare = head.strip(",;:")
+    if bare in proper or bare.endswith(("'s", "\u2019s")):
+        return text
+    ordinary = head == "A" or (head[:1].isupper() and head[1:].replace("-", "").rstrip(",").islower())
+    return text[0].lower() + text[1:] if ordinary else text
+
+
+def proper_names(text: str) -> frozenset[str]:
+    """Return the words of a text that are capitalised in the middle of a sentence."""
+    return frozenset(w for w in _PROPER.findall(text) if w.lower() not in FUNCTION_WORDS)
 
 
 def capital_first(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -219,8 +220,9 @@ def _rejection(
     if isinstance(error, StageRefusal):
         reason, detail = error.reason, error.detail
     else:
-        reason, detail = RejectionReason.STAGE_FAILED, type(error).__name__
-        _log.warning("synth.stage.failed", stage=stage, source=document.source, error=detail)
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        reason = RejectionReason.STAGE_FAILED
+        detail = f"{type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}"
     return Rejection(
         source=document.source,
         stage=stage,

@@ -14,6 +14,7 @@ _DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
 _COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
 _RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")
 _INLINE: Final = (
+    (re.compile(r":(?:[a-z]+:)*math:`\\?([^`\\]*)`"), r"\1"),
     (re.compile(r":(?:[a-z]+:)*math:`([^`]*)`"), r"\1"),
     (re.compile(r":(?:[a-z]+:)*[a-z]+:`([^`<]*?)\s*<[^`>]*>`"), r"\1"),
     (re.compile(r":(?:[a-z]+:)*[a-z]+:`~?!?\.?([^`]*)`"), r"\1"),

@@ -39,7 +39,7 @@ class ExtractiveAnalyst:
 
     async def analyse(self, document: Document) -> DocumentAnalysis:
         """Return the analysis of a document."""
-        text = _running_text(document)
+        text = self._running_text(document)
         concepts = noun_phrases(text, self._terms, limit=_CONCEPTS)
         return DocumentAnalysis(
             genre=_genre(document),
@@ -50,12 +50,19 @@ class ExtractiveAnalyst:
         )
 
 
-def _running_text(document: Document) -> str:
-    if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
-        items = (item.description for item in (*entry.parameters, *entry.returns))
-        return "\n\n".join([*entry.summary, *items, *entry.notes])
-    paragraphs = (p for section in sections(document.text) for p in section.paragraphs)
-    return "\n\n".join(paragraphs)
+    def _running_text(self, document: Document) -> str:
+        """Return the prose of a document, without sentences that other documents share."""
+        if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
+            items = (item.description for item in (*entry.parameters, *entry.returns))
+            paragraphs = [*entry.summary, *items, *entry.notes]
+        else:
+            paragraphs = [p for section in sections(document.text) for p in section.paragraphs]
+        return "\n\n".join(
+            sentence
+            for paragraph in paragraphs
+            for sentence in sentences(paragraph)
+            if not self._terms.is_boilerplate(sentence, document.title)
+        )
 
 
 def _genre(document: Document) -> str:

@@ -16,6 +16,7 @@ from rubric_synth.language import (
     clip_words,
     content_words,
     lower_first,
+    proper_names,
     sentences,
     stems,
     words,
@@ -38,19 +39,29 @@ CAVEAT_MARKERS: Final = (
 _MAX_NAMES: Final = 6
 _MAX_DESCRIBED: Final = 3
 _PURPOSE_WORDS: Final = 24
-_PARAMETER_WORDS: Final = 10
-_RETURN_WORDS: Final = 18
+_PARAMETER_WORDS: Final = 12
+_RETURN_WORDS: Final = 20
 _MIN_CAVEAT_WORDS: Final = 7
 _MAX_CAVEAT_WORDS: Final = 32
 _MIN_CAVEAT_TERMS: Final = 3
 _NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
 _NEEDS_CONTEXT = re.compile(
     r"^(this|these|it|its|they|such|here|then|thus|hence|so|and|but|see|for example|however,? (this|it|these)|"
-    r"in this|in these|the (above|former|latter|following|example)|as (above|noted))\b",
+    r"returns?|see|refer|in this|in these|in either|the (above|former|latter|following|example)|as (above|noted))\b",
     re.IGNORECASE,
 )
-_FIRST_CLAUSE = re.compile(r"^(.*?)(?:;|:\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)")
-_ARTICLE = re.compile(r"^(?:an?|the)\s+", re.IGNORECASE)
+_LOST_REFERENCE = re.compile(r"\b(?:see|to|by|of|from|in|for|consult)\s*[.,;)]|consult for|examples? below")
+_FIRST_CLAUSE = re.compile(
+    r"^(.*?)(?:;|[:.]\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)"
+)
+_SHAPE = re.compile(r"^\([^)]*\)\s*")
+_LEAD_IN = re.compile(
+    r"^(?:(?:also |please )?(?:note|notice|be aware|beware|remember)(?: also)? that|note,)\s+", re.IGNORECASE
+)
+_BARE_TYPES: Final = frozenset(
+    """int integer float double complex bool boolean str string array array_like arraylike ndarray object
+    scalar dtype list tuple dict callable sequence none true false function any""".split()
+)
 
 
 class Described(NamedTuple):
@@ -72,6 +83,8 @@ class ApiFacts(NamedTuple):
     """Up to three of them with what they are."""
     returned: str
     """What comes back, as a noun phrase; "" where the entry has no result."""
+    proper: frozenset[str]
+    """Words that keep their capital."""
     caveat: str
     """One sentence with a real limit or warning; "" where there is none."""
 
@@ -89,9 +102,23 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
     if not names:
         raise StageRefusal(RejectionReason.NO_PARAMETERS, f"of {len(entry.parameters)} documented")
     by_name = {item.name: item for item in reversed(entry.parameters)}
-    phrases = (Described(name, _parameter_phrase(by_name[name])) for name in names)
-    described = tuple(item for item in phrases if item.phrase)[:_MAX_DESCRIBED]
-    return ApiFacts(entry, summary, names, described, _returned(entry), _caveat(entry, terms))
+    proper = proper_names(". ".join(_texts(entry)))
+    phrases = (Described(name, _parameter_phrase(by_name[name], proper)) for name in names)
+    return ApiFacts(
+        entry=entry,
+        summary=summary,
+        names=names,
+        described=tuple(item for item in phrases if item.phrase)[:_MAX_DESCRIBED],
+        returned=_returned(entry, proper),
+        proper=proper,
+        caveat=_caveat(entry, terms),
+    )
+
+
+def _texts(entry: ApiEntry) -> Iterator[str]:
+    yield from entry.summary
+    yield from (item.description for item in (*entry.parameters, *entry.returns))
+    yield from entry.notes
 
 
 def _summary(entry: ApiEntry) -> str:
@@ -112,42 +139,53 @@ def _names(entry: ApiEntry) -> tuple[str, ...]:
     return tuple(kept[:_MAX_NAMES])
 
 
-def _parameter_phrase(item: ApiItem) -> str:
+def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
     for sentence in sentences(item.description)[:1]:
-        phrase = _phrase(sentence, _PARAMETER_WORDS)
-        if phrase and not phrase.lower().startswith(("if ", "when ", "deprecated")):
+        phrase = _phrase(sentence, _PARAMETER_WORDS, proper)
+        if _says_more_than_a_type(phrase) and not phrase.lower().startswith("deprecated"):
             return phrase
-    kind = item.kind.removesuffix(", optional").split(", default")[0]
-    phrase = _phrase(kind, _PARAMETER_WORDS)
-    return phrase if content_words(phrase) and "{" not in kind else ""
+    kind = _phrase(_kind(item), _PARAMETER_WORDS, proper)
+    return kind if _says_more_than_a_type(kind) else ""
 
 
-def _returned(entry: ApiEntry) -> str:
-    phrases = [_return_phrase(item) for item in entry.returns[:2]]
-    found = [phrase for phrase in phrases if phrase]
-    if len(found) > 1 and len(" ".join(found).split()) <= _RETURN_WORDS + 4:
+def _says_more_than_a_type(phrase: str) -> bool:
+    return any(word.lower() not in _BARE_TYPES for word in content_words(phrase))
+
+
+def _kind(item: ApiItem) -> str:
+    """Return a documented type without shape, default and the word "optional"."""
+    return _SHAPE.sub("", item.kind.split(", optional")[0].split(", default")[0])
+
+
+def _returned(entry: ApiEntry, proper: frozenset[str]) -> str:
+    """Return what the first result is, and the second too if both are short."""
+    phrases = [_return_phrase(item, proper) for item in entry.returns[:2]]
+    found = list(dict.fromkeys(phrase for phrase in phrases if phrase))
+    if len(found) > 1 and len(" ".join(found).split()) <= _RETURN_WORDS:
         return " and ".join(found)
     return found[0] if found else ""
 
 
-def _return_phrase(item: ApiItem) -> str:
+def _return_phrase(item: ApiItem, proper: frozenset[str]) -> str:
     for sentence in sentences(item.description)[:1]:
         plain = re.sub(r"^(?:returns?|returned)\s+", "", sentence, flags=re.IGNORECASE)
-        phrase = _phrase(plain, _RETURN_WORDS)
-        if phrase and not phrase.lower().startswith(("if ", "when ", "this ", "see ")):
+        phrase = _phrase(plain, _RETURN_WORDS, proper)
+        if phrase and not phrase.lower().startswith(("if ", "when ", "this ", "see ", "contains ")):
             return phrase
-    kind = _phrase(item.kind or item.name, _RETURN_WORDS)
-    return f"a value of type {kind}" if content_words(kind) else ""
+    kind = _phrase(_kind(item) or item.name, _RETURN_WORDS, proper)
+    return f"a result of type {kind}" if content_words(kind) and kind.lower() != "none" else ""
 
 
-def _phrase(text: str, limit: int) -> str:
+def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
     """Return the first clause as a phrase, or "" where it is code, a formula or says nothing."""
     clause = _FIRST_CLAUSE.match(" ".join(text.split()))
     plain = (clause[1] if clause else "").strip(" .,'\"")
+    if plain.lower().startswith(("if ", "when ")) and ", " not in plain:
+        return ""  # a condition without what follows from it
     if not plain or _NOT_PROSE.search(plain) or "return" in stems(plain):
         return ""
     phrase = clip_words(plain, limit)
-    return lower_first(phrase) if content_words(phrase) else ""
+    return lower_first(phrase, proper) if content_words(phrase) else ""
 
 
 def _caveat(entry: ApiEntry, terms: CorpusTerms) -> str:
@@ -156,25 +194,26 @@ def _caveat(entry: ApiEntry, terms: CorpusTerms) -> str:
     best = max(
         (
             (terms.weight(sentence), -position, sentence)
-            for position, sentence in enumerate(_caveat_candidates(entry))
-            if not terms.is_boilerplate(sentence, title)
+            for position, (raw, sentence) in enumerate(_caveat_candidates(entry))
+            if not terms.is_boilerplate(raw, title)
         ),
         default=(0.0, 0, ""),
     )
     return best[2]
 
 
-def _caveat_candidates(entry: ApiEntry) -> Iterator[str]:
+def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
+    """Yield sentences as they stand and as a caveat would say them."""
     for paragraph in (*entry.notes, *entry.summary[1:]):
         for raw in sentences(paragraph):
-            sentence = re.sub(r"^(?:note|notice) that\s+", "", raw, flags=re.IGNORECASE)
-            if _is_caveat(sentence, marked=sentence != raw):
-                yield capital_first(sentence)
+            sentence = _LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
+            if _is_caveat(sentence, marked=_LEAD_IN.match(raw) is not None):
+                yield raw, capital_first(sentence)
     for item in entry.raises:
         condition = item.description.split(". ")[0].rstrip(".")
         sentence = f"{item.name} is raised {lower_first(condition)}." if condition else ""
         if condition.lower().startswith(("if ", "when ")) and _is_caveat(sentence, marked=True):
-            yield sentence
+            yield sentence, sentence
 
 
 def _is_caveat(sentence: str, *, marked: bool) -> bool:
@@ -185,6 +224,7 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
         and (marked or not lowered.isdisjoint(CAVEAT_MARKERS))
         and not _NOT_PROSE.search(sentence.rstrip("."))
         and not _NEEDS_CONTEXT.match(sentence)
+        and not _LOST_REFERENCE.search(sentence)
         and "array api" not in sentence.lower()
         and len(content_words(sentence)) >= _MIN_CAVEAT_TERMS
         and len(parts := read_sentences(sentence)) == 1

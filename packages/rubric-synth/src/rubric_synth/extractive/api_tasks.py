@@ -70,19 +70,31 @@ def _rationale(facts: ApiFacts) -> str:
 
 def _reference(facts: ApiFacts) -> str:
     entry = facts.entry
-    parts = [purpose_sentence(entry.name, entry.form, facts.summary)]
-    described = [f"`{item.name}` ({item.phrase})" for item in facts.described]
-    if described:
-        parts.append(f"It takes {listed(described)}.")
-    known = {item.name for item in facts.described}
-    others = [f"`{name}`" for name in facts.names if name not in known]
-    if others and described:
-        plural = "s are" if len(others) > 1 else " is"
-        parts.append(f"The other parameter{plural} {listed(others)}.")
-    elif others:
-        parts.append(f"It takes the parameter{'s' if len(others) > 1 else ''} {listed(others)}.")
+    purpose = purpose_sentence(entry.name, entry.form, facts.summary, facts.proper)
+    parts = [purpose, *_parameter_sentences(facts)]
     if facts.returned:
         parts.append(f"It returns {facts.returned}.")
     if facts.caveat:
-        parts.append(f"Note that {lower_first(facts.caveat)}")
-    return " ".join(part for part in parts if all(s.well_formed for s in read_sentences(part)))
+        parts.append(f"Note that {lower_first(facts.caveat, facts.proper)}")
+    return " ".join(part for part in parts if _reads_well(part))
+
+
+def _parameter_sentences(facts: ApiFacts) -> list[str]:
+    """Say what the described parameters are, and name the others."""
+    names_by_phrase: dict[str, list[str]] = {}
+    for item in facts.described:
+        names_by_phrase.setdefault(item.phrase, []).append(f"`{item.name}`")
+    described = [f"{listed(names)} ({phrase})" for phrase, names in names_by_phrase.items()]
+    first = f"It takes {listed(described)}." if described else ""
+    known = {item.name for item in facts.described} if _reads_well(first) else set[str]()
+    others = [f"`{name}`" for name in facts.names if name not in known]
+    plural = len(others) > 1
+    if not known:
+        return [f"It takes the parameter{'s' if plural else ''} {listed(others)}."]
+    if not others:
+        return [first]
+    return [first, f"The other parameter{'s are' if plural else ' is'} {listed(others)}."]
+
+
+def _reads_well(text: str) -> bool:
+    return bool(text) and all(sentence.well_formed for sentence in read_sentences(text))

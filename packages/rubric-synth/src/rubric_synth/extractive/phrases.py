@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
 
+from rubric_synth.extractive.wording import VERBS
 from rubric_synth.language import STOP_WORDS
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def noun_phrases(text: str, terms: CorpusTerms, *, limit: int) -> tuple[str, ...
         for length in _LENGTHS:
             for start in range(len(tokens) - length + 1):
                 run = tokens[start : start + length]
-                if all(map(_is_content, run)) and not _NOT_NOUNS.search(run[-1]):
+                if all(map(_is_content, run)) and _is_nominal(run):
                     key = tuple(map(stem, run))
                     counts[key] += 1
                     shown.setdefault(key, " ".join(run))
@@ -58,6 +59,10 @@ def noun_phrases(text: str, terms: CorpusTerms, *, limit: int) -> tuple[str, ...
         if not any(set(key) & set(other) for other in chosen):
             chosen.append(key)
     return tuple(shown[key] for key in chosen)
+
+
+def _is_nominal(run: list[str]) -> bool:
+    return not _NOT_NOUNS.search(run[-1]) and run[0].lower() not in VERBS
 
 
 def _is_content(word: str) -> bool:

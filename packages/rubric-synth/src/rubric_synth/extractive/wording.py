@@ -9,7 +9,7 @@ from rubric_synth.language import lower_first
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VERBS: Final = frozenset(
+VERBS: Final = frozenset(
     """accumulate add adjust advance allocate analyze append apply approximate array assemble assert assign
     bin bind bound break broadcast build calculate call cast change check choose clean clip close cluster
     combine compare compile compute concatenate conjugate construct continue convert convolve copy
@@ -28,27 +28,37 @@ _VERBS: Final = frozenset(
     transpose traverse trim truncate try unpack unwrap update upsample use validate verify view
     warn whiten wrap write yield zoom""".split()
 )
+"""Verbs that open the summary of a function, in their base form."""
 _RETURN_VERBS: Final = frozenset({"return", "returns", "give", "gives", "yield", "yields"})
-_FRAMES: Final = frozenset({"for", "if", "given", "when", "is", "are", "does", "as", "in", "like", "similar"})
+_FRAMES: Final = frozenset({"for", "if", "given", "when", "is", "are", "does", "as", "in", "like", "similar", "it"})
 
 
-def purpose_sentence(name: str, form: str, summary: str) -> str:
-    """Say what an object is for, from the first sentence of its documentation."""
+def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str]) -> str:
+    """Say what an object is for, from the first sentence of its documentation.
+
+    Args:
+        name: Bare name of the object.
+        form: Function, class or method.
+        summary: The sentence, without its period.
+        proper: Words that keep their capital.
+    """
+    plain = lower_first(summary, proper)
     subject = f"The {form} `{name}`"
     head, _, rest = summary.partition(" ")
     verb = _base_form(head.lower().rstrip(","))
     if head.lower() in _RETURN_VERBS and rest:
-        return f"{subject} gives {lower_first(rest)}."
+        return f"{subject} gives {rest}."
     if verb:
         comma = "," if head.endswith(",") else ""
-        return f"{subject} is used to {verb}{comma} {lower_first(rest)}."
-    if head.lower() in {"this", "it"}:
+        return f"{subject} is used to {verb}{comma} {rest}."
+    if head.lower() == "this":
         return f"{subject} {_after_subject(rest, form)}."
     if head.lower() in _FRAMES:
-        return f"{subject} does the following: {lower_first(summary)}."
-    if head.lower() in {"a", "an", "the"} and form == "class":
-        return f"{subject} is {lower_first(summary)}."
-    return f"{subject} provides {lower_first(summary)}."
+        return f"{subject} does the following: {plain}."
+    has_article = head.lower() in {"a", "an", "the"}
+    if form == "class":
+        return f"{subject} is {'' if has_article else 'used as '}{plain}."
+    return f"{subject} gives {'' if has_article else 'the '}{plain}."
 
 
 def listed(parts: Sequence[str], *, last: str = "and") -> str:
@@ -68,7 +78,7 @@ def _base_form(word: str) -> str:
     candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
     if word.endswith("ies"):
         candidates.append(word.removesuffix("ies") + "y")
-    return next((candidate for candidate in candidates if candidate in _VERBS), "")
+    return next((candidate for candidate in candidates if candidate in VERBS), "")
 
 
 def _after_subject(rest: str, form: str) -> str:
