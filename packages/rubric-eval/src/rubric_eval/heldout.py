@@ -31,7 +31,7 @@ class Heldout(BaseModel):
     samples: int
     """Responses a question, K."""
     criteria: dict[str, float]
-    """Mean z over the scored responses whose rubric has the criterion."""
+    """Mean z over the judged responses whose rubric has the criterion; 0 in an invalid one."""
     zero_frac: float
     """Share of reward 0 among the responses with a scored or invalid judgement."""
     zero_by_reason: dict[str, float]
@@ -175,7 +175,7 @@ def _unavailable_reasons(results: Sequence[JudgeResult]) -> dict[str, int]:
 def _criterion_means(results: Sequence[JudgeResult], rubrics: Sequence[Rubric]) -> dict[str, float]:
     values: defaultdict[str, list[float]] = defaultdict(list)
     for result, rubric in zip(results, rubrics, strict=True):
-        if result.outcome is not Outcome.SCORED:
+        if result.outcome is Outcome.UNAVAILABLE:
             continue
         z_M = criterion_scores_z(result, rubric)
         for criterion_id, z in zip(rubric.ids, z_M, strict=True):

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
+_ROUNDING = 1e-12
+"""Relative spread below which values count as equal."""
+
 
 class Interval(BaseModel):
     """A mean over n questions and its confidence interval."""
@@ -64,8 +67,8 @@ def mean_interval(
         seed: of the draws; the same input gives the same interval.
 
     Returns:
-        The interval over the values present. Equal values give the point [x̄, x̄], since no
-        draw differs from it. A single value gives an unknown interval: one question says
+        The interval over the values present, never beyond their range. Values equal within
+        rounding give the point [x̄, x̄], since no draw differs from it. A single value gives an unknown interval: one question says
         nothing about the spread between questions.
 
     Raises:
@@ -77,9 +80,10 @@ def mean_interval(
     mean = float(values_N.mean())
     if values_N.size == 1:
         return Interval(mean=mean, ci_low=None, ci_high=None, n=1)
-    if values_N.min() == values_N.max():
-        point = float(values_N[0])
-        return Interval(mean=point, ci_low=point, ci_high=point, n=values_N.size)
+    lowest, highest = float(values_N.min()), float(values_N.max())
+    if highest - lowest <= _ROUNDING * max(1.0, abs(lowest), abs(highest)):
+        mean = lowest if lowest == highest else mean
+        return Interval(mean=mean, ci_low=mean, ci_high=mean, n=values_N.size)
     bootstrap = cast("Any", stats).bootstrap  # scipy has no type stubs
     low, high = bootstrap(
         (values_N,),
@@ -89,7 +93,13 @@ def mean_interval(
         method="BCa",
         rng=np.random.default_rng(seed),
     ).confidence_interval
-    return Interval(mean=mean, ci_low=float(low), ci_high=float(high), n=values_N.size)
+    # Percentiles are interpolated, which can overshoot the largest draw by one rounding.
+    return Interval(
+        mean=mean,
+        ci_low=max(float(low), lowest),
+        ci_high=min(float(high), highest),
+        n=values_N.size,
+    )
 
 
 def paired_interval(

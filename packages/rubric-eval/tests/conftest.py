@@ -1,0 +1,60 @@
+"""Tasks with known rubrics, and evaluations with known rewards."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_core import Criterion, Grounding, Rubric, Task
+from rubric_eval import Heldout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PASSAGE = "PASSAGE-CANARY the matrix is factorised by rows"
+
+
+@pytest.fixture
+def make_task() -> Callable[..., Task]:
+    """A task of document `document` with weights 3 and 1."""
+
+    def make(number: int, *, document: int | None = None) -> Task:
+        return Task(
+            question=f"What does function {number} do?",
+            grounding=Grounding(f"{PASSAGE} {number if document is None else document}"),
+            rubric=Rubric(
+                criteria=(
+                    Criterion(id="purpose", weight=3.0, description="RUBRIC-CANARY"),
+                    Criterion(id="returns", weight=1.0, description="RUBRIC-CANARY"),
+                )
+            ),
+        )
+
+    return make
+
+
+@pytest.fixture
+def make_heldout() -> Callable[..., Heldout]:
+    """An evaluation with the given reward of each question."""
+
+    def make(
+        rewards_N: Sequence[float | None],
+        *,
+        task_ids: Sequence[str] | None = None,
+        judge: str = "lexical",
+    ) -> Heldout:
+        return Heldout(
+            judge=judge,
+            task_ids=tuple(task_ids or (f"q{i}" for i in range(len(rewards_N)))),
+            rewards_N=tuple(rewards_N),
+            samples=4,
+            criteria={"purpose": 0.5},
+            zero_frac=0.25,
+            zero_by_reason={"scored": 0.25},
+            invalid_frac=0.0,
+            unavailable_frac=0.0,
+            unavailable_by_reason={},
+        )
+
+    return make
