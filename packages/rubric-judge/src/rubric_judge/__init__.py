@@ -6,17 +6,38 @@ model or a network does; such things are outcomes with a reason.
 
 from __future__ import annotations
 
-from rubric_judge.errors import JudgeSetupError, VerificationError
-from rubric_judge.lexical import LexicalConfig, LexicalJudge, parse_verification
+from rubric_judge.chat import ChatClient, ChatReply
+from rubric_judge.config import (
+    JudgeConfig,
+    JudgeSpec,
+    LexicalConfig,
+    PluginConfig,
+    judge_spec,
+    read_judge_spec,
+)
+from rubric_judge.errors import JudgeSetupError, JudgeTransportError, VerificationError
+from rubric_judge.lexical import LexicalJudge, parse_verification
+from rubric_judge.llm import LLMJudge
+from rubric_judge.load import load_judge
 from rubric_judge.pool import JudgePool, LatencyQuantiles, PoolStatistics
 
 __all__ = [
+    "ChatClient",
+    "ChatReply",
+    "JudgeConfig",
     "JudgePool",
     "JudgeSetupError",
+    "JudgeSpec",
+    "JudgeTransportError",
+    "LLMJudge",
     "LatencyQuantiles",
     "LexicalConfig",
     "LexicalJudge",
+    "PluginConfig",
     "PoolStatistics",
     "VerificationError",
+    "judge_spec",
+    "load_judge",
     "parse_verification",
+    "read_judge_spec",
 ]

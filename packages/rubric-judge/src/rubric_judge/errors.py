@@ -1,40 +1,57 @@
 """Errors of rubric_judge. A judge reports what a model or a network does as a `JudgeResult`.
 
 RubricError (rubric_core)
-├── VerificationError(ValueError)   a verification method that starts as a directive and is not one
-└── JudgeSetupError(ValueError)     a judge that cannot be called at all: no key, no such model
+├── VerificationError(ValueError)      a verification method that starts as a directive and is none
+├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
+└── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
 
 from __future__ import annotations
 
-from rubric_core import RubricError
+from rubric_core import Reason, RubricError
 
-__all__ = ["JudgeSetupError", "VerificationError"]
+__all__ = ["JudgeSetupError", "JudgeTransportError", "VerificationError"]
 
 
 class VerificationError(RubricError, ValueError):
-    """A criterion's verification method names a directive that cannot be executed as written."""
+    """A criterion's verification method names a directive that cannot be executed as written.
+
+    Attributes:
+        problem: what is wrong and what to write; never the text of the criterion.
+        criterion_id: the criterion, empty while only the method is known.
+    """
 
     def __init__(self, problem: str, *, criterion_id: str = "") -> None:
-        """Keep the parts of the message.
-
-        Args:
-            problem: what is wrong and what to write; never the text of the criterion.
-            criterion_id: the criterion, empty while only the method is known.
-        """
         self.problem = problem
         self.criterion_id = criterion_id
         where = f"criterion {criterion_id!r}: " if criterion_id else ""
         super().__init__(f"{where}verification_method: {problem}")
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """Rebuild from the parts, because the message is not an argument."""
-        return _rebuild_verification_error, (self.problem, self.criterion_id)
 
 
 class JudgeSetupError(RubricError, ValueError):
     """A judge was asked for that cannot be called: what is missing, and where to put it."""
 
 
-def _rebuild_verification_error(problem: str, criterion_id: str) -> VerificationError:
-    return VerificationError(problem, criterion_id=criterion_id)
+class JudgeTransportError(RubricError, RuntimeError):
+    """A call of a model brought no answer.
+
+    Attributes:
+        reason: why, one of the reasons for `unavailable`.
+        detail: type, status and remedy; nothing that was sent or received.
+        retry_after_s: how long the server asks to wait, where it says so.
+        attempts: calls made so far.
+    """
+
+    def __init__(
+        self,
+        reason: Reason,
+        detail: str,
+        *,
+        retry_after_s: float | None = None,
+        attempts: int = 1,
+    ) -> None:
+        self.reason = reason
+        self.detail = detail
+        self.retry_after_s = retry_after_s
+        self.attempts = attempts
+        super().__init__(f"{reason.value} after {attempts} attempt(s): {detail}")

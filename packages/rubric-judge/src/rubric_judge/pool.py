@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import anyio
-import structlog
+
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_judge import events
 
 __all__ = ["JudgePool", "LatencyQuantiles", "PoolStatistics"]
-
-_log = structlog.get_logger(__name__)
 
 _LATENCIES_KEPT = 8192
 
@@ -168,9 +167,7 @@ class JudgePool:
         frames = traceback.extract_tb(error.__traceback__)
         where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
         name = self._judge.name
-        _log.error(
-            "judge.pool.unexpected", judge=name, task_id=view.task_id, error=kind, where=where
-        )
+        events.unexpected_exception(judge=name, task_id=view.task_id, error=kind, where=where)
         return JudgeResult.unavailable(
             Reason.JUDGE_ERROR, judge=name, detail=f"the judge raised {kind}"
         )
@@ -181,6 +178,4 @@ def _quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
         return None
     # `quantiles` needs two points.
     cuts = statistics.quantiles(latencies_s * 2, n=100, method="inclusive")
-    return LatencyQuantiles(
-        p50_s=cuts[49], p90_s=cuts[89], p99_s=cuts[98], max_s=max(latencies_s)
-    )
+    return LatencyQuantiles(p50_s=cuts[49], p90_s=cuts[89], p99_s=cuts[98], max_s=max(latencies_s))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_judge.lexical.judge import LexicalConfig, LexicalJudge
+from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.lexical.verification import parse_verification
 
-__all__ = ["LexicalConfig", "LexicalJudge", "parse_verification"]
+__all__ = ["LexicalJudge", "parse_verification"]

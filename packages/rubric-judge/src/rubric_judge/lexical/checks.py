@@ -16,9 +16,7 @@ _LONGEST_TEXT = 20_000
 _MOST_NUMBERS = 10
 """A response that offers more different numbers than this is guessing, not answering."""
 
-_NUMBER = re.compile(
-    r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\d)"
-)
+_NUMBER = re.compile(r"(?<![\w.])[-+−]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?!\d)")
 
 
 def matches_pattern(pattern: str, text: str, *, timeout_s: float) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rubric_core import Criterion, Rubric
-
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.matching import (
     SentenceTest,
@@ -25,6 +24,8 @@ from rubric_judge.lexical.verification import (
 
 __all__ = ["CompiledCriterion", "CompiledRubric", "compile_rubric"]
 
+_EVERYWHERE = SentenceScope()
+
 
 @dataclass(frozen=True, slots=True)
 class CompiledCriterion:
@@ -33,7 +34,7 @@ class CompiledCriterion:
     id: str
     weight: float
     terms: tuple[SentenceTest, ...]
-    scope: SentenceScope = SentenceScope()
+    scope: SentenceScope = _EVERYWHERE
     scope_tests: tuple[SentenceTest, ...] = ()
     structure: StructureChecks | None = None
     order_tests: tuple[tuple[SentenceTest, ...], ...] = ()

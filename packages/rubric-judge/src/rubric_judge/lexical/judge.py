@@ -3,28 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
 from rubric_core import JudgeResult, JudgeView, Reason, Rubric
-
+from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.compiled import CompiledRubric, compile_rubric
 from rubric_judge.lexical.scoring import Credit, Reading, credit_criterion, read_response
 
-__all__ = ["LexicalConfig", "LexicalJudge"]
+__all__ = ["LexicalJudge"]
 
 _RUBRICS_KEPT = 4096
-
-
-class LexicalConfig(BaseModel):
-    """Settings of the lexical judge."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    type: Literal["lexical"] = "lexical"
-    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
-    """Longest time for one `regex:` search; past it the judgement is unavailable."""
 
 
 class LexicalJudge:
@@ -38,7 +26,7 @@ class LexicalJudge:
     a control beside a judge that reads.
     """
 
-    name = "lexical"
+    name = "lexical_v1"
 
     def __init__(self, config: LexicalConfig | None = None) -> None:
         """Start with an empty cache of compiled rubrics.

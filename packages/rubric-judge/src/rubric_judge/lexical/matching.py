@@ -38,7 +38,9 @@ def exact_term(term: str) -> SentenceTest:
     before = r"(?<!\w)" if WORD.match(plain) else ""
     after = r"(?!\w)" if WORD.match(plain[-1]) else ""
     spaced = r"\s+".join(map(re.escape, plain.split()))
-    search = re.compile(before + spaced + after, re.NOFLAG if is_identifier else re.IGNORECASE).search
+    search = re.compile(
+        before + spaced + after, re.NOFLAG if is_identifier else re.IGNORECASE
+    ).search
     return lambda sentence: search(sentence.text) is not None
 
 

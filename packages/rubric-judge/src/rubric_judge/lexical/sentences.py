@@ -16,7 +16,8 @@ __all__ = ["Sentence", "read_sentences", "repeated_share", "trigrams"]
 
 # A full stop after these is no end of a sentence.
 _ABBREVIATIONS = "".join(
-    rf"(?<!\b{word})" for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
+    rf"(?<!\b{word})"
+    for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
 )
 _BOUNDARY = re.compile(rf"""(?<=[.!?]){_ABBREVIATIONS}\s+|(?<=[.!?]["')\]”’])\s+|\n+""")
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•>#]+|\d+[.)])[ \t]+", re.MULTILINE)
@@ -99,7 +100,9 @@ def read_sentences(text: str) -> list[Sentence]:
     plain = _LIST_MARK.sub("", text.replace("`", ""))
     pieces = (piece.strip() for piece in _BOUNDARY.split(plain))
     return [
-        Sentence(text=piece, words=tuple(words)) for piece in pieces if (words := WORD.findall(piece))
+        Sentence(text=piece, words=tuple(words))
+        for piece in pieces
+        if (words := WORD.findall(piece))
     ]
 
 

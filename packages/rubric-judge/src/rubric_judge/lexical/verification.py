@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal
 
 from rubric_judge.errors import VerificationError
 
@@ -132,17 +132,19 @@ def _sentence_scope(body: str) -> SentenceScope:
     place, *options = (part.strip() for part in body.split(";"))
     unknown = [number for number, option in enumerate(options, 1) if option not in _OPTIONS]
     if unknown:
-        msg = f"`sentences:` option {unknown[0]} is unknown; the options are {', '.join(_OPTIONS)}"
-        raise VerificationError(msg)
+        raise VerificationError(
+            f"`sentences:` option {unknown[0]} is unknown; the options are {', '.join(_OPTIONS)}"
+        )
     words: tuple[str, ...] = ()
     if found := _WITH.fullmatch(place):
         words = _alternatives(found[1], "with")
         place = "with"
     elif place not in _PLACES:
-        msg = f"`sentences:` needs one of {', '.join(_PLACES)} or with(word|word)"
-        raise VerificationError(msg)
+        raise VerificationError(
+            f"`sentences:` needs one of {', '.join(_PLACES)} or with(word|word)"
+        )
     return SentenceScope(
-        place=cast("Place", place),
+        place=place,
         words=words,
         skip_first="skip_first" in options,
         one="one" in options,
@@ -168,19 +170,20 @@ def _structure_checks(body: str) -> StructureChecks:
             )
             raise VerificationError(msg)
     if order and len(order) == 1:
-        msg = "order(...) needs at least two groups with `->` between them"
-        raise VerificationError(msg)
+        raise VerificationError("order(...) needs at least two groups with `->` between them")
     if count is not None and count[0] > count[1]:
-        msg = f"count {count[0]}..{count[1]} is empty; write the smaller number first"
-        raise VerificationError(msg)
+        raise VerificationError(
+            f"count {count[0]}..{count[1]} is empty; write the smaller number first"
+        )
     return StructureChecks(order=order, count=count, clean_end=clean_end)
 
 
 def _alternatives(body: str, head: str) -> tuple[str, ...]:
     words = tuple(word.strip().strip("`") for word in body.split("|"))
     if not all(words):
-        msg = f"`{head}` needs words with `|` between them, and none of them empty"
-        raise VerificationError(msg)
+        raise VerificationError(
+            f"`{head}` needs words with `|` between them, and none of them empty"
+        )
     return words
 
 
@@ -188,14 +191,14 @@ def _regex_check(body: str) -> RegexCheck:
     # Loaded when a rubric asks for it: most do not.
     import regex  # noqa: PLC0415
 
+    if not body:
+        raise VerificationError("`regex:` needs a pattern")
     try:
         regex.compile(body)
     except regex.error as error:
-        msg = f"`regex:` is not a pattern: {error.msg} at position {error.pos}"
-        raise VerificationError(msg) from None
-    if not body:
-        msg = "`regex:` needs a pattern"
-        raise VerificationError(msg)
+        raise VerificationError(
+            f"`regex:` is no pattern: see its character {getattr(error, 'pos', 0)}"
+        ) from None
     return RegexCheck(pattern=body)
 
 
@@ -207,8 +210,9 @@ def _numeric_check(body: str) -> NumericCheck:
     except ValueError:
         value = tolerance = math.nan
     if found is None or not (math.isfinite(value) and math.isfinite(tolerance)):
-        msg = "`numeric:` needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
-        raise VerificationError(msg)
+        raise VerificationError(
+            "`numeric:` needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
+        )
     if found["percent"]:
         tolerance *= abs(value) / 100
     unit = (found["bracketed"] or found["unit"] or "").strip()

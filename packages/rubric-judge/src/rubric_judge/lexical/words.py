@@ -24,7 +24,7 @@ FUNCTION_WORDS = frozenset(
     though through thus to together too toward towards two under unless until up upon us use used
     uses using very via was we were what when where whereas wherein whether which while who whom
     whose why will with within without would yet you your
-    """.split()
+    """.split()  # noqa: SIM905  # a paragraph is read and changed more easily than a list
 )
 
 _VOWEL = re.compile(r"[aeiouy]")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 
 __all__ = ["FailingJudge", "Script", "ScriptedJudge"]
 
@@ -78,20 +78,6 @@ class FailingJudge:
         self.calls += 1
         if isinstance(self._failure, Exception):
             raise self._failure
-        if self._failure in _UNAVAILABLE:
+        if self._failure.outcome is Outcome.UNAVAILABLE:
             return JudgeResult.unavailable(self._failure, judge=self.name)
         return JudgeResult.invalid(self._failure, judge=self.name)
-
-
-_UNAVAILABLE = frozenset(
-    {
-        Reason.TIMEOUT,
-        Reason.RATE_LIMITED,
-        Reason.SERVER_ERROR,
-        Reason.CONNECTION,
-        Reason.AUTH,
-        Reason.BAD_REQUEST,
-        Reason.CANCELLED,
-        Reason.JUDGE_ERROR,
-    }
-)

@@ -1,0 +1,49 @@
+"""The log events of this package: one for each judge call. Numbers, names and ids; never a text.
+
+structlog is loaded at the first event, because it loads rich; it is configured by command lines
+and applications, not here.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from rubric_core import JudgeResult
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+__all__ = ["call_finished", "unexpected_exception"]
+
+
+@lru_cache(maxsize=1)
+def _log() -> FilteringBoundLogger:
+    import structlog  # noqa: PLC0415
+
+    return structlog.get_logger("rubric_judge")
+
+
+def call_finished(result: JudgeResult, *, task_id: str, passage_truncated: bool) -> None:
+    """Log a call of a language-model judge, whatever became of it."""
+    usage = result.usage
+    _log().info(
+        "judge.call.finished",
+        task_id=task_id,
+        judge=result.judge,
+        outcome=result.outcome.value,
+        reason=result.reason.value if result.reason else None,
+        detail=result.detail,
+        latency_s=result.latency_s,
+        attempts=result.attempts,
+        prompt_tokens=usage.prompt_tokens if usage else None,
+        cached_tokens=usage.cached_tokens if usage else None,
+        completion_tokens=usage.completion_tokens if usage else None,
+        cost_usd=usage.cost_usd if usage else None,
+        passage_truncated=passage_truncated,
+    )
+
+
+def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:
+    """Log an exception that a judge let out: its type and place, not its message."""
+    _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)

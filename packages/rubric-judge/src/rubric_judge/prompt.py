@@ -1,0 +1,143 @@
+"""What a language-model judge is asked: prompt files, filled and fenced.
+
+Passage and response are untrusted text. Each stands between lines with a mark that it does not
+contain, so that no text can close its own fence and speak as the evaluator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from rubric_core import JudgeView, Rubric
+from rubric_judge.config import PromptLayout
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+__all__ = ["Prompt", "RenderedPrompt", "load_prompt"]
+
+_VERSION = "v1"
+_MARK_CHARS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPrompt:
+    """The two messages of one judgement."""
+
+    system: str
+    user: str
+    passage_truncated: bool
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The files of one layout, read and hashed."""
+
+    layout: PromptLayout
+    sha256: str
+    """Of all files that shape the messages; changes when any of them does."""
+    _system: str
+    _user: Template
+    _criteria: Template
+
+    @property
+    def version(self) -> str:
+        """Name the prompt in results and logs, for example `shared_prefix_v1:0a1b2c3d`."""
+        return f"{self.layout}_{_VERSION}:{self.sha256[:8]}"
+
+    def render(self, view: JudgeView, *, passage_chars: int) -> RenderedPrompt:
+        """Fill the prompt for one response.
+
+        Args:
+            view: what the judge sees.
+            passage_chars: longest passage; the rest is cut off and the cut is stated.
+
+        Returns:
+            The messages. With the layout `shared_prefix`, the user messages of all responses to a
+            task are equal up to the response.
+        """
+        passage = view.grounding.reveal()
+        kept = passage[:passage_chars]
+        truncated = len(kept) < len(passage)
+        fenced = _fenced(kept, label="SOURCE PASSAGE", seed=view.task_id)
+        if truncated:
+            fenced += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
+        user = self._user.render(
+            passage=fenced,
+            question=view.question,
+            response=_fenced(view.response, label="RESPONSE", seed=view.task_id),
+            criteria=self._render_criteria(view.rubric),
+            score_slots=", ".join(f"{_json(name)}: <score>" for name in view.rubric.ids),
+            max_total=_number(view.rubric.total_weight),
+        )
+        return RenderedPrompt(system=self._system, user=user, passage_truncated=truncated)
+
+    def _render_criteria(self, rubric: Rubric) -> str:
+        return self._criteria.render(
+            criteria=rubric.criteria, max_total=_number(rubric.total_weight)
+        )
+
+
+@lru_cache
+def load_prompt(layout: PromptLayout) -> Prompt:
+    """Read the files of a layout.
+
+    Args:
+        layout: `paper` or `shared_prefix`.
+
+    Returns:
+        The prompt, the same object every time.
+    """
+    # Loaded with the first prompt: a program judge needs none.
+    from jinja2 import BaseLoader, Environment, StrictUndefined  # noqa: PLC0415
+
+    folder = resources.files("rubric_judge") / "prompts"
+    names = (f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja")
+    system, user, criteria = (
+        folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names
+    )
+    # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
+    environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
+    environment.filters["number"] = _number
+    environment.filters["json"] = _json
+    return Prompt(
+        layout=layout,
+        sha256=_sha256((system, user, criteria)),
+        _system=system,
+        _user=environment.from_string(user),
+        _criteria=environment.from_string(criteria),
+    )
+
+
+def _fenced(text: str, *, label: str, seed: str) -> str:
+    mark = _mark(text, seed=f"{label} {seed}")
+    return f"----- BEGIN {label} {mark} -----\n{text}\n----- END {label} {mark} -----"
+
+
+def _mark(text: str, *, seed: str) -> str:
+    # From the task, so that a group's prompts share their prefix; anew, as often as it takes, for
+    # a text that holds the mark in any case.
+    folded = text.casefold()
+    attempt = 0
+    while (mark := _sha256((seed, str(attempt)))[:_MARK_CHARS]) in folded:
+        attempt += 1
+    return mark
+
+
+def _number(value: float) -> str:
+    return f"{value:.12g}"
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _sha256(parts: Sequence[str]) -> str:
+    # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

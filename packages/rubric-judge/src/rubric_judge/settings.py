@@ -1,0 +1,45 @@
+"""The only reader of the environment in this package: keys, and a switch of litellm's."""
+
+from __future__ import annotations
+
+import os
+
+from pydantic import SecretStr
+
+from rubric_judge.config import JudgeConfig
+from rubric_judge.errors import JudgeSetupError
+
+__all__ = ["api_key", "keep_litellm_offline"]
+
+# Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
+# without one; and a named placeholder keeps them from looking for a hosted provider's key.
+_NO_KEY = "no-key"
+
+
+def api_key(config: JudgeConfig) -> SecretStr | None:
+    """Return the key to send with this judge's calls.
+
+    Args:
+        config: names the variable, or leaves it to litellm.
+
+    Returns:
+        The key; a placeholder for an `api_base` without a variable; None where litellm is to find
+        the provider's own variable.
+
+    Raises:
+        JudgeSetupError: the named variable is not set or empty.
+    """
+    if config.api_key_env is None:
+        return SecretStr(_NO_KEY) if config.api_base else None
+    value = os.environ.get(config.api_key_env, "").strip()
+    if not value:
+        raise JudgeSetupError(
+            f"the judge {config.model!r} needs a key in the environment variable "
+            f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
+        )
+    return SecretStr(value)
+
+
+def keep_litellm_offline() -> None:
+    """Make litellm use the price list it ships, instead of fetching one when it is imported."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")

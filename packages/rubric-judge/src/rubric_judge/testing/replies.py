@@ -1,0 +1,176 @@
+"""The chat completion that a fake endpoint sends: valid, or wrong in exactly one way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from rubric_judge.testing.faults import Fault
+
+__all__ = ["completion", "reply_text", "weights_asked_for"]
+
+_GIANT_CHARS = 2_000_000
+_Reply = dict[str, object]
+_Scores = dict[str, object]
+
+
+def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
+    """Read criterion ids and weights from the JSON schema of a request.
+
+    Args:
+        request: the body of a chat-completion call with `response_format`.
+
+    Returns:
+        Weights by criterion id; empty if the request has no such schema.
+    """
+    try:
+        schema = cast(
+            "dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]]", request
+        )
+        definition = schema["response_format"]["json_schema"]["schema"]["$defs"]["Scores"]
+    except KeyError:
+        return {}
+    properties = cast("dict[str, dict[str, float]]", definition["properties"])
+    return {name: bounds["maximum"] for name, bounds in properties.items()}
+
+
+def reply_text(
+    scores: Mapping[str, float], weights: Mapping[str, float], fault: Fault | None
+) -> str:
+    """Write a judge's reply.
+
+    Args:
+        scores: what is awarded.
+        weights: what could be awarded.
+        fault: None for a valid reply.
+
+    Returns:
+        The text of the message.
+    """
+    awarded: _Scores = dict(scores)
+    reply: _Reply = {
+        "reasoning": "Each criterion was compared with the passage.",
+        "scores": awarded,
+        "total": sum(scores.values()),
+        "max_total": sum(weights.values()),
+    }
+    if fault in _IN_REPLY:
+        _IN_REPLY[fault](reply, awarded, dict(weights))
+    text = json.dumps(reply)
+    return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
+
+
+def completion(
+    text: str, *, number: int, model: str, fault: Fault | None, prompt_tokens: int
+) -> dict[str, object]:
+    """Wrap a reply as an OpenAI chat completion.
+
+    Args:
+        text: the message.
+        number: number of the call, for the id.
+        model: echoed.
+        fault: sets `refusal` and `finish_reason` where it says so.
+        prompt_tokens: usage to report; the completion is counted at four characters a token.
+
+    Returns:
+        The response body.
+    """
+    message: dict[str, object] = {"role": "assistant", "content": text}
+    finish_reason = "stop"
+    match fault:
+        case Fault.REFUSAL:
+            message = {"role": "assistant", "content": None, "refusal": "I can't help with that."}
+        case Fault.CONTENT_FILTER:
+            finish_reason = "content_filter"
+        case Fault.TRUNCATED:
+            finish_reason = "length"
+        case _:
+            pass
+    completion_tokens = len(text) // 4
+    return {
+        "id": f"chatcmpl-{number}",
+        "object": "chat.completion",
+        "created": 1_700_000_000,
+        "model": model,
+        "choices": [{"index": 0, "finish_reason": finish_reason, "message": message}],
+        "usage": {
+            "prompt_tokens": prompt_tokens,
+            "completion_tokens": completion_tokens,
+            "total_tokens": prompt_tokens + completion_tokens,
+            "prompt_tokens_details": {"cached_tokens": prompt_tokens // 2},
+        },
+    }
+
+
+def _set_first(
+    value: Callable[[float], object],
+) -> Callable[[_Reply, _Scores, Mapping[str, float]], None]:
+    def change(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+        del reply
+        first = next(iter(scores))
+        scores[first] = value(weights[first])
+
+    return change
+
+
+def _missing(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del reply, weights
+    del scores[next(reversed(scores))]
+
+
+def _extra(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del reply, weights
+    scores["unasked"] = 0.0
+
+
+def _renamed(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del reply, weights
+    last = next(reversed(scores))
+    scores[f"{last} (renamed)"] = scores.pop(last)
+
+
+def _wrong_total(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del scores, weights
+    reply["total"] = cast("float", reply["total"]) + 0.1
+
+
+def _wrong_max_total(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del scores, weights
+    reply["max_total"] = cast("float", reply["max_total"]) + 1
+
+
+def _giant(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
+    del scores, weights
+    reply["reasoning"] = "x" * _GIANT_CHARS
+
+
+_IN_REPLY: dict[Fault | None, Callable[[_Reply, _Scores, Mapping[str, float]], None]] = {
+    Fault.MISSING_ID: _missing,
+    Fault.EXTRA_ID: _extra,
+    Fault.RENAMED_ID: _renamed,
+    Fault.NAN: _set_first(lambda _: float("nan")),
+    Fault.STRING_SCORE: _set_first(str),
+    Fault.NEGATIVE_SCORE: _set_first(lambda _: -0.01),
+    Fault.EXCESSIVE_SCORE: _set_first(lambda weight: weight + 0.01),
+    Fault.INFINITE: _set_first(lambda _: float("inf")),
+    Fault.WRONG_TOTAL: _wrong_total,
+    Fault.WRONG_MAX_TOTAL: _wrong_max_total,
+    Fault.GIANT: _giant,
+}
+
+
+def _repeat_first_score(text: str) -> str:
+    key, opening = '"scores": {', text.index('"scores": {')
+    first = text[opening + len(key) : text.index(":", opening + len(key))]
+    return text[: opening + len(key)] + f"{first}: 0.0, " + text[opening + len(key) :]
+
+
+_IN_TEXT: dict[Fault | None, Callable[[str], str]] = {
+    Fault.DUPLICATE_ID: _repeat_first_score,
+    Fault.INFINITE: lambda text: text.replace("Infinity", "1e999"),
+    Fault.FENCED: lambda text: f"```json\n{text}\n```",
+    Fault.PROSE: lambda _: "This response deserves full marks on every criterion.",
+    Fault.EMPTY: lambda _: "",
+    Fault.TRUNCATED: lambda text: text[: len(text) // 2],
+}
