@@ -1,0 +1,39 @@
+"""Every configuration that is shipped can be read by the model that it is for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+import rubric_judge.config
+import rubric_synth
+import rubric_train_openrlhf
+
+ROOT = Path(__file__).resolve().parents[1]
+FILES = sorted(path.relative_to(ROOT / "configs") for path in ROOT.glob("configs/**/*.y*ml"))
+READERS: Mapping[str, Callable[[Path], object]] = {
+    "judge": rubric_judge.config.read_judge_spec,
+    "synth": rubric_synth.load_config,
+    "train": rubric_train_openrlhf.load_config,
+}
+
+
+def test_every_command_that_reads_a_configuration_has_one_to_start_from() -> None:
+    assert {path.parts[0] for path in FILES} == set(READERS)
+
+
+@pytest.mark.parametrize("path", FILES, ids=str)
+def test_a_shipped_configuration_can_be_read(path: Path) -> None:
+    assert READERS[path.parts[0]](ROOT / "configs" / path) is not None
+
+
+def test_the_paper_preset_has_the_papers_numbers() -> None:
+    config = rubric_train_openrlhf.load_config(ROOT / "configs/train/paper.yaml")
+
+    assert (config.rollout.prompts, config.rollout.group_size) == (64, 32)
+    assert config.optim.updates_per_rollout == 4
+    assert (config.objective.clip_eps, config.objective.kl_beta) == (0.2, 0.01)
+    assert (config.optim.lr, config.optim.weight_decay) == (3e-7, 0.01)
+    assert config.optim.warmup_steps == 13
+    assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
