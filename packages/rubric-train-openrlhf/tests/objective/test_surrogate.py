@@ -60,7 +60,7 @@ def test_band_may_be_asymmetric(ratio: float, advantage: float, loss: float) -> 
     ],
 )
 def test_dual_clip_bounds_the_loss_of_bad_responses(
-    ratio: float, advantage: float, loss: float, dual_clipped: bool
+    ratio: float, advantage: float, loss: float, *, dual_clipped: bool
 ) -> None:
     value = _surrogate(ratio, advantage, dual_clip=3.0)
     assert float(value.loss_BT) == pytest.approx(loss)
