@@ -30,10 +30,11 @@ def test_a_shipped_configuration_can_be_read(path: Path) -> None:
 
 def test_the_paper_preset_has_the_papers_numbers() -> None:
     config = rubric_train_openrlhf.load_config(ROOT / "configs/train/paper.yaml")
+    objective, optim = config.objective, config.optim
 
     assert (config.rollout.prompts, config.rollout.group_size) == (64, 32)
-    assert config.optim.updates_per_rollout == 4
-    assert (config.objective.clip_eps, config.objective.kl_beta) == (0.2, 0.01)
-    assert (config.optim.lr, config.optim.weight_decay) == (3e-7, 0.01)
-    assert config.optim.warmup_steps == 13
     assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
+    assert (objective.clip_low, objective.clip_high, objective.kl_coef) == (0.2, 0.2, 0.01)
+    assert (optim.learning_rate, optim.weight_decay, optim.max_grad_norm) == (3e-7, 0.01, 1.0)
+    assert (optim.warmup_steps, optim.warmup_start_frac) == (13, 0.1)
+    assert (optim.betas, optim.eps, optim.updates_per_rollout) == ((0.9, 0.999), 1e-8, 4)
