@@ -1,14 +1,14 @@
-"""Prompts and responses as one rectangle, for computing log-probabilities."""
+"""Prompts and responses as rectangles, for computing log-probabilities."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy.prompts import BannedTokens
+from rubric_train_openrlhf.policy.prompts import BannedTokens, PaddedPrompts, left_pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """B sequences, prompt and response back to back from the first column.
-
-    All padding is on the right, where a causal model cannot see it: no attention mask is needed
-    and positions count from 0.
-    """
+    """B sequences, in two forms: whole, and as distinct prompts with their responses."""
 
     input_ids_BS: torch.Tensor
+    """Prompt and response back to back from the first column. All padding is on the right, where
+    a causal model cannot see it: no attention mask is needed and positions count from 0."""
     prompt_lengths_B: torch.Tensor
+    prompts: PaddedPrompts
+    """The distinct prompts."""
+    prompt_index_B: torch.Tensor
+    """Which of the distinct prompts each row answers."""
     response_tokens_BT: torch.Tensor
     response_mask_BT: torch.Tensor
+    """True on the tokens that carry a log-probability."""
     banned: BannedTokens
-
-    def to(self, device: torch.device) -> TokenBatch:
-        """Give the same batch on another device."""
-        banned = BannedTokens(self.banned.rows_N.to(device), self.banned.token_ids_N.to(device))
-        tensors = [
-            getattr(self, field.name).to(device) for field in fields(self) if field.name != "banned"
-        ]
-        return TokenBatch(*tensors, banned)
 
     @property
     def n_response_tokens(self) -> int:
         """Tokens that carry a log-probability."""
         return int(self.response_mask_BT.sum())
+
+    @property
+    def predicting_positions(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row and column of `input_ids_BS` whose logits speak of each masked response token."""
+        rows_N, steps_N = self.response_mask_BT.nonzero(as_tuple=True)
+        return rows_N, self.prompt_lengths_B[rows_N] - 1 + steps_N
 
 
 def pack_responses(
@@ -54,7 +55,7 @@ def pack_responses(
     """Put prompts and their responses into one batch.
 
     Args:
-        prompts: the prompt of each of B rows.
+        prompts: the prompt of each of B rows; rows of one group give it again.
         responses: the tokens of each row's response, at least one, the end token included.
         device: where the tensors go.
 
@@ -65,34 +66,31 @@ def pack_responses(
         PolicyInputError: different counts, an empty response, or a response that holds a token
             its prompt bans.
     """
-    if not prompts or len(prompts) != len(responses):
-        message = f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
-        raise PolicyInputError(message)
-    for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
-        if not response or not set(prompt.banned_token_ids).isdisjoint(response):
-            message = (
-                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
-                "that its prompt bans; encode both with the same codec"
-            )
-            raise PolicyInputError(message)
+    _check(prompts, responses)
     target = torch.device(device)
+    distinct = list(dict.fromkeys(prompts))
+    places = {prompt: place for place, prompt in enumerate(distinct)}
     rows = [
-        [*prompt.token_ids, *response] for prompt, response in zip(prompts, responses, strict=True)
+        (*prompt.token_ids, *response) for prompt, response in zip(prompts, responses, strict=True)
     ]
     lengths_B = torch.tensor([len(response) for response in responses], device=target)
     response_tokens_BT = _right_pad(responses, target)
-    columns_T = torch.arange(response_tokens_BT.shape[1], device=target)
+    steps_T = torch.arange(response_tokens_BT.shape[1], device=target)
     return TokenBatch(
         input_ids_BS=_right_pad(rows, target),
         prompt_lengths_B=torch.tensor([len(prompt.token_ids) for prompt in prompts], device=target),
+        prompts=left_pad(distinct, pad_token_id=0, device=target),
+        prompt_index_B=torch.tensor([places[prompt] for prompt in prompts], device=target),
         response_tokens_BT=response_tokens_BT,
-        response_mask_BT=columns_T < lengths_B[:, None],
+        response_mask_BT=steps_T < lengths_B[:, None],
         banned=BannedTokens.of(prompts, device=target),
     )
 
 
 def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
     """Put some rows of sampled responses into one batch.
+
+    Rows of one group cost less together than apart: their prompt is read once.
 
     Args:
         rollouts: as sampled.
@@ -110,6 +108,19 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
         [rollouts.response(row) for row in rows],
         device=rollouts.tokens_BT.device,
     )
+
+
+def _check(prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[int]]) -> None:
+    if not prompts or len(prompts) != len(responses):
+        raise PolicyInputError(
+            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
+        )
+    for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        if not response or not set(prompt.banned_token_ids).isdisjoint(response):
+            raise PolicyInputError(
+                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
+                "that its prompt bans; encode both with the same codec"
+            )
 
 
 def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:

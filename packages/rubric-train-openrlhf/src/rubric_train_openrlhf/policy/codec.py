@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerBase
-
     from rubric_core import PolicyView
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
 
 class TextCodec(Protocol):
@@ -57,7 +56,7 @@ class ChatCodec:
     template gets "Question: …" and "Answer:" on two lines.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         """Take a tokenizer as it is.
 
         Args:
@@ -66,14 +65,16 @@ class ChatCodec:
         Raises:
             PolicyLoadError: the tokenizer has no end token.
         """
-        if not isinstance(tokenizer.eos_token_id, int):
+        if tokenizer.eos_token is None:
             message = (
                 f"the tokenizer at {tokenizer.name_or_path!r} has no end-of-sequence token; set "
                 "eos_token in its tokenizer_config.json"
             )
             raise PolicyLoadError(message, path=tokenizer.name_or_path)
         self._tokenizer = tokenizer
-        self._eos_token_id: int = tokenizer.eos_token_id
+        vocabulary = tokenizer.get_vocab()
+        self._eos_token_id = vocabulary[tokenizer.eos_token]
+        self._pad_token_id = vocabulary[tokenizer.pad_token or tokenizer.eos_token]
 
     @property
     def eos_token_id(self) -> int:
@@ -83,8 +84,7 @@ class ChatCodec:
     @property
     def pad_token_id(self) -> int:
         """The tokenizer's padding token, or its end token where it has none."""
-        pad = self._tokenizer.pad_token_id
-        return pad if isinstance(pad, int) else self._eos_token_id
+        return self._pad_token_id
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
@@ -94,7 +94,7 @@ class ChatCodec:
                 add_generation_prompt=True,
                 tokenize=False,
             )
-            return EncodedPrompt(self._ids(str(text)))
+            return EncodedPrompt(self._ids(text))
         return EncodedPrompt(self.encode_text(f"Question: {view.question}\nAnswer:"))
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
@@ -111,7 +111,7 @@ class ChatCodec:
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for, special tokens left out."""
         del view
-        return str(self._tokenizer.decode(list(token_ids), skip_special_tokens=True)).strip()
+        return self._tokenizer.decode(list(token_ids), skip_special_tokens=True).strip()
 
     def save(self, path: Path) -> None:
         """Write the tokenizer's files."""

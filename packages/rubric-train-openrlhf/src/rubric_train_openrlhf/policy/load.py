@@ -17,7 +17,9 @@ from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
 from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PreTrainedModel
+
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Policy:
         fresh = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
             fresh.mkdir(parents=True)
-            self.model.save_pretrained(fresh)
+            cast("Any", self.model).save_pretrained(fresh)
             self.codec.save(fresh)
             _put_in_place(fresh, target)
         except (OSError, SafetensorError) as error:
@@ -90,8 +92,7 @@ def load_policy(
             )
             raise PolicyLoadError(message, path=folder)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        model, report = _read_model(folder, dtype)
+        tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
     except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
         message = f"the model folder {str(folder)!r} could not be read: {error}"
         raise PolicyLoadError(message, path=folder) from error
@@ -103,17 +104,23 @@ def load_policy(
         )
         raise PolicyLoadError(message, path=folder)
     _switch_dropout_off(model)
-    return Policy(model.to(torch.device(device)).eval(), _codec(folder, tokenizer))
+    torch.nn.Module.to(model, device).eval()
+    return Policy(model, _codec(folder, tokenizer))
 
 
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
-    read = AutoModelForCausalLM.from_pretrained(
+    read: Any = AutoModelForCausalLM
+    return read.from_pretrained(
         folder, dtype=dtype, local_files_only=True, output_loading_info=True
     )
-    return cast("tuple[PreTrainedModel, dict[str, Any]]", read)
 
 
-def _codec(folder: Path, tokenizer: PreTrainedTokenizerBase) -> TextCodec:
+def _read_tokenizer(folder: Path) -> Tokenizer:
+    read: Any = AutoTokenizer
+    return read.from_pretrained(folder, local_files_only=True)
+
+
+def _codec(folder: Path, tokenizer: Tokenizer) -> TextCodec:
     return SlotCodec(tokenizer) if (folder / SLOT_FILE).exists() else ChatCodec(tokenizer)
 
 
@@ -122,7 +129,7 @@ def _switch_dropout_off(model: PreTrainedModel) -> None:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
-            module.attention_dropout = 0.0
+            vars(module)["attention_dropout"] = 0.0
 
 
 def _put_in_place(fresh: Path, target: Path) -> None:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
-from torch.utils.checkpoint import checkpoint
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy import distribution
+from rubric_train_openrlhf.policy.hidden_states import response_states
+from rubric_train_openrlhf.policy.vocabulary_head import Positions, head_logprobs
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.batches import TokenBatch
-
-# Logits held at once: 2^26 of them are 256 MiB in float32, and rather more with their gradients.
-_CHUNK_LOGITS = 2**26
 
 _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
 
@@ -39,9 +36,8 @@ def response_logprobs(
         log π(y_t | x, y_<t) = score_t(y_t) − log Σ_v exp score_t(v),  score = logit / τ
 
     The same banned tokens are left out as when sampling, so at equal weights the result equals
-    the sampler's. Only response positions go through the vocabulary, in chunks that are computed
-    again for the gradient when there is more than one: memory stays bounded for large
-    vocabularies.
+    the sampler's. Prompts are read once per group, and only response positions go through the
+    vocabulary, in chunks.
 
     Args:
         model: any Hugging Face causal language model; its mode and gradients are the caller's.
@@ -58,28 +54,22 @@ def response_logprobs(
         message = f"temperature {temperature!r} must be above 0 to compute log-probabilities"
         raise PolicyInputError(message)
     mask_BT = batch.response_mask_BT
-    rows_N, columns_N = mask_BT.nonzero(as_tuple=True)
-    # The logits at one position speak of the next token.
-    positions_N = batch.prompt_lengths_B[rows_N] - 1 + columns_N
+    rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
+    tokens_N = batch.response_tokens_BT[rows_N, steps_N]
     if has_plain_head(model):
-        hidden_BSH = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
-        features_NF = hidden_BSH[rows_N, positions_N]
-        head = model.get_output_embeddings()
-        vocab_size = head.weight.shape[0]
+        head = cast("torch.nn.Linear", model.get_output_embeddings())
+        banned_BV = batch.banned.mask_BV(len(mask_BT), len(head.weight))
+        positions = Positions(tokens_N, rows_N, banned_BV, temperature)
+        logprobs_N, entropy_N = head_logprobs(response_states(model, batch), head, positions)
     else:
         logits_BSV = model(input_ids=batch.input_ids_BS, use_cache=False).logits
-        features_NF = logits_BSV[rows_N, positions_N]
-        head = torch.nn.Identity()
-        vocab_size = logits_BSV.shape[-1]
-    score = _Score(head, temperature, batch.banned.mask_BV(mask_BT.shape[0], vocab_size))
-    tokens_N = batch.response_tokens_BT[rows_N, columns_N]
-    logprobs_N, entropy_N = _in_chunks(
-        score, features_NF, tokens_N, rows_N, chunk=max(1, _CHUNK_LOGITS // vocab_size)
-    )
+        banned_BV = batch.banned.mask_BV(len(mask_BT), logits_BSV.shape[-1])
+        positions = Positions(tokens_N, rows_N, banned_BV, temperature)
+        logprobs_N, entropy_N = _from_logits(logits_BSV[batch.predicting_positions], positions)
     blank_BT = torch.zeros(mask_BT.shape, device=mask_BT.device)
     return ResponseLogprobs(
-        blank_BT.index_put((rows_N, columns_N), logprobs_N),
-        blank_BT.index_put((rows_N, columns_N), entropy_N),
+        blank_BT.index_put((rows_N, steps_N), logprobs_N),
+        blank_BT.index_put((rows_N, steps_N), entropy_N),
     )
 
 
@@ -97,49 +87,20 @@ def has_plain_head(model: PreTrainedModel) -> bool:
     """
     known = _plain_heads.get(model)
     if known is None:
-        head = model.get_output_embeddings()
+        head = cast("torch.nn.Module | None", model.get_output_embeddings())
         probe_BS = torch.arange(2, device=model.device)[None]
         with torch.no_grad():
             full_BSV = model(input_ids=probe_BS, use_cache=False).logits
             hidden_BSH = model.base_model(input_ids=probe_BS, use_cache=False)[0]
-            known = head is not None and torch.equal(head(hidden_BSH), full_BSV)
+            known = type(head) is torch.nn.Linear and torch.equal(head(hidden_BSH), full_BSV)
         _plain_heads[model] = known
     return known
 
 
-class _Score(NamedTuple):
-    """From features of N positions to the log-probability and entropy at each."""
-
-    head: torch.nn.Module
-    temperature: float
-    banned_BV: torch.Tensor | None
-
-    def __call__(
-        self, features_NF: torch.Tensor, tokens_N: torch.Tensor, rows_N: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        banned_NV = None if self.banned_BV is None else self.banned_BV[rows_N]
-        logits_NV = self.head(features_NF)
-        scores_NV = distribution.scores(logits_NV, banned_NV, temperature=self.temperature)
-        logprobs_NV = torch.log_softmax(scores_NV, dim=-1)
-        known_NV = logprobs_NV.detach()
-        entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)
-        return logprobs_NV.gather(-1, tokens_N[:, None])[:, 0], entropy_N
-
-
-def _in_chunks(
-    score: _Score,
-    features_NF: torch.Tensor,
-    tokens_N: torch.Tensor,
-    rows_N: torch.Tensor,
-    *,
-    chunk: int,
+def _from_logits(
+    logits_NV: torch.Tensor, positions: Positions
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    inputs = (features_NF, tokens_N, rows_N)
-    if tokens_N.shape[0] <= chunk:
-        return score(*inputs)
-    parts = [
-        checkpoint(score, *part, use_reentrant=False, preserve_rng_state=False)
-        for part in zip(*(one.split(chunk) for one in inputs), strict=True)
-    ]
-    logprobs, entropies = zip(*parts, strict=True)
-    return torch.cat(logprobs), torch.cat(entropies)
+    logprobs_NV = positions.scores(logits_NV, slice(None)).log_softmax(dim=-1)
+    known_NV = logprobs_NV.detach()
+    entropy_N = -(known_NV.exp() * known_NV).sum(dim=-1)
+    return logprobs_NV.gather(-1, positions.tokens_N[:, None])[:, 0], entropy_N

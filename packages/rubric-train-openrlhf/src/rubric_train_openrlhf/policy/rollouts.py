@@ -53,7 +53,7 @@ class Rollouts:
 
     def response(self, row: int) -> tuple[int, ...]:
         """Give the tokens of one response, the end token included."""
-        return tuple(self.tokens_BT[row][self.mask_BT[row]].tolist())
+        return tuple(int(token) for token in self.tokens_BT[row][self.mask_BT[row]])
 
     def take_prompts(self, indices: Sequence[int]) -> Rollouts:
         """Keep whole groups.

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.decoding import Decoder, ForwardDecoder
-from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
+from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder
+from rubric_train_openrlhf.policy.llama_weights import is_plain_llama
 from rubric_train_openrlhf.policy.prompts import BannedTokens, EncodedPrompt, left_pad
 from rubric_train_openrlhf.policy.rollouts import Rollouts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
 
-    from transformers import LlamaForCausalLM, PreTrainedModel
+    from transformers import PreTrainedModel
 
 # Finished rows are dropped from the batch once they make up this share of it.
 _COMPACT_FRAC = 0.25
@@ -153,12 +154,12 @@ def _decoder_for(
 ) -> Decoder:
     if is_plain_llama(model):
         longest = max(len(prompt.token_ids) for prompt in prompts)
-        return LlamaDecoder(cast("LlamaForCausalLM", model), max_tokens=longest + max_new_tokens)
+        return LlamaDecoder(model, max_tokens=longest + max_new_tokens)
     return ForwardDecoder(model)
 
 
 @contextmanager
-def _evaluating(model: PreTrainedModel) -> Iterator[None]:
+def _evaluating(model: PreTrainedModel) -> Generator[None]:
     """Switch dropout off for the length of a block."""
     was_training = model.training
     model.eval()
@@ -193,7 +194,8 @@ def _check_request(
 def _size_problem(
     model: PreTrainedModel, prompts: Sequence[EncodedPrompt], max_new_tokens: int
 ) -> str:
-    vocab_size = model.get_input_embeddings().weight.shape[0]
+    embedding: Any = model.get_input_embeddings()
+    vocab_size = len(embedding.weight)
     largest = max(max(prompt.token_ids) for prompt in prompts)
     if largest >= vocab_size:
         return (

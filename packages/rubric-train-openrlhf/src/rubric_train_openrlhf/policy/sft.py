@@ -134,7 +134,7 @@ def _batches(
     order: list[int] = []
     for _ in range(config.steps):
         if len(order) < size:
-            order += torch.randperm(len(pairs), generator=generator).tolist()
+            order += [int(index) for index in torch.randperm(len(pairs), generator=generator)]
         taken, order = order[:size], order[size:]
         prompts, answers = zip(*(pairs[index] for index in taken), strict=True)
         yield pack_responses(prompts, answers, device=policy.device)

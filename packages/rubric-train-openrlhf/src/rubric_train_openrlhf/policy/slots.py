@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from transformers import PreTrainedTokenizerBase
-
     from rubric_core import PolicyView
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
 SLOT_TOKENS = ("<F>", "<P1>", "<P2>", "<P3>", "<P4>", "<P5>", "<P6>")
 SLOT_FILE = "slots.json"
@@ -48,7 +47,7 @@ class SlotCodec:
     tokens: no token can be sampled that would be rendered as nothing.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         """Take a tokenizer that knows the slot tokens.
 
         Args:
@@ -57,7 +56,8 @@ class SlotCodec:
         Raises:
             PolicyLoadError: one of these tokens is missing.
         """
-        wanted = (*SLOT_TOKENS, tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
+        control = (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
+        wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
         vocabulary = tokenizer.get_vocab()
         missing = [token for token in wanted if token not in vocabulary]
         if missing:
@@ -139,8 +139,4 @@ class SlotCodec:
         return self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
 
     def _text(self, token_ids: list[int]) -> str:
-        return str(
-            self._tokenizer.decode(
-                token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False
-            )
-        )
+        return self._tokenizer.decode(token_ids, skip_special_tokens=True)

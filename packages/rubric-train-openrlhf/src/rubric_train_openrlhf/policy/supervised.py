@@ -71,7 +71,7 @@ class SupervisedUpdate:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._optimizer.zero_grad()
-        loss.backward()
+        loss.backward()  # pyright: ignore[reportUnknownMemberType] -- torch types it loosely
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
-        self._optimizer.step()
+        self._optimizer.step()  # pyright: ignore[reportUnknownMemberType] -- as above
         return float(loss.detach())

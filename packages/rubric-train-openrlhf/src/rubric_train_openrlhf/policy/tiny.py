@@ -5,11 +5,12 @@ For machines without a model at hand. The same texts, configuration and seed giv
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer as BackendTokenizer
+from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rubric_train_openrlhf.policy.load import Policy
@@ -18,6 +19,8 @@ from rubric_train_openrlhf.policy.slots import SLOT_TOKENS, SlotCodec
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
+
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
 _CONTROL_TOKENS = ("<pad>", "<bos>", "<eos>")
 _PAD_ID, _BOS_ID, _EOS_ID = range(3)
@@ -55,7 +58,7 @@ class TinyConfig(BaseModel):
         return self
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerFast:
+def build_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     """Learn a byte-level BPE vocabulary with slot tokens.
 
     Args:
@@ -65,24 +68,27 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenize
     Returns:
         A tokenizer that encodes any text without loss.
     """
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    # The library types its classes loosely.
+    tokenizer: Any = BackendTokenizer(models.BPE())
+    byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.pre_tokenizer = byte_level
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
         special_tokens=[*_CONTROL_TOKENS, *SLOT_TOKENS],
-        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
     pad, bos, eos = _CONTROL_TOKENS
-    return PreTrainedTokenizerFast(
+    fast: Any = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,
         bos_token=bos,
         eos_token=eos,
         clean_up_tokenization_spaces=False,
     )
+    return fast
 
 
 def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
@@ -109,8 +115,9 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
         eos_token_id=_EOS_ID,
     )
     generator = torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng(devices=[]):
-        model = LlamaForCausalLM(llama)
+    state = torch.get_rng_state()
+    model = LlamaForCausalLM(llama)
+    torch.set_rng_state(state)
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
