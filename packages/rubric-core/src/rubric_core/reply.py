@@ -65,22 +65,7 @@ def read_reply(rubric: Rubric, text: str) -> Reply:
 
 
 def _object(rubric: Rubric, text: str) -> Mapping[str, object]:
-    if not text.strip():
-        raise ReplyError("the reply is empty", reason=Reason.EMPTY)
-    try:
-        reply = decode(text)
-    except RepeatedKeyError as error:
-        among_scores = error.key in rubric.ids or error.key not in _KEYS
-        reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
-        raise ReplyError(str(error), reason=reason) from None
-    except json.JSONDecodeError as error:
-        cut_off = text.lstrip().startswith("{") and (
-            error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-        )
-        reason = Reason.TRUNCATED if cut_off else Reason.NOT_JSON
-        raise ReplyError(f"{error.msg} at character {error.pos}", reason=reason) from None
-    except RecursionError:
-        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
+    reply = _decoded(rubric, text)
     if not isinstance(reply, dict):
         raise ReplyError(f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE)
     fields = cast("dict[str, object]", reply)
@@ -91,6 +76,28 @@ def _object(rubric: Rubric, text: str) -> Mapping[str, object]:
             f"the reply has {len(extra)} keys beyond the contract", reason=Reason.WRONG_TYPE
         )
     return fields
+
+
+def _decoded(rubric: Rubric, text: str) -> object:
+    if not text.strip():
+        raise ReplyError("the reply is empty", reason=Reason.EMPTY)
+    try:
+        return decode(text)
+    except RepeatedKeyError as error:
+        among_scores = error.key in rubric.ids or error.key not in _KEYS
+        reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
+        raise ReplyError(str(error), reason=reason) from None
+    except json.JSONDecodeError as error:
+        reason = Reason.TRUNCATED if _cut_off(text, error) else Reason.NOT_JSON
+        raise ReplyError(f"{error.msg} at character {error.pos}", reason=reason) from None
+    except RecursionError:
+        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
+
+
+def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether the reply begins as an object and is well formed as far as it goes."""
+    at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+    return at_end and text.lstrip().startswith("{")
 
 
 def _scores(rubric: Rubric, value: object) -> dict[str, float]:

@@ -1,0 +1,24 @@
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from rubric_core import PolicyView, SftExample
+
+
+def test_a_policy_view_has_no_field_for_anything_hidden() -> None:
+    assert set(PolicyView.model_fields) == {"task_id", "question"}
+
+
+@pytest.mark.parametrize("field", ["passage", "grounding", "rubric", "criteria", "response"])
+def test_a_policy_view_refuses_every_other_field(field: str) -> None:
+    with pytest.raises(ValidationError, match="not permitted"):
+        PolicyView.model_validate({"task_id": "t", "question": "q", field: "x"})
+
+
+def test_an_example_for_the_warm_start_is_a_question_and_an_answer() -> None:
+    example = SftExample(task_id="t", question="q", answer="a")
+
+    assert set(SftExample.model_fields) == {"task_id", "question", "answer"}
+    assert example.answer == "a"
+    assert repr(example) == "SftExample(task_id='t', question='q')"
