@@ -6,7 +6,7 @@ import statistics
 import time
 import traceback
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -103,11 +103,17 @@ class JudgePool:
         self._limit = workers * micro_batch
         self._tally = _Tally()
 
-    async def judge_all(self, views: Sequence[JudgeView]) -> list[JudgeResult]:
+    async def judge_all(
+        self,
+        views: Sequence[JudgeView],
+        *,
+        on_result: Callable[[int, JudgeResult], None] | None = None,
+    ) -> list[JudgeResult]:
         """Judge every view.
 
         Args:
             views: any number of views.
+            on_result: called with position and result as each judgement ends, in that order.
 
         Returns:
             One result for each view, in the order of the views. An exception that a judge lets
@@ -121,7 +127,10 @@ class JudgePool:
         async def work(positions: Iterator[int]) -> None:
             for position in positions:
                 async with self._limiter:
-                    results[position] = await self._judge_one(views[position])
+                    result = await self._judge_one(views[position])
+                results[position] = result
+                if on_result is not None:
+                    on_result(position, result)
 
         async with anyio.create_task_group() as group:
             for _ in range(min(self._limit, len(views))):
