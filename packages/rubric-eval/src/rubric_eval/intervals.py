@@ -68,8 +68,8 @@ def mean_interval(
 
     Returns:
         The interval over the values present, never beyond their range. Values equal within
-        rounding give the point [x̄, x̄], since no draw differs from it. A single value gives an unknown interval: one question says
-        nothing about the spread between questions.
+        rounding give the point [x̄, x̄], since no draw differs from it. A single value gives an
+        unknown interval: one question says nothing about the spread between questions.
 
     Raises:
         EvalShapeError: not one axis, no value at all, or an infinite one.

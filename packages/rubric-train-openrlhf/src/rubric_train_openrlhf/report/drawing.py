@@ -159,7 +159,7 @@ def _plot_dots(axes: _Axes, series: Series) -> None:
 
 
 def _ring_best(axes: _Axes, series: Series) -> None:
-    if not series.values:
+    if not np.isfinite(series.values).any():
         return
     best = int(np.nanargmax(series.values))
     axes.plot(

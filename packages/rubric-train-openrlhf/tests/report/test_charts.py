@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from rubric_train_openrlhf.report.charts import MAX_PARTS, Chart, Series, sections
+from rubric_train_openrlhf.report.drawing import svg
+from rubric_train_openrlhf.report.reading import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def _charts(run: Path) -> dict[str, Chart]:
+    found = read_run(run)
+    return {c.key: c for part in sections(found.metrics, found.heldout) for c in part.charts}
+
+
+def _chart(*series: Series, **fields: object) -> Chart:
+    return Chart("key", "Title", "Caption.", series, **fields)  # type: ignore[arg-type]
+
+
+def test_every_quantity_of_a_run_has_its_chart(make_run: Callable[..., Path]) -> None:
+    charts = _charts(make_run(steps=5))
+    assert set(charts) == {
+        "reward",
+        "zero",
+        "criteria",
+        "criteria-heldout",
+        "failures",
+        "kl",
+        "clip",
+        "entropy",
+        "grad-norm",
+        "length",
+        "truncated",
+        "time",
+        "speed",
+    }
+    assert [series.label for series in charts["reward"].series] == ["training", "held out"]
+    assert charts["reward"].series[1].steps == (0, 5)
+
+
+def test_reasons_stack_up_to_the_zero_share(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=4)
+    layers = [s for s in _charts(run)["zero"].series if s.style == "layer"]
+    rows = read_run(run).metrics
+    for i, row in enumerate(rows):
+        assert sum(layer.values[i] for layer in layers) == pytest.approx(row.zero_reward_frac)
+
+
+def test_seconds_stack_up_to_the_step(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=4)
+    for i, row in enumerate(read_run(run).metrics):
+        stacked = sum(layer.values[i] for layer in _charts(run)["time"].series)
+        assert stacked == pytest.approx(row.step_s)
+
+
+def test_more_criteria_than_colours_are_counted_and_said(make_run: Callable[..., Path]) -> None:
+    run = read_run(make_run(steps=3))
+    many = {f"c{i}": 0.5 for i in range(20)}
+    rows = [row.model_copy(update={"criteria": many}) for row in run.metrics]
+    reasons = {f"r{i}": 0.01 * (20 - i) for i in range(20)}
+    rows = [row.model_copy(update={"zero_reward_by_reason": reasons}) for row in rows]
+    charts = {c.key: c for part in sections(rows, run.heldout) for c in part.charts}
+    assert len(charts["criteria"].series) == MAX_PARTS
+    assert f"The {MAX_PARTS} of 20 criteria" in charts["criteria"].caption
+    layers = [s for s in charts["zero"].series if s.style == "layer"]
+    assert layers[-1].label == "all other"
+    assert sum(layer.values[0] for layer in layers) == pytest.approx(sum(reasons.values()))
+
+
+@pytest.mark.parametrize("width", ["wide", "narrow"])
+def test_a_drawing_is_an_element_without_colours_of_its_own(
+    make_run: Callable[..., Path], width: str
+) -> None:
+    for chart in _charts(make_run(steps=5)).values():
+        text = svg(chart, width=width)
+        element = ET.fromstring(text.replace("xlink:href", "href"))  # noqa: S314  # ours
+        assert element.tag == "svg"
+        assert set(element.attrib) == {"viewBox"}
+        assert "#ab" not in text
+        assert "var(--" in text
+        assert "metadata" not in text
+
+
+def test_a_drawing_survives_gaps_constants_and_single_points() -> None:
+    nan = float("nan")
+    for values in ((nan, 0.5, nan), (0.0, 0.0, 0.0), (-1.0, -1.0, -1.0), (1e-9, 2e-9, 1e-9)):
+        line = Series("a", "train", (1, 2, 3), values)
+        dots = Series("b", "heldout", (0, 3), (nan, nan), style="dots")
+        assert svg(_chart(line, dots, size="lead"), width="wide")
+    layer = Series("a", "c1", (7,), (0.0,), style="layer")
+    assert svg(_chart(layer, is_share=True), width="narrow")
+
+
+def test_share_axis_is_in_per_cent() -> None:
+    line = Series("a", "train", (1, 2), (0.0, 0.1))
+    assert "10 %" in svg(_chart(line, is_share=True), width="wide")

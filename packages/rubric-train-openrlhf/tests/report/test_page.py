@@ -1,0 +1,263 @@
+from __future__ import annotations
+
+import json
+import re
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_train_openrlhf.report import write_report
+from rubric_train_openrlhf.report.page import inert_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+VOID = {"meta", "input", "path", "use", "rect", "wbr"}
+
+
+class _Page(HTMLParser):
+    """Elements, text and scripts of a page; fails on a tag closed out of turn."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.tags: list[str] = []
+        self.addresses: list[str] = []
+        self.scripts: dict[str, str] = {}
+        self.text = ""
+        self._script = ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [value for name, value in attrs if name == "id" and value]
+        self.addresses += [
+            value for name, value in attrs if name in {"src", "href", "action"} and value
+        ]
+        self._script = values.get("id") or "code"
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in VOID:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        inside = self.open[-1] if self.open else ""
+        if inside == "script":
+            self.scripts[self._script] = self.scripts.get(self._script, "") + data
+        elif inside != "style":
+            self.text += data
+
+
+def _written(run: Path) -> tuple[str, _Page]:
+    text = write_report(run).read_text(encoding="utf-8")
+    return text, _Page(text)
+
+
+def _change_row(path: Path, number: int, fields: dict[str, object]) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    lines[number] = json.dumps({**json.loads(lines[number]), **fields})
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def test_page_of_a_finished_run_is_whole_and_needs_nothing_else(
+    make_run: Callable[..., Path],
+) -> None:
+    text, page = _written(make_run(steps=8))
+    assert "Finished: 8 steps, 5.8 min." in page.text
+    for title in ("Rubric reward", "Zero reward", "KL to the reference policy", "Rollouts"):
+        assert title in page.text
+    assert all(address.startswith("#") for address in page.addresses)
+    assert not re.search(r"@import|url\((?!#)", text)
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.scripts) == {"policy-data", "judge-data", "code"}
+
+
+def test_page_forbids_the_network(make_run: Callable[..., Path]) -> None:
+    text, _ = _written(make_run(steps=1, prompts=1, group=2))
+    assert "default-src 'none'" in text
+
+
+def test_same_folder_gives_the_same_page(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=3, prompts=2, group=2)
+    assert _written(run)[0] == _written(run)[0]
+
+
+def test_empty_folder_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    _, page = _written(tmp_path)
+    assert "No step has been finished yet" in page.text
+    assert "No rollouts yet." in page.text
+    assert "0 steps on disk." in page.text
+
+
+def test_a_single_step_is_drawn(make_run: Callable[..., Path]) -> None:
+    _, page = _written(make_run(steps=1, prompts=1, group=2))
+    assert "Finished: 1 step" in page.text
+    assert "svg" in page.tags
+
+
+def test_page_does_without_held_out_rows_or_records(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    for name in ("heldout.jsonl", "summary.json", "environment.json", "config.resolved.yaml"):
+        (run / name).unlink()
+    _, page = _written(run)
+    assert "2 steps on disk." in page.text
+    assert "Criteria, held out" not in page.text
+
+
+def test_page_does_without_training_rows(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    (run / "metrics.jsonl").unlink()
+    assert "Criteria, held out" in _written(run)[1].text
+
+
+def test_a_rollout_without_its_judgement_is_still_shown(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    (run / "judgements" / "step_000001.jsonl").unlink()
+    _, page = _written(run)
+    assert json.loads(page.scripts["judge-data"]) == {}
+    assert len(json.loads(page.scripts["policy-data"])["steps"][0]["rows"]) == 2
+
+
+def test_a_torn_last_line_is_left_out_and_said(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=4)
+    metrics = run / "metrics.jsonl"
+    metrics.write_text(metrics.read_text(encoding="utf-8")[:-40], encoding="utf-8")
+    _, page = _written(run)
+    assert "The last line of metrics.jsonl is incomplete" in page.text
+    assert "3 of 4 steps" in page.text
+
+
+HOSTILE = [
+    "</script><script>document.title='owned'</script>",
+    "<!-- <script> -->",
+    "<img src=x onerror=alert(1)>",
+    "line\u2028paragraph\u2029end",
+    "&lt;b&gt; &amp; <b>",
+    '"];alert(1);//',
+    "null \x00 and bell \x07",
+    "Zürich 漢字 🙂",
+]
+
+
+def test_text_of_a_response_is_inert_and_whole(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=1, prompts=1, group=len(HOSTILE))
+    clean = _written(run)[1]
+    for number, text in enumerate(HOSTILE):
+        _change_row(
+            run / "rollouts" / "step_000001.jsonl", number, {"response": text, "prompt": text}
+        )
+    page_text, page = _written(run)
+    assert page.tags == clean.tags
+    data = json.loads(page.scripts["policy-data"])
+    assert [row["response"] for row in data["steps"][0]["rows"]] == HOSTILE
+    assert data["prompts"] == HOSTILE
+    assert not re.search("[\u2028\u2029]", page_text)
+
+
+def test_a_lone_surrogate_does_not_stop_the_page(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    (run / "summary.json").write_text(
+        '{"status": "failed", "error": "before \\ud800 after"}', encoding="utf-8"
+    )
+    assert "before ? after" in _written(run)[1].text
+
+
+def test_other_text_on_the_page_is_escaped(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    bold = "<b id=owned>"
+    comparison["claim"] = comparison["judge"] = bold
+    comparison["heldout"]["sft"]["label"] = bold
+    comparison["heldout"]["sft"]["criteria"] = {bold: 0.5}
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+    (run / "config.resolved.yaml").write_text(f"seed: '{bold}'\n", encoding="utf-8")
+    (run / "environment.json").write_text(f'{{"device": "{bold}"}}', encoding="utf-8")
+    (run / "summary.json").write_text(
+        json.dumps({"status": "failed", "error": bold}), encoding="utf-8"
+    )
+    _change_row(run / "metrics.jsonl", 0, {"criteria": {bold: 0.5, "$x_1$": 0.25}})
+    _, page = _written(run)
+    assert "owned" not in page.ids
+    assert "b" not in page.tags
+    assert page.text.count(bold) >= 6
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+def test_numbers_that_json_lacks_become_null(value: float) -> None:
+    assert json.loads(inert_json({"a": [value, 1.5]})) == {"a": [None, 1.5]}
+
+
+def test_the_policy_view_holds_nothing_of_the_judge(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    rows = run / "judgements" / "step_000001.jsonl"
+    result = json.loads(rows.read_text(encoding="utf-8").splitlines()[0])["result"]
+    reasoning = "PASSAGE-CANARY and RUBRIC-TEXT-CANARY"
+    _change_row(rows, 0, {"result": {**result, "reasoning": reasoning}})
+    text, page = _written(run)
+    assert reasoning in page.scripts["judge-data"]
+    assert "CANARY" not in text.replace(page.scripts["judge-data"], "")
+    policy = json.loads(page.scripts["policy-data"])
+    assert set(policy["steps"][0]["rows"][0]) == {
+        "id",
+        "prompt",
+        "task",
+        "response",
+        "reward",
+        "advantage",
+        "tokens",
+        "ended",
+        "outcome",
+    }
+
+
+def test_the_judge_view_is_joined_by_id(make_run: Callable[..., Path]) -> None:
+    _, page = _written(make_run(steps=1, prompts=2, group=3))
+    rows = json.loads(page.scripts["policy-data"])["steps"][0]["rows"]
+    judge = json.loads(page.scripts["judge-data"])
+    assert set(judge) == {row["id"] for row in rows}
+    for row in rows:
+        parts = [entry[3] for entry in judge[row["id"]]["criteria"] if entry[3] is not None]
+        if parts:
+            assert sum(parts) == pytest.approx(row["advantage"])
+
+
+def test_comparison_shows_stages_controls_differences_and_claim(
+    make_run: Callable[..., Path], comparison: dict[str, Any]
+) -> None:
+    run = make_run(steps=1, prompts=1, group=2)
+    comparison["differences"].append({"a": "sft", "b": "grpo", "mean": -0.1, "n": 1})
+    (run / "comparison.json").write_text(json.dumps(comparison), encoding="utf-8")
+    _, page = _written(run)
+    for shown in (
+        "GRPO − SFT at its best temperature, 0.7",
+        "+8.8 to +12.2",
+        "49.6 to 53.0",
+        "SFT − GRPO",
+        "unknown",
+        "Fixed template",
+        "not the subject",
+    ):
+        assert shown in page.text
+
+
+def test_without_a_comparison_there_is_no_such_section(make_run: Callable[..., Path]) -> None:
+    assert "Held-out comparison" not in _written(make_run(steps=1, prompts=1, group=2))[1].text
+
+
+def test_a_long_run_says_that_its_table_is_a_sample(make_run: Callable[..., Path]) -> None:
+    run = make_run(steps=130, prompts=1, group=2)
+    assert "Numbers by step, 100 of 130" in _written(run)[1].text
