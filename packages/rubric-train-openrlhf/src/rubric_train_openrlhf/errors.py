@@ -4,7 +4,7 @@ RubricError
 └── TrainError
     ├── TrainConfigError (ConfigError, ValueError)   a configuration that cannot be run
     ├── PolicyLoadError (FileNotFoundError)          no usable model at the path
-    ├── PolicyInputError (ValueError)                prompts, tokens or settings a policy cannot take
+    ├── PolicyInputError (ValueError)                prompts or settings a policy cannot take
     ├── ObjectiveShapeError (ValueError)             tensors of the loss that do not fit together
     ├── JudgeAbortError (RuntimeError)               too many answers without a score
     ├── NoInformativePromptError (RuntimeError)      every group had equal rewards

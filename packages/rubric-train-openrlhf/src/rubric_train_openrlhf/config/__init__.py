@@ -1,5 +1,7 @@
 """Configuration of a training run: one frozen tree, checked once."""
 
+from __future__ import annotations
+
 from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
 from rubric_train_openrlhf.config.sections import (
     AdvantageConfig,

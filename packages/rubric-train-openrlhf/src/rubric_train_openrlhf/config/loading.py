@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import yaml
 from pydantic import ValidationError
-from rubric_core.configuration import config_error
 
+from rubric_core.configuration import config_error
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 

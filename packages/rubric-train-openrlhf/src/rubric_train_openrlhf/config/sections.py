@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from rubric_judge import JudgeSpec, LexicalConfig
 
+from rubric_judge import JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]

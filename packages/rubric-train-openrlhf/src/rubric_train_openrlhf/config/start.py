@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal
 
 from pydantic import Field

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  # pydantic resolves it at runtime
+from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -19,9 +19,9 @@ from rubric_train_openrlhf.config.sections import (
     ShapingConfig,
     ValidationConfig,
 )
-from rubric_train_openrlhf.config.start import ModelConfig  # noqa: TC001  # as above
+from rubric_train_openrlhf.config.start import ModelConfig  # as above
 from rubric_train_openrlhf.objective import ObjectiveConfig
-from rubric_train_openrlhf.policy import SftConfig  # noqa: TC001  # as above
+from rubric_train_openrlhf.policy import SftConfig  # as above
 
 
 class TrainConfig(Section):

@@ -4,6 +4,8 @@ Read `loop` first; each of its lines is a module here. `tasks` and `judging` are
 and nothing in `rollout` or `update` can reach a passage or a rubric.
 """
 
+from __future__ import annotations
+
 from rubric_train_openrlhf.local.loop import run_grpo
 
 __all__ = ["run_grpo"]

@@ -1,5 +1,7 @@
 """Everything that one run of the loop holds, put together from the configuration."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 from contextlib import contextmanager
@@ -7,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from rubric_judge import load_judge
 
+from rubric_judge import load_judge
 from rubric_train_openrlhf.local.judging import background_judge
 from rubric_train_openrlhf.local.policy_start import pick_device, start_policy
 from rubric_train_openrlhf.local.randomness import PromptOrder
@@ -23,13 +25,13 @@ from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path,
 from rubric_train_openrlhf.run.events import EventWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Generator
 
-    from rubric_core import Judge
     from transformers import PreTrainedModel
 
+    from rubric_core import Judge
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.policy_start import OnSupervised
     from rubric_train_openrlhf.local.tasks import TaskBook
     from rubric_train_openrlhf.policy import Policy
 
@@ -53,8 +55,12 @@ class LocalRun:
 
 @contextmanager
 def assembled(
-    config: TrainConfig, *, resume: bool, judge: Judge | None = None
-) -> Iterator[LocalRun]:
+    config: TrainConfig,
+    *,
+    resume: bool,
+    judge: Judge | None = None,
+    on_supervised: OnSupervised | None = None,
+) -> Generator[LocalRun]:
     """Check the input, open the run folder, load the models and keep a judge running.
 
     What can be wrong with the input is found before the run folder is touched.
@@ -71,7 +77,7 @@ def assembled(
     heldout_book = _heldout_book(config)
     judge = load_judge(config.judge.spec) if judge is None else judge
     if checkpoint is None:
-        policy = start_policy(config, book=book, device=device)
+        policy = start_policy(config, book=book, device=device, on_step=on_supervised)
         begin(folder, config=config)
         start = TrainerState.before_training()
         save_checkpoint(folder.checkpoints, policy, start)

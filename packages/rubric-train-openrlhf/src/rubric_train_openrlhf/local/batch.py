@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_core import JudgeResult, PolicyView
-
     from rubric_train_openrlhf.policy import Rollouts
 
 
@@ -33,9 +32,7 @@ class JudgedBatch:
     def results_PG(self) -> list[tuple[JudgeResult, ...]]:
         """Results by group."""
         size = self.group_size
-        return [
-            self.results[start : start + size] for start in range(0, len(self.results), size)
-        ]
+        return [self.results[start : start + size] for start in range(0, len(self.results), size)]
 
     def take_prompts(self, indices: Sequence[int]) -> JudgedBatch:
         """Keep these groups, in this order."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
 from rubric_core import (
     Outcome,
     criterion_attribution,
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
-    from rubric_core import JudgeResult, Rubric
 
+    from rubric_core import JudgeResult, Rubric
     from rubric_train_openrlhf.config import AdvantageConfig, TrainConfig
     from rubric_train_openrlhf.local.batch import JudgedBatch
 
@@ -75,12 +76,14 @@ def judge_rewards(
     rewards_PG, valid_PG = group_rewards(
         batch.results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
     )
-    z_PGM = np.full((*rewards_PG.shape, max(map(len, rubrics_P))), np.nan)
-    weights_PM = np.zeros((len(rubrics_P), z_PGM.shape[2]))
+    longest = max(map(len, rubrics_P))
+    z_PGM = np.full((len(rubrics_P), batch.group_size, longest), np.nan)
+    weights_PM = np.zeros((len(rubrics_P), longest))
     for p, (group, rubric) in enumerate(zip(batch.results_PG, rubrics_P, strict=True)):
         weights_PM[p, : len(rubric)] = rubric.weights_M
-        for g in np.flatnonzero(valid_PG[p]):
-            z_PGM[p, g, : len(rubric)] = _scores_z(group[g], rubric)
+        for g, result in enumerate(group):
+            if valid_PG[p, g]:
+                z_PGM[p, g, : len(rubric)] = _scores_z(result, rubric)
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 

@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anyio.from_thread import start_blocking_portal
+
 from rubric_core import Outcome
 from rubric_judge import JudgePool
-
 from rubric_train_openrlhf.errors import JudgeAbortError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Sequence
     from concurrent.futures import Future
 
     from anyio.from_thread import BlockingPortal
-    from rubric_core import Judge, JudgeResult, JudgeView
 
+    from rubric_core import Judge, JudgeResult, JudgeView
     from rubric_train_openrlhf.config import JudgingConfig
 
 
@@ -51,7 +51,7 @@ class BackgroundJudge:
 
 
 @contextmanager
-def background_judge(judge: Judge, *, config: JudgingConfig) -> Iterator[BackgroundJudge]:
+def background_judge(judge: Judge, *, config: JudgingConfig) -> Generator[BackgroundJudge]:
     """Open a pool on a background event loop; leaving cancels what is still being judged."""
     with start_blocking_portal() as portal:
         pool = JudgePool(judge, workers=config.workers, micro_batch=config.micro_batch)

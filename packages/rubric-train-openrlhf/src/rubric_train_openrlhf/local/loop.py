@@ -1,16 +1,17 @@
 """Rubric-grounded GRPO: the paper's Algorithm 1 as one loop."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import structlog
 import torch
-from rubric_core import RubricError
 
+from rubric_core import RubricError
 from rubric_train_openrlhf.errors import DiskWriteError
 from rubric_train_openrlhf.local.assembly import assembled
 from rubric_train_openrlhf.local.credit import assign_credit, judge_rewards, shaped_rewards
@@ -31,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_core import Judge
-
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.assembly import LocalRun
+    from rubric_train_openrlhf.policy import SupervisedStep
 
 _log = structlog.get_logger()
 
@@ -45,6 +46,7 @@ def run_grpo(
     judge: Judge | None = None,
     on_step: Callable[[MetricsRow], None] | None = None,
     on_heldout: Callable[[HeldoutRow], None] | None = None,
+    on_supervised: Callable[[str, SupervisedStep], None] | None = None,
 ) -> RunSummary:
     """Train a policy on rubric rewards and write its run folder.
 
@@ -54,6 +56,7 @@ def run_grpo(
         judge: used in place of the one that `config.judge.spec` describes.
         on_step: called after every step is on disk.
         on_heldout: called after every held-out pass is on disk.
+        on_supervised: called with "pretrain" or "sft" after every step that comes before step 1.
 
     Returns:
         How the run ended; the same as summary.json.
@@ -70,7 +73,7 @@ def run_grpo(
 
     Source: paper, §A, Algorithm 1.
     """
-    with assembled(config, resume=resume, judge=judge) as run:
+    with assembled(config, resume=resume, judge=judge, on_supervised=on_supervised) as run:
         clock = _Clock(run.start.wall_s)
         try:
             _train(run, clock=clock, on_step=on_step, on_heldout=on_heldout)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import structlog
 import torch
@@ -14,17 +15,35 @@ from rubric_train_openrlhf.local.randomness import derived_seed
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.tasks import TaskBook
-    from rubric_train_openrlhf.policy import Policy
+    from rubric_train_openrlhf.policy import Policy, SupervisedStep
+
+OnSupervised: TypeAlias = "Callable[[str, SupervisedStep], None]"
 
 _log = structlog.get_logger()
 
 
-def start_policy(config: TrainConfig, *, book: TaskBook, device: torch.device) -> Policy:
+def start_policy(
+    config: TrainConfig,
+    *,
+    book: TaskBook,
+    device: torch.device,
+    on_step: OnSupervised | None = None,
+) -> Policy:
     """Make the policy that step 1 starts from; the reference model is a copy of it.
+
+    Args:
+        config: of the run.
+        book: training tasks: their reference answers are what the warm start learns.
+        device: where the model goes.
+        on_step: called with "pretrain" or "sft" after every step of these.
+
+    Returns:
+        The policy, in float32.
 
     Raises:
         PolicyLoadError: there is no model at the path.
@@ -34,7 +53,8 @@ def start_policy(config: TrainConfig, *, book: TaskBook, device: torch.device) -
         case PathModel(path=path):
             policy = load_policy(path, device=device)
         case TinyModel() as model:
-            policy = _tiny_policy(model, seed=config.seed, book=book, device=device)
+            policy = _tiny_policy(model, seed=config.seed, book=book, on_step=on_step)
+            torch.nn.Module.to(policy.model, device)
     if config.sft is not None:
         examples = book.reference_answers()
         if not examples:
@@ -44,7 +64,7 @@ def start_policy(config: TrainConfig, *, book: TaskBook, device: torch.device) -
                 location="sft",
             )
         seed = derived_seed(config.seed, step=0, purpose="sft")
-        report = sft(policy, examples, config.sft, seed=seed)
+        report = sft(policy, examples, config.sft, seed=seed, on_step=_phase("sft", on_step))
         _log.info("train.sft.finished", **report._asdict())
     return policy
 
@@ -64,19 +84,25 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _tiny_policy(model: TinyModel, *, seed: int, book: TaskBook, device: torch.device) -> Policy:
+def _tiny_policy(
+    model: TinyModel, *, seed: int, book: TaskBook, on_step: OnSupervised | None
+) -> Policy:
     texts = _document_texts(model.documents)
     written = [part for pair in book.reference_answers() for part in (pair.question, pair.answer)]
     policy = build_tiny_policy([*texts, *written], model.architecture, seed=seed)
-    policy.model.to(device)
     loss = pretrain(
         policy,
         texts,
         model.pretrain,
         seed=derived_seed(seed, step=0, purpose="pretrain"),
+        progress=_phase("pretrain", on_step),
     )
     _log.info("train.pretrain.finished", loss=loss, steps=model.pretrain.steps)
     return policy
+
+
+def _phase(name: str, on_step: OnSupervised | None) -> Callable[[SupervisedStep], None] | None:
+    return None if on_step is None else partial(on_step, name)
 
 
 def _document_texts(path: Path) -> list[str]:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     import torch
-    from rubric_core import JudgeView, PolicyView
 
+    from rubric_core import JudgeView, PolicyView
     from rubric_train_openrlhf.config import RolloutConfig
     from rubric_train_openrlhf.local.judging import BackgroundJudge, Judged
     from rubric_train_openrlhf.local.tasks import TaskBook

@@ -1,14 +1,16 @@
 """From a step's tensors to the rows of the run folder."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
-from rubric_core import Outcome
 
+from rubric_core import Outcome
 from rubric_train_openrlhf.local.judging import outcome_frac
 from rubric_train_openrlhf.run.records import JudgementRow, MetricsRow, RolloutRow, row_id
 
@@ -16,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
-    from rubric_core import JudgeResult, Rubric
 
+    from rubric_core import JudgeResult, Rubric
     from rubric_train_openrlhf.local.credit import Credit, Rewards
     from rubric_train_openrlhf.local.groups import StepGroups
     from rubric_train_openrlhf.local.update import UpdateMetrics
@@ -79,8 +81,8 @@ def metrics_row(record: StepRecord) -> MetricsRow:
 def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
     """What the policy was asked and answered, with no word of passage or rubric."""
     size = record.groups.kept.group_size
-    lengths_B = record.groups.kept.rollouts.lengths_B.tolist()
-    ended_B = record.groups.kept.rollouts.ended_B.tolist()
+    lengths_B = cast("list[int]", record.groups.kept.rollouts.lengths_B.tolist())
+    ended_B = cast("list[bool]", record.groups.kept.rollouts.ended_B.tolist())
     for row, response in enumerate(record.groups.kept.responses):
         prompt, member = divmod(row, size)
         view = record.groups.kept.views[prompt]

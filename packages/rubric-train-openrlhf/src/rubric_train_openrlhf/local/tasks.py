@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rubric_core import check_no_leak, read_tasks
-
+from rubric_core import SftExample, check_no_leak, read_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rubric_core import JudgeView, PolicyView, Rubric, SftExample, Task
+    from rubric_core import JudgeView, PolicyView, Rubric, Task
 
 
 class TaskBook:

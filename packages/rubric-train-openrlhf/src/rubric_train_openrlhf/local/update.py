@@ -1,11 +1,13 @@
 """The policy update of Algorithm 1: several optimiser updates on one batch of rollouts."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -175,7 +177,7 @@ class Learner:
 
     def _micro_batches(self, rollouts: Rollouts, rows: Sequence[int]) -> Iterator[list[int]]:
         """Cut rows into micro-batches of similar length, so that little of them is padding."""
-        lengths_B = rollouts.lengths_B.tolist()
+        lengths_B = cast("list[int]", rollouts.lengths_B.tolist())
         ordered = sorted(rows, key=lambda row: (lengths_B[row], row))
         size = self.optim.micro_batch
         for first in range(0, len(ordered), size):

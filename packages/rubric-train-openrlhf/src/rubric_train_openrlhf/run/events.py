@@ -1,8 +1,10 @@
 """TensorBoard event files of a run."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self, cast
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +23,7 @@ class EventWriter:
 
         self._writer = SummaryWriter(str(folder), purge_step=first_step)
 
-    def __enter__(self) -> EventWriter:
+    def __enter__(self) -> Self:
         """Use as a context: the file is closed on leaving."""
         return self
 
@@ -37,7 +39,7 @@ class EventWriter:
     def write(self, group: str, row: BaseModel, *, step: int) -> None:
         """Write the numbers of a row, and of the tables in it, under `group`."""
         for name, value in row.model_dump(exclude={"step", "best"}).items():
-            table = value if isinstance(value, dict) else {"": value}
+            table = cast("dict[str, float]", value if isinstance(value, dict) else {"": value})
             for key, number in table.items():
                 tag = "/".join(part for part in (group, name, key) if part)
                 self._writer.add_scalar(tag, number, step)

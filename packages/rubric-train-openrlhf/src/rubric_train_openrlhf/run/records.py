@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
-from rubric_core import JudgeResult  # noqa: TC002  # pydantic resolves it at runtime
+
+from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
 
 class _Row(BaseModel):

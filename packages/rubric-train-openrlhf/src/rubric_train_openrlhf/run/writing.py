@@ -13,11 +13,11 @@ from safetensors import SafetensorError
 from rubric_train_openrlhf.errors import DiskWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable
 
 
 @contextlib.contextmanager
-def disk_errors(path: Path) -> Iterator[None]:
+def disk_errors(path: Path) -> Generator[None]:
     """Turn what the system and the tensor writers raise on a failed write into one error.
 
     Raises:
@@ -83,7 +83,7 @@ def append_line(path: Path, line: str) -> None:
 
 
 @contextlib.contextmanager
-def whole_folder(path: Path) -> Iterator[Path]:
+def whole_folder(path: Path) -> Generator[Path]:
     """Give a temporary folder to fill; it takes the name `path` only when all is written."""
     temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
