@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import anyio
+import anyio.lowlevel
+import pytest
+import structlog
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_judge import JudgePool
+from rubric_judge.testing import FailingJudge, ScriptedJudge
+
+ViewFactory = Callable[..., JudgeView]
+pytestmark = pytest.mark.anyio
+
+
+async def test_results_come_in_the_order_of_the_views_though_calls_end_in_reverse(
+    make_view: ViewFactory,
+) -> None:
+    views = [make_view(str(number)) for number in range(6)]
+    ended = [anyio.Event() for _ in range(7)]
+    ended[6].set()
+
+    async def after_the_next(view: JudgeView) -> None:
+        number = int(view.response)
+        await ended[number + 1].wait()
+        ended[number].set()
+
+    judge = ScriptedJudge(lambda view: int(view.response) / 10, before=after_the_next)
+    order: list[int] = []
+    results = await JudgePool(judge, workers=6).judge_all(
+        views, on_result=lambda position, _: order.append(position)
+    )
+    assert [result.scores["gives_limit"] for result in results] == [
+        pytest.approx(number / 10) for number in range(6)
+    ]
+    assert order == [5, 4, 3, 2, 1, 0]
+
+
+async def test_no_more_calls_are_in_flight_than_workers_times_micro_batch(
+    make_view: ViewFactory,
+) -> None:
+    release = anyio.Event()
+
+    async def wait(view: JudgeView) -> None:
+        del view
+        await release.wait()
+
+    judge = ScriptedJudge(before=wait)
+    pool = JudgePool(judge, workers=2, micro_batch=3)
+    async with anyio.create_task_group() as group:
+        # Two callers share the limit.
+        group.start_soon(pool.judge_all, [make_view()] * 20)
+        group.start_soon(pool.judge_all, [make_view()] * 20)
+        await anyio.wait_all_tasks_blocked()
+        assert judge.in_flight == pool.statistics().in_flight == 6
+        release.set()
+    statistics = pool.statistics()
+    assert (statistics.limit, statistics.peak_in_flight) == (6, 6)
+    assert (statistics.done, statistics.in_flight) == (40, 0)
+
+
+async def test_an_unexpected_exception_costs_one_judgement_and_shows_no_text(
+    make_view: ViewFactory,
+) -> None:
+    def script(view: JudgeView) -> float:
+        if view.response == "bad":
+            raise RuntimeError(f"cannot read {view.grounding.reveal()}")
+        return 1.0
+
+    views = [make_view(text) for text in ("good", "bad", "good")]
+    with structlog.testing.capture_logs() as logs:
+        results = await JudgePool(ScriptedJudge(script)).judge_all(views)
+    assert [r.outcome for r in results] == [Outcome.SCORED, Outcome.UNAVAILABLE, Outcome.SCORED]
+    assert results[1].reason is Reason.JUDGE_ERROR
+    assert results[1].detail == "the judge raised RuntimeError"
+    (event,) = logs
+    assert event["event"] == "judge.pool.unexpected"
+    assert "cross entropy" not in f"{logs}{results}"
+
+
+async def test_a_judge_that_always_fails_fails_every_judgement_with_its_reason(
+    make_view: ViewFactory,
+) -> None:
+    pool = JudgePool(FailingJudge(Reason.RATE_LIMITED))
+    results = await pool.judge_all([make_view()] * 5)
+    assert {r.reason for r in results} == {Reason.RATE_LIMITED}
+    assert pool.statistics().by_reason == {Reason.RATE_LIMITED: 5}
+    assert pool.statistics().by_outcome == {Outcome.UNAVAILABLE: 5}
+    raising = await JudgePool(FailingJudge(ValueError("x"))).judge_all([make_view()] * 2)
+    assert [r.reason for r in raising] == [Reason.JUDGE_ERROR] * 2
+
+
+async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usable(
+    make_view: ViewFactory,
+) -> None:
+    cancelled: list[str] = []
+    block = True
+
+    async def wait(view: JudgeView) -> None:
+        if block:
+            try:
+                await anyio.sleep_forever()
+            except anyio.get_cancelled_exc_class():
+                cancelled.append(view.response)
+                raise
+
+    pool = JudgePool(ScriptedJudge(before=wait), workers=1, micro_batch=2)
+    async with anyio.create_task_group() as group:
+        group.start_soon(pool.judge_all, [make_view(str(number)) for number in range(5)])
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    assert cancelled == ["0", "1"]
+    assert (pool.statistics().in_flight, pool.statistics().done) == (0, 0)
+    block = False
+    assert len(await pool.judge_all([make_view()] * 3)) == 3
+
+
+async def test_statistics_add_up_usage_and_latency(make_view: ViewFactory) -> None:
+    usage = Usage(prompt_tokens=100, completion_tokens=10, cached_tokens=80, cost_usd=0.5)
+
+    def script(view: JudgeView) -> JudgeResult:
+        return JudgeResult.invalid(Reason.NOT_JSON, usage=usage, judge=view.task_id)
+
+    pool = JudgePool(ScriptedJudge(script))
+    assert pool.statistics().latency is None
+    await pool.judge_all([make_view()] * 3)
+    statistics = pool.statistics()
+    assert statistics.usage == Usage(
+        prompt_tokens=300, completion_tokens=30, cached_tokens=240, cost_usd=1.5
+    )
+    assert statistics.by_outcome == {Outcome.INVALID: 3}
+    latency = statistics.latency
+    assert latency is not None
+    assert 0 <= latency.p50_s <= latency.p90_s <= latency.p99_s <= latency.max_s
+
+
+async def test_nothing_to_judge_is_an_empty_list() -> None:
+    assert await JudgePool(ScriptedJudge()).judge_all([]) == []
+
+
+@pytest.mark.parametrize(("workers", "micro_batch"), [(0, 4), (4, 0), (-1, 1)])
+async def test_a_pool_without_workers_is_refused(workers: int, micro_batch: int) -> None:
+    with pytest.raises(ValueError, match="must both be at least 1"):
+        JudgePool(ScriptedJudge(), workers=workers, micro_batch=micro_batch)
+
+
+def test_a_pool_serves_one_event_loop_after_another(make_view: ViewFactory) -> None:
+    pool = JudgePool(ScriptedJudge(), workers=1, micro_batch=1)
+    for _ in range(2):
+        assert len(anyio.run(pool.judge_all, [make_view()] * 3)) == 3

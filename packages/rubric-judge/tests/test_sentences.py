@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+import pytest
+from rubric_judge.lexical.sentences import read_sentences, repeated_share
+
+
+def _texts(text: str) -> list[str]:
+    return [sentence.text for sentence in read_sentences(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One is here. Two is there.", ["One is here.", "Two is there."]),
+        ("Is it? It is!", ["Is it?", "It is!"]),
+        ("a line\nanother line", ["a line", "another line"]),
+        ("- first item\n2. second item", ["first item", "second item"]),
+        ("# Heading\n\nText.", ["Heading", "Text."]),
+        ("Windows, e.g. a Hann window, help.", ["Windows, e.g. a Hann window, help."]),
+        ("See Fig. 3 for it. Then stop.", ["See Fig. 3 for it.", "Then stop."]),
+        ("It is 3.14 long.", ["It is 3.14 long."]),
+        ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
+        ("Call `fft.fft(x)` now.", ["Call fft.fft(x) now."]),
+        (" ... \n -- ", []),
+        ("", []),
+    ],
+)
+def test_a_text_is_split_at_end_marks_and_lines(text: str, expected: list[str]) -> None:
+    assert _texts(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "well_formed"),
+    [
+        ("It returns the filtered array.", True),
+        ("It takes `in1`, `in2` and the mode.", True),
+        ('It is called the "impulse response."', True),
+        pytest.param("It returns arrays", False, id="no end mark"),
+        pytest.param("It is so.", False, id="three words"),
+        pytest.param("It is the " + "very long story of " * 12 + "it.", False, id="too long"),
+        pytest.param("Convolution filter array mode boundary.", False, id="no function word"),
+        pytest.param("It is what it is to me.", False, id="only function words"),
+        pytest.param("The loss the loss the loss the loss.", False, id="few different words"),
+        pytest.param("It is 1 2 3 4 5 6 7 8 9 10 11 12.", False, id="digits"),
+        pytest.param("It is {{{{((((====>>>> so is the thing.", False, id="symbols"),
+    ],
+)
+def test_only_prose_is_well_formed(text: str, *, well_formed: bool) -> None:
+    (sentence,) = read_sentences(text)
+    assert sentence.well_formed is well_formed
+
+
+def test_a_sentence_can_earn_one_unit_for_two_words() -> None:
+    (sentence,) = read_sentences("It returns the filtered array.")
+    assert sentence.capacity == 2
+
+
+def test_the_repeated_share_counts_runs_of_three_words() -> None:
+    # a b c a b c: runs abc bca cab abc, one of four repeated.
+    assert repeated_share(read_sentences("a b c a b c")) == pytest.approx(1 / 4)
+    assert repeated_share(read_sentences("a b c d")) == 0.0
+    assert repeated_share(read_sentences("a b")) == 0.0
