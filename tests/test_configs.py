@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+
 import rubric_judge.config
 import rubric_synth
 import rubric_train_openrlhf
