@@ -63,10 +63,14 @@ def test_loss_and_gradient_are_finite(
 
 @each_variant
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_impossible_tokens_leave_the_gradient_finite(config: ObjectiveConfig, sign: int) -> None:
+def test_tokens_impossible_elsewhere_leave_loss_and_gradient_finite(
+    config: ObjectiveConfig, sign: int
+) -> None:
     offsets = torch.tensor([[0.1, sign * math.inf, -0.1]])
     logprobs, batch = _batch(offsets)
-    (gradient,) = torch.autograd.grad(policy_loss(logprobs, batch, config=config).loss, logprobs)
+    result = policy_loss(logprobs, batch, config=config)
+    (gradient,) = torch.autograd.grad(result.loss, logprobs)
+    assert result.loss.isfinite()
     assert gradient.isfinite().all()
 
 

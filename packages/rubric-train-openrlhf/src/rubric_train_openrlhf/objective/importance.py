@@ -8,7 +8,7 @@ detached weight made of w_t = π_old / π_gen. All weights are 1 where the two a
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, assert_never
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
@@ -175,5 +175,3 @@ def importance_weights(
             return sequence_masked_weights(
                 old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=low, high=high
             )
-        case _:
-            assert_never(importance)

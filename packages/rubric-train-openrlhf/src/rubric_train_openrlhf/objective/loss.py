@@ -90,10 +90,24 @@ def policy_loss(
         ObjectiveShapeError: shapes differ; no token in an update given as one batch; or a tensor
             that the config needs is missing.
 
-    Source: paper, §3.2, Eq. total_loss; paper, §A, Algorithm 1; paper, §C.
+    Source: paper, §3.2, Eq. objective; paper, §3.2, Eq. total_loss; paper, §A; paper, §C.
     """
     size = update_size(batch.mask_BT) if size is None else size
     logprobs_BT, batch = _prepared(logprobs_BT, batch, config=config)
+    loss_BT, metrics_BT = _token_terms(logprobs_BT, batch, config=config)
+    return PolicyLoss(
+        loss=_aggregate(loss_BT, batch.mask_BT, size=size, aggregation=config.aggregation),
+        metrics={
+            name: _aggregate(value_BT.detach().to(loss_BT.dtype), batch.mask_BT, size=size)
+            for name, value_BT in metrics_BT.items()
+        },
+    )
+
+
+def _token_terms(
+    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Loss of every token, and what is reported of it."""
     ratio_BT = _ratio(logprobs_BT, batch, config=config)
     weights_BT, raw_weights_BT = _weights(batch, config=config)
     kl_BT = _divergence(logprobs_BT, batch, config=config)
@@ -107,21 +121,15 @@ def policy_loss(
     loss_BT = weights_BT * surrogate.loss_BT
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    terms_BT = {
-        "kl": kl_BT,
-        "ratio_mean": ratio_BT,
-        "clip_frac": surrogate.clipped_BT,
-        "dual_clip_frac": surrogate.dual_clipped_BT,
-        "is_weight_mean": weights_BT,
-        "is_weight_bounded_frac": weights_BT != raw_weights_BT,
-    }
-    return PolicyLoss(
-        loss=_aggregate(loss_BT, batch.mask_BT, size=size, aggregation=config.aggregation),
-        metrics={
-            name: _aggregate(term_BT.detach().to(loss_BT.dtype), batch.mask_BT, size=size)
-            for name, term_BT in terms_BT.items()
-        },
+    terms_BT = (
+        kl_BT,
+        ratio_BT,
+        surrogate.clipped_BT,
+        surrogate.dual_clipped_BT,
+        weights_BT,
+        weights_BT != raw_weights_BT,
     )
+    return loss_BT, dict(zip(METRIC_NAMES, terms_BT, strict=True))
 
 
 def _prepared(

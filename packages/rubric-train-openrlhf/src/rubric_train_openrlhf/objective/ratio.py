@@ -91,7 +91,7 @@ def sequence_token_ratio(
     log_ratio_BT = masked_log_ratio(logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
     log_sequence_B1 = mean_over_tokens(log_ratio_BT, mask_BT).detach()[:, None]
     # Zero in value, log π_θ in gradient.
-    through_BT = log_ratio_BT - log_ratio_BT.detach()
+    through_BT = masked_log_ratio(logprobs_BT, logprobs_BT.detach(), mask_BT=mask_BT)
     return bounded_exp(log_sequence_B1 + through_BT)
 
 
@@ -111,7 +111,7 @@ def masked_log_ratio(logprobs_BT: Tensor, base_logprobs_BT: Tensor, *, mask_BT: 
     Raises:
         ObjectiveShapeError: shapes differ, or the mask is not boolean.
 
-    Source: paper, §3.2, Eq. clipped_loss.
+    Source: paper, §A, Algorithm 1.
     """
     check_tokens(mask_BT, logprobs_BT=logprobs_BT, base_logprobs_BT=base_logprobs_BT)
     difference_BT = logprobs_BT - base_logprobs_BT
