@@ -32,6 +32,8 @@ _SIZES = {
     ("small", "wide"): (520, 210),
     ("small", "narrow"): (350, 190),
 }
+LEFT, RIGHT = 44, 10
+"""Room beside the axes, in units of the drawing."""
 _POINTS_PER_INCH = 72  # the SVG backend draws in points, which the page shows as CSS pixels
 _FONT = 11.0
 _MARKED_STEPS = 12
@@ -71,14 +73,22 @@ def svg(chart: Chart, *, width: str) -> Markup:
     return Markup(_themed(buffer.getvalue().decode(), prefix=f"{chart.key}-{width}-"))  # noqa: S704
 
 
+def step_limits(chart: Chart) -> tuple[float, float]:
+    """Ends of the horizontal axis: the steps drawn, and a little room."""
+    steps = [step for series in chart.series for step in series.steps]
+    first, last = min(steps), max(steps)
+    margin = 0.02 * (last - first) if last > first else 0.4
+    return first - margin, last + margin
+
+
 def _frame(axes: _Axes, pixels: tuple[int, int]) -> None:
     """Leave room for the labels, one rule at the foot and hairlines at the ticks."""
-    left, right, top, bottom = 44, 10, 8, 24
+    top, bottom = 8, 24
     axes.set_position(
         (
-            left / pixels[0],
+            LEFT / pixels[0],
             bottom / pixels[1],
-            1 - (left + right) / pixels[0],
+            1 - (LEFT + RIGHT) / pixels[0],
             1 - (top + bottom) / pixels[1],
         )
     )
@@ -177,9 +187,7 @@ def _ring_best(axes: _Axes, series: Series) -> None:
 
 def _scale(axes: _Axes, chart: Chart, *, ticks: int) -> None:
     """Start at zero, so that heights compare, and name whole steps."""
-    steps = [step for series in chart.series for step in series.steps]
-    margin = max(0.02 * (max(steps) - min(steps)), 0.4 if len(set(steps)) == 1 else 0.0)
-    axes.set_xlim(min(steps) - margin, max(steps) + margin)
+    axes.set_xlim(*step_limits(chart))
     locator = MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10])
     levels = locator.tick_values(*_extent(chart))
     axes.set_yticks(levels)

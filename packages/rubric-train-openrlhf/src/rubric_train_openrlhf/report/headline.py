@@ -81,8 +81,8 @@ def _heldout_figures(run: Run) -> list[Figure]:
     first, best = run.heldout[0], max(run.heldout, key=lambda row: row.reward_mean)
     alone = len(run.heldout) == 1
     last = run.heldout[-1]
-    chosen = f", best of {len(run.heldout)} passes, at step {best.step}"
-    after = "" if last is best else f"; last {last.reward_mean:.3f}"
+    chosen = f"; before, and the best pass, step {best.step}"
+    after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
     return [
         Figure(
             "Held-out reward",
@@ -98,7 +98,7 @@ def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
         return []
     head, tail = metrics[:_WINDOW], metrics[-_WINDOW:]
     alone = len(metrics) == 1
-    window = "" if alone else f"mean of the first and last {len(tail)} steps"
+    window = "" if alone else f"first and last {len(tail)} steps"
     rows = (
         (
             "Training reward",

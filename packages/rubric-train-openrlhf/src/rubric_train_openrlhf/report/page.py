@@ -12,15 +12,16 @@ from markupsafe import Markup
 
 from rubric_train_openrlhf.report import headline
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.drawing import svg
+from rubric_train_openrlhf.report.drawing import LEFT, RIGHT, step_limits, svg
 from rubric_train_openrlhf.report.excerpt import excerpt
 from rubric_train_openrlhf.report.reading import read_run
-from rubric_train_openrlhf.run.writing import write_lines
+from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from rubric_train_openrlhf.report.charts import Section
     from rubric_train_openrlhf.run.records import MetricsRow
 
 _TABLE_STEPS = 100
@@ -46,6 +47,7 @@ def write_report(run_dir: Path) -> Path:
     notes = list(run.notes)
     best = max(run.heldout, key=lambda row: row.reward_mean).step if run.heldout else None
     rollouts = excerpt(run_dir, best_step=best, notes=notes)
+    drawn = sections(run.metrics, run.heldout)
     page = (
         _templates()
         .get_template("report.html.j2")
@@ -56,7 +58,8 @@ def write_report(run_dir: Path) -> Path:
             status=headline.status(run),
             description=headline.description(run),
             figures=headline.figures(run),
-            sections=sections(run.metrics, run.heldout),
+            sections=drawn,
+            chart_json=inert_json(_readings(drawn)),
             table=_table(run.metrics),
             table_of=len(run.metrics),
             rollouts=rollouts,
@@ -66,7 +69,7 @@ def write_report(run_dir: Path) -> Path:
     )
     path = run_dir / "report.html"
     # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
-    write_lines(path, (page.encode("utf-8", "replace").decode("utf-8"),), end="")
+    write_text(path, page.encode("utf-8", "replace").decode("utf-8"))
     return path
 
 
@@ -80,6 +83,30 @@ def inert_json(value: object) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704  # escaped above
+
+
+def _readings(drawn: Sequence[Section]) -> dict[str, object]:
+    """What a pointer over a chart can ask for: the values, and where the steps lie."""
+    readings: dict[str, object] = {}
+    for chart in (chart for section in drawn for chart in section.charts):
+        low, high = step_limits(chart)
+        readings[chart.key] = {
+            "left": LEFT,
+            "right": RIGHT,
+            "low": low,
+            "high": high,
+            "share": chart.is_share,
+            "series": [
+                {
+                    "label": series.label,
+                    "role": series.role,
+                    "steps": list(series.steps),
+                    "values": [float(f"{value:.5g}") for value in series.values],
+                }
+                for series in chart.series
+            ],
+        }
+    return readings
 
 
 def _finite(value: object) -> object:
