@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import json
 import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +124,25 @@ def test_training_imports_no_cluster_before_it_is_asked_to(
 @pytest.mark.parametrize(("package", "budget_s"), CPU_BUDGET_S.items())
 def test_a_light_package_imports_quickly(package: str, budget_s: float) -> None:
     assert min(probe(package)["cpu_s"] for _ in range(3)) < budget_s
+
+
+def declared(root: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name and the target of every command and plugin of the five packages."""
+    for path in sorted(root.glob("packages/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text("utf-8"))["project"]
+        groups = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
+        for group in groups:
+            yield from group.items()
+
+
+def test_every_command_and_plugin_that_is_declared_exists(root: Path) -> None:
+    missing = [
+        f"{name} = {target}"
+        for name, target in declared(root)
+        if not hasattr(importlib.import_module(target.partition(":")[0]), target.partition(":")[2])
+    ]
+
+    assert missing == []
 
 
 @pytest.mark.slow
