@@ -60,13 +60,13 @@ class GroupLayout:
         if not self._gapless:
             x_NHQD = x_NHQD[self.rows_PG]
         _, heads, queries, width = x_NHQD.shape
-        grid = x_NHQD.view(self.n_prompts, self.group_size, heads, queries, width)
+        grid = x_NHQD.reshape(self.n_prompts, self.group_size, heads, queries, width)
         return grid.transpose(1, 2).reshape(self.n_prompts, heads, -1, width)
 
     def by_row(self, x_PHJD: torch.Tensor) -> torch.Tensor:
         """Undo `by_prompt`, [P, H, G·Q, …] to [N, H, Q, …]."""
         _, heads, joined, width = x_PHJD.shape
-        grid = x_PHJD.view(self.n_prompts, heads, self.group_size, -1, width).transpose(1, 2)
+        grid = x_PHJD.reshape(self.n_prompts, heads, self.group_size, -1, width).transpose(1, 2)
         rows = grid.reshape(-1, heads, joined // self.group_size, width)
         return rows if self._gapless else rows[self.slots_N]
 

@@ -57,7 +57,7 @@ class LlamaDecoder:
         seen_P1SS = (ones_SS.tril() & mask_PS[:, None, None, :]) | itself_SS
 
         def attend(_: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            self._prompt_keys.append(k)
+            self._prompt_keys.append(k.to(v.dtype))  # autocast leaves keys wider
             self._prompt_values.append(v)
             queries_per_key = self._weights.queries_per_key
             k, v = (x.repeat_interleave(queries_per_key, dim=1) for x in (k, v))
@@ -118,7 +118,7 @@ class LlamaDecoder:
         self._values[layer][:, :, self._filled - 1] = v[:, :, 0]
         keys, values = (x[layer][:, :, : self._filled] for x in (self._keys, self._values))
         # Queries that share a key stand where a sequence would; rows of a group join them.
-        grouped = (q * weights.scaling).view(
+        grouped = (q * weights.scaling).reshape(
             -1, weights.kv_heads, weights.queries_per_key, weights.head_dim
         )
         to_prompt = layout.by_prompt(grouped) @ self._prompt_keys[layer].transpose(2, 3)
@@ -129,7 +129,7 @@ class LlamaDecoder:
         prompt_width = to_prompt.shape[-1]
         of_prompt, of_own = shares[..., :prompt_width], shares[..., prompt_width:]
         mixed = layout.by_row(layout.by_prompt(of_prompt) @ self._prompt_values[layer])
-        return (mixed + of_own @ values).view(q.shape)
+        return (mixed + of_own @ values).reshape(q.shape)
 
     def _forward(
         self, tokens_NS: torch.Tensor, positions_NS: torch.Tensor, attend: Attend

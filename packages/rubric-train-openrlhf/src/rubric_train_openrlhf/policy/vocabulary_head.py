@@ -52,8 +52,14 @@ def head_logprobs(
     Returns:
         Both [N] in float32; the first with gradient to the features and the head.
     """
+    device, dtype = features_NH.device.type, head.weight.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    parameters: list[torch.Tensor | None] = [features_NH, head.weight, head.bias]
+    inputs = [None if one is None else one.to(dtype) for one in parameters]
     function: Any = _HeadLogprobs
-    return function.apply(features_NH, head.weight, head.bias, positions)
+    with torch.autocast(device, enabled=False):
+        return function.apply(*inputs, positions)
 
 
 class _HeadLogprobs(torch.autograd.Function):
@@ -68,10 +74,10 @@ class _HeadLogprobs(torch.autograd.Function):
         logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
         entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
         for part in _parts(features_NH, weight_VH):
-            logits = F.linear(features_NH[part], weight_VH, bias_V)
-            scores = positions.scores(logits, part)
-            top = scores.amax(dim=-1, keepdim=True)
-            shifted = scores - top
+            logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+            scores_NV = positions.scores(logits_NV, part)
+            top = scores_NV.amax(dim=-1, keepdim=True)
+            shifted = scores_NV.sub_(top)
             chosen = shifted.gather(-1, positions.tokens_N[part, None])[:, 0]
             weights = shifted.exp()
             total = weights.sum(dim=-1)
@@ -96,17 +102,19 @@ class _HeadLogprobs(torch.autograd.Function):
         to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
         to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
         for part in _parts(features_NH, weight_VH):
-            logits = F.linear(features_NH[part], weight_VH, bias_V)
-            scores = positions.scores(logits, part)
-            # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
-            slope = gradient_N[part, None] / positions.temperature
-            by_logit = scores.sub_(normaliser_N[part, None]).exp_().mul_(-slope)
-            by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope)
-            if to_bias is not None:
-                to_bias += by_logit.sum(dim=0)
-            by_logit = by_logit.to(weight_VH.dtype)
-            to_features[part] = by_logit @ weight_VH
-            to_weight.addmm_(by_logit.T.float(), features_NH[part].float())
+            # A caller may go backward inside autocast; forward was computed outside of it.
+            with torch.autocast(features_NH.device.type, enabled=False):
+                logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+                scores_NV = positions.scores(logits_NV, part)
+                # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
+                slope_N1 = gradient_N[part, None] / positions.temperature
+                by_logit = scores_NV.sub_(normaliser_N[part, None]).exp_().mul_(-slope_N1)
+                by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope_N1)
+                by_logit = by_logit.to(weight_VH.dtype)
+                to_features[part] = by_logit @ weight_VH
+                to_weight += by_logit.T @ features_NH[part]
+                if to_bias is not None:
+                    to_bias += by_logit.sum(dim=0)
         if to_bias is not None:
             to_bias = to_bias.to(weight_VH.dtype)
         return to_features, to_weight.to(weight_VH.dtype), to_bias, None
