@@ -1,4 +1,4 @@
-"""What several test files of the package share: one rubric, one task, and texts that must not show."""
+"""What several test files of the package share: one rubric and one task."""
 
 from __future__ import annotations
 

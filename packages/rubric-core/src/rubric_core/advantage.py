@@ -79,7 +79,7 @@ def group_advantages(
     rewards, valid = checked_groups(rewards_PG, valid_PG)
     scale_PG = advantage_scale(rewards, valid, std=std, delta=delta)
     deviation_PG = rewards - leave_one_out_baseline(rewards, valid_PG=valid)
-    # max = min finds equal groups: the std of 32 rewards of 0.1 is above 0 by rounding alone.
+    # max = min finds equal groups: the std of three rewards of 0.1 is above 0 by rounding.
     informative_P1 = spread(rewards, valid)[:, None] > 0
     return np.where(valid & informative_P1, deviation_PG / scale_PG, 0.0)
 

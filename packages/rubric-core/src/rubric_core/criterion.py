@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core.fields import Amount, Identifier, Text
+from rubric_core.sealed import Sealed
 
 
-class Criterion(BaseModel):
+class Criterion(Sealed):
     """c_j = (w_j, η_j, E_j, κ_j, ν_j), with the scoring guide and concepts of the data schema.
 
     `repr` and `model_dump` show the id and the weight only, so that a log or a dump cannot carry a
@@ -15,8 +16,6 @@ class Criterion(BaseModel):
 
     Source: paper, §3, Def. rubric.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     id: Identifier
     """Unique within its rubric; the key of its score in a judge's reply."""

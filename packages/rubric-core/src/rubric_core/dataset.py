@@ -96,7 +96,7 @@ def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             if raw.isspace():
                 continue
             try:
-                row = decode(raw.decode())
+                row = decode(raw.decode().rstrip("\r\n"))
             except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
                 raise RubricFileError(_broken(error), path=path, line=line) from None
             except RecursionError:
@@ -115,8 +115,8 @@ def _broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError)
         case UnicodeDecodeError():
             return f"not UTF-8 at byte {error.start}"
         case json.JSONDecodeError():
-            return f"not JSON: {error.msg} at column {error.colno}"
-        case RepeatedKeyError():
+            return f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
+        case _:
             return f"not a task: {error}"
 
 

@@ -76,7 +76,7 @@ class RepeatedKeyError(SchemaError):
     """A JSON object that holds the same key twice.
 
     Attributes:
-        key: the first key that repeats; not in the message, for it may be anything.
+        key: the key that repeats most; not in the message, for it may be anything.
     """
 
     def __init__(self, *, key: str) -> None:

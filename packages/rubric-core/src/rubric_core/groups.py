@@ -87,5 +87,5 @@ def std_over_valid(rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int) ->
     mean_P = rewards_PG.sum(axis=1, where=valid_PG) / np.maximum(count_P, 1)
     squares_P = ((rewards_PG - mean_P[:, None]) ** 2).sum(axis=1, where=valid_PG)
     std_P = np.sqrt(squares_P / np.maximum(count_P - ddof, 1))
-    # Equal rewards such as 0.1 have a mean one rounding away from them, and so a std above 0.
+    # The mean of three rewards of 0.1 is a rounding away from 0.1, and so their std is above 0.
     return np.where((spread(rewards_PG, valid_PG) > 0) & (count_P > ddof), std_P, 0.0)

@@ -6,9 +6,8 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-
 from rubric_core.errors import LeakError, SchemaError
+from rubric_core.sealed import Sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,10 +19,8 @@ _WORD: Final = re.compile(r"\w+")
 _REPORTED: Final = 3
 
 
-class LeakedNgrams(BaseModel):
+class LeakedNgrams(Sealed):
     """The n-grams that a question shares with one hidden text, as hashes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: str
     """`passage`, or `criterion <id>`."""

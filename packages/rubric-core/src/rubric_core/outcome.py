@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
-
 from rubric_core.fields import Amount, Count
+from rubric_core.sealed import Sealed
 
 
 class Outcome(StrEnum):
@@ -68,10 +67,8 @@ _UNAVAILABLE: Final = frozenset(
 )
 
 
-class Usage(BaseModel):
+class Usage(Sealed):
     """What one judge call consumed."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     prompt_tokens: Count = 0
     """Tokens read, cached ones included."""

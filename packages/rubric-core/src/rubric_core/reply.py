@@ -89,7 +89,8 @@ def _decoded(rubric: Rubric, text: str) -> object:
         raise ReplyError(str(error), reason=reason) from None
     except json.JSONDecodeError as error:
         reason = Reason.TRUNCATED if _cut_off(text, error) else Reason.NOT_JSON
-        raise ReplyError(f"{error.msg} at character {error.pos}", reason=reason) from None
+        problem = f"{error.msg.removesuffix(' at')} at character {error.pos}"
+        raise ReplyError(problem, reason=reason) from None
     except RecursionError:
         raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
 

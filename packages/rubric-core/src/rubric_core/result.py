@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.fields import Amount, Count, Text
 from rubric_core.outcome import Outcome, Reason, Usage
 from rubric_core.reply import read_reply
+from rubric_core.sealed import Sealed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,15 +21,13 @@ if TYPE_CHECKING:
 _DETAIL_CHARS = 200
 
 
-class JudgeResult(BaseModel):
+class JudgeResult(Sealed):
     """Scores, or the reason why there are none. A failure is never a number.
 
     Make one with `from_reply`, `scored`, `invalid` or `unavailable`, which check the scores against
     the rubric. `repr` leaves out the reasoning, which may quote the passage; `model_dump` keeps it,
     for the judgement files that only the judge's side reads.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     outcome: Outcome
     """Scored, invalid or unavailable."""

@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from rubric_core.criterion import Criterion
+from rubric_core.sealed import Sealed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +36,7 @@ def _well_formed(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
 Criteria = Annotated[tuple[Criterion, ...], AfterValidator(_well_formed)]
 
 
-class Rubric(BaseModel):
+class Rubric(Sealed):
     """R = {c_1, …, c_M}: at least one criterion, unique ids, W = Σ w_j > 0 and finite.
 
     `len` is M, iteration yields the criteria in order, `rubric[id]` is one criterion. `repr` and
@@ -43,8 +44,6 @@ class Rubric(BaseModel):
 
     Source: paper, §3, Def. rubric.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     criteria: Criteria
     """The criteria in order; the M axis of every array follows it."""

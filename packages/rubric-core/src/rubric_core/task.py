@@ -6,27 +6,26 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from rubric_core.errors import SchemaError
 from rubric_core.fields import Identifier, Text
 from rubric_core.grounding import Grounding
 from rubric_core.rubric import Criteria, Rubric
+from rubric_core.sealed import Sealed
 from rubric_core.views import JudgeView, PolicyView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class DocumentAnalysis(BaseModel):
+class DocumentAnalysis(Sealed):
     """s(d): what stage 1 of synthesis found in the document.
 
     `repr` leaves out what may quote it; a task's `repr` and `model_dump` leave it out whole.
 
     Source: paper, §3.4, Stage 1.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     genre: Text = ""
     """Kind of document, such as "textbook section"."""
@@ -48,7 +47,7 @@ def _passage_hash(fields: dict[str, Any]) -> str:
     return fields["grounding"].sha256
 
 
-class Task(BaseModel):
+class Task(Sealed):
     """(x, g, R): a question, its passage and its rubric.
 
     `repr` and `model_dump` show the question, the hash, and the criteria's ids and weights;
@@ -56,8 +55,6 @@ class Task(BaseModel):
 
     Source: paper, §3, Method.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     question: Identifier
     """x: all that the policy will see."""
@@ -158,10 +155,8 @@ class Task(BaseModel):
         return row
 
 
-class _Row(BaseModel):
+class _Row(Sealed):
     """The paper's JSON as it is written, so that an error's path is the path in the file."""
-
-    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
 
     question: Identifier
     passage: Text

@@ -6,17 +6,16 @@ inputs of the judge and shows none of their texts.
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core.fields import Identifier, Text
 from rubric_core.grounding import Grounding
 from rubric_core.rubric import Rubric
+from rubric_core.sealed import Sealed
 
 
-class PolicyView(BaseModel):
+class PolicyView(Sealed):
     """x: all that the policy sees of a task."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     task_id: Identifier
     """Joins rollouts with their task."""
@@ -25,14 +24,12 @@ class PolicyView(BaseModel):
     """The prompt."""
 
 
-class JudgeView(BaseModel):
+class JudgeView(Sealed):
     """(x, g, y, R): all that the judge sees of one response.
 
     `repr` and `model_dump` leave out the passage, the response and the criteria's texts. It can be
     pickled, with its texts, for judge workers in other processes.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     task_id: Identifier
     """The task that the response answers."""
@@ -50,10 +47,8 @@ class JudgeView(BaseModel):
     """R: what to score."""
 
 
-class SftExample(BaseModel):
+class SftExample(Sealed):
     """A question with a reference answer, for the supervised warm start of the policy."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     task_id: Identifier
     """The task that the answer belongs to."""

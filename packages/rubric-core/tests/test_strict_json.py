@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubric_core.errors import RepeatedKeyError
+from rubric_core.strict_json import decode
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(documents)
+def test_what_json_writes_is_read_back(document: object) -> None:
+    assert decode(json.dumps(document)) == document
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"a": 1, "a": 1}', '[{"b": {"a": 1, "c": 2, "a": 3}}]', '{"a": 1, "\\u0061": 2}'],
+)
+def test_a_key_that_repeats_at_any_depth_is_refused(text: str) -> None:
+    with pytest.raises(RepeatedKeyError) as caught:
+        decode(text)
+
+    assert caught.value.key == "a"
+
+
+def test_the_same_key_in_two_objects_is_fine() -> None:
+    assert decode('[{"a": 1}, {"a": {"a": 2}}]') == [{"a": 1.0}, {"a": {"a": 2.0}}]
+
+
+def test_an_integer_of_any_length_is_a_number() -> None:
+    assert decode("9" * 10_000) == math.inf
+
+
+def test_every_number_is_a_float() -> None:
+    assert type(decode("1")) is float
