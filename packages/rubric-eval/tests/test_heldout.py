@@ -76,6 +76,11 @@ def test_a_question_nobody_judged_is_missing(make_task: Callable[..., Task]) -> 
     assert heldout.interval().n == 1
 
 
+def test_a_mean_of_nothing_is_refused(make_heldout: Callable[..., Heldout]) -> None:
+    with pytest.raises(EvalShapeError, match="none of 2 questions"):
+        _ = make_heldout((None, None)).mean
+
+
 def test_too_many_unavailable_judgements_abort(make_task: Callable[..., Task]) -> None:
     with pytest.raises(HeldoutAbortError, match=r"1 of 4 responses \(timeout 1\)") as caught:
         _judge(

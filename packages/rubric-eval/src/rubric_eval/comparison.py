@@ -102,7 +102,7 @@ class Comparison(BaseModel):
         return "\n\n".join(parts) + "\n"
 
 
-def compare(  # two groups of policies, and four words on how to show them
+def compare(
     named: Mapping[str, Heldout],
     *,
     controls: Mapping[str, Heldout] | None = None,

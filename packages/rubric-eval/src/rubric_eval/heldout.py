@@ -44,8 +44,15 @@ class Heldout(BaseModel):
 
     @property
     def mean(self) -> float:
-        """Mean reward over the questions that have one."""
-        return float(np.nanmean(np.asarray(self.rewards_N, dtype=np.float64)))
+        """Mean reward over the questions that have one.
+
+        Raises:
+            EvalShapeError: no question has one.
+        """
+        mean = _mean(self.rewards_N)
+        if mean is None:
+            raise EvalShapeError(f"none of {len(self.rewards_N)} questions has a reward")
+        return mean
 
     def interval(self, *, confidence: float = 0.95, seed: int = 0) -> Interval:
         """Mean reward over questions with its bootstrap interval."""

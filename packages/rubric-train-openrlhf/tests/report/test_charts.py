@@ -65,12 +65,26 @@ def test_more_criteria_than_colours_are_counted_and_said(make_run: Callable[...,
     rows = [row.model_copy(update={"criteria": many}) for row in run.metrics]
     reasons = {f"r{i}": 0.01 * (20 - i) for i in range(20)}
     rows = [row.model_copy(update={"zero_reward_by_reason": reasons}) for row in rows]
-    charts = {c.key: c for part in sections(rows, run.heldout) for c in part.charts}
+    heldout = [row.model_copy(update={"criteria": many}) for row in run.heldout]
+    charts = {c.key: c for part in sections(rows, heldout) for c in part.charts}
     assert len(charts["criteria"].series) == MAX_PARTS
     assert f"The {MAX_PARTS} of 20 criteria" in charts["criteria"].caption
     layers = [s for s in charts["zero"].series if s.style == "layer"]
     assert layers[-1].label == "all other"
     assert sum(layer.values[0] for layer in layers) == pytest.approx(sum(reasons.values()))
+
+
+def test_a_criterion_has_one_colour_in_both_charts(make_run: Callable[..., Path]) -> None:
+    run = read_run(make_run(steps=3))
+    sparse = [
+        row.model_copy(update={"criteria": {k: v for k, v in row.criteria.items() if k != gone}})
+        for row, gone in zip(run.metrics, ("caveat", "returns", "caveat"), strict=True)
+    ]
+    charts = {c.key: c for part in sections(sparse, run.heldout) for c in part.charts}
+    roles = [
+        {s.label: s.role for s in charts[key].series} for key in ("criteria", "criteria-heldout")
+    ]
+    assert roles[0] == roles[1]
 
 
 @pytest.mark.parametrize("width", ["wide", "narrow"])
@@ -88,12 +102,22 @@ def test_a_drawing_is_an_element_without_colours_of_its_own(
 
 
 def test_a_drawing_survives_gaps_constants_and_single_points() -> None:
-    nan = float("nan")
-    for values in ((nan, 0.5, nan), (0.0, 0.0, 0.0), (-1.0, -1.0, -1.0), (1e-9, 2e-9, 1e-9)):
+    nan, inf = float("nan"), float("inf")
+    for values in (
+        (nan, inf, -inf),
+        (nan, 0.5, nan),
+        (0.0, 0.0, 0.0),
+        (-1.0, -1.0, -1.0),
+        (1e-9, 2e-9, 1e-9),
+    ):
         line = Series("a", "train", (1, 2, 3), values)
         dots = Series("b", "heldout", (0, 3), (nan, nan), style="dots")
         assert svg(_chart(line, dots, size="lead"), width="wide")
-    layer = Series("a", "c1", (7,), (0.0,), style="layer")
+    spread = Series("a", "train", (1, 2), (0.5, nan), spread=(nan, inf))
+    assert svg(_chart(spread, ceiling=1.0), width="wide")
+    for steps, heights in (((7,), (0.0,)), ((7,), (nan,)), ((7, 8), (inf, 1.0))):
+        layer = Series("a", "c1", steps, heights, style="layer")
+        assert svg(_chart(layer), width="wide")
     assert svg(_chart(layer, is_share=True), width="narrow")
 
 

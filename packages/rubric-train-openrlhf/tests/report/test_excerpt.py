@@ -41,7 +41,7 @@ def test_groups_stay_whole_under_the_cap(
     make_run: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = make_run(steps=2, prompts=6, group=4)
-    monkeypatch.setattr(excerpt_module, "MAX_CHARS", 2 * 3 * 4 * 1_250)
+    monkeypatch.setattr(excerpt_module, "MAX_CHARS", 2 * 3 * 4 * 3_250)
     shown = excerpt(run, best_step=None, notes=[])
     for step in shown.policy["steps"]:
         groups = [row["id"].rpartition("-g")[0] for row in step["rows"]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
@@ -76,6 +76,7 @@ def _has_data(chart: Chart) -> bool:
 
 
 def _reward(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> tuple[Chart, ...]:
+    names = _criterion_names(metrics, heldout)
     return (
         Chart(
             "reward",
@@ -108,15 +109,15 @@ def _reward(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> tup
         Chart(
             "criteria",
             "Criteria, training",
-            "Mean share of a criterion’s weight that was earned." + _left_out(metrics),
-            _parts(metrics, lambda row: row.criteria),
+            "Mean share of a criterion’s weight that was earned." + _left_out(names),
+            _criteria(metrics, names),
             ceiling=1.0,
         ),
         Chart(
             "criteria-heldout",
             "Criteria, held out",
-            "The same on the held-out questions." + _left_out(heldout),
-            _parts(heldout, lambda row: row.criteria),
+            "The same on the held-out questions." + _left_out(names),
+            _criteria(heldout, names),
             ceiling=1.0,
         ),
         Chart(
@@ -260,30 +261,30 @@ def _stack(
     return tuple(layers)
 
 
-def _parts(
-    rows: Sequence[MetricsRow] | Sequence[HeldoutRow],
-    value: Callable[[MetricsRow | HeldoutRow], Mapping[str, float]],
+def _criteria(
+    rows: Sequence[MetricsRow] | Sequence[HeldoutRow], names: Sequence[str]
 ) -> tuple[Series, ...]:
+    """One line a criterion; the same names have the same colours in every chart."""
+    steps = tuple(row.step for row in rows)
+    gap = float("nan")
     return tuple(
-        Series(
-            name,
-            f"c{i}",
-            tuple(row.step for row in rows),
-            tuple(value(row).get(name, float("nan")) for row in rows),
-        )
-        for i, name in enumerate(_most_seen(value(row) for row in rows)[:MAX_PARTS], start=1)
+        Series(name, f"c{i}", steps, tuple(row.criteria.get(name, gap) for row in rows))
+        for i, name in enumerate(names[:MAX_PARTS], start=1)
+        if any(name in row.criteria for row in rows)
     )
 
 
-def _most_seen(rows: Iterable[Mapping[str, float]]) -> list[str]:
+def _criterion_names(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> list[str]:
+    """Those that most rows have come first, and among equals the first that is named."""
     counts: Counter[str] = Counter()
-    for row in rows:
-        counts.update(row.keys())
-    return [name for name, _ in counts.most_common()]
+    for row in (*heldout, *metrics):
+        counts.update(row.criteria.keys())
+    names = [name for name, _ in counts.most_common()]
+    shown = set(names[:MAX_PARTS])
+    return [name for name in counts if name in shown] + names[MAX_PARTS:]
 
 
-def _left_out(rows: Sequence[MetricsRow] | Sequence[HeldoutRow]) -> str:
-    names = _most_seen(row.criteria for row in rows)
+def _left_out(names: Sequence[str]) -> str:
     if len(names) <= MAX_PARTS:
         return ""
     return f" The {MAX_PARTS} of {len(names)} criteria that most steps have."

@@ -18,12 +18,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from rubric_train_openrlhf.report.charts import Chart, Series
 
 _Axes: TypeAlias = Any
 """matplotlib's own stubs leave most of an axes object unknown."""
 
-_ROLES = ("ink", "muted", "grid", "page", "train", "heldout", *(f"c{i}" for i in range(1, 9)))
+_ROLES = ("muted", "grid", "page", "train", "heldout", *(f"c{i}" for i in range(1, 9)))
 _STAND_IN = {role: f"#{0xAB0000 + 17 * i:06x}" for i, role in enumerate(_ROLES)}
 
 _SIZES = {
@@ -41,7 +43,6 @@ _MARKED_STEPS = 12
 
 _STYLE = {
     "svg.fonttype": "none",  # text stays text: the page's font, selectable, searchable
-    "text.parse_math": False,  # a criterion id may hold a dollar sign
     "font.size": _FONT,
     "axes.linewidth": 0.8,
     "lines.linewidth": 1.7,
@@ -67,7 +68,7 @@ def svg(chart: Chart, *, width: str) -> Markup:
         axes: _Axes = cast("Any", figure).add_axes((0, 0, 1, 1))
         _frame(axes, pixels)
         _plot(axes, chart)
-        _scale(axes, chart, ticks=8 if pixels[0] > 1000 else 5)  # noqa: PLR2004  # the lead chart
+        _scale(axes, chart, ticks=8 if (chart.size, width) == ("lead", "wide") else 5)
         buffer = io.BytesIO()
         canvas.print_svg(buffer, metadata={"Date": None, "Creator": None})
     return Markup(_themed(buffer.getvalue().decode(), prefix=f"{chart.key}-{width}-"))  # noqa: S704
@@ -122,19 +123,19 @@ def _plot_stack(axes: _Axes, layers: list[Series]) -> None:
     if len(steps) == 1:
         bottom = 0.0
         for layer, color in zip(layers, colors, strict=True):
-            axes.bar(steps, layer.values, bottom=bottom, width=0.3, color=color, alpha=0.8)
+            axes.bar(steps, _finite(layer.values), bottom=bottom, width=0.3, color=color, alpha=0.8)
             bottom += layer.values[0]
         return
     axes.stackplot(
-        steps, *(layer.values for layer in layers), colors=colors, alpha=0.8, linewidth=0
+        steps, *(_finite(layer.values) for layer in layers), colors=colors, alpha=0.8, linewidth=0
     )
 
 
 def _plot_line(axes: _Axes, series: Series) -> None:
     color = _STAND_IN[series.role]
-    values = np.asarray(series.values)
+    values = _finite(series.values)
     if series.spread:
-        spread = np.asarray(series.spread)
+        spread = _finite(series.spread)
         axes.fill_between(
             series.steps,
             np.maximum(values - spread, 0),
@@ -157,7 +158,7 @@ def _plot_line(axes: _Axes, series: Series) -> None:
 def _plot_dots(axes: _Axes, series: Series) -> None:
     axes.plot(
         series.steps,
-        series.values,
+        _finite(series.values),
         color=_STAND_IN[series.role],
         marker="o",
         markersize=6.5,
@@ -169,12 +170,13 @@ def _plot_dots(axes: _Axes, series: Series) -> None:
 
 
 def _ring_best(axes: _Axes, series: Series) -> None:
-    if not np.isfinite(series.values).any():
+    values = _finite(series.values)
+    if np.isnan(values).all():
         return
-    best = int(np.nanargmax(series.values))
+    best = int(np.nanargmax(values))
     axes.plot(
         series.steps[best],
-        series.values[best],
+        values[best],
         marker="o",
         markersize=15,
         markerfacecolor="none",
@@ -198,20 +200,23 @@ def _scale(axes: _Axes, chart: Chart, *, ticks: int) -> None:
 
 def _extent(chart: Chart) -> tuple[float, float]:
     """From zero, or what is below it, to the highest value drawn; never empty."""
-    low = high = 0.0
-    for series in chart.series:
-        values = np.asarray(series.values)
-        if series.style != "layer" and np.isfinite(values).any():
-            low, high = min(low, np.nanmin(values)), max(high, np.nanmax(values))
-    layers = [series.values for series in chart.series if series.style == "layer"]
-    if layers:
-        high = max(high, float(np.sum(layers, axis=0).max()))
-    for series in chart.series:
-        if series.spread:
-            high = max(high, float(np.add(series.values, series.spread).max()))
+    drawn = [_finite(series.values) for series in chart.series if series.style != "layer"]
+    drawn += [
+        _finite(series.values) + _finite(series.spread) for series in chart.series if series.spread
+    ]
+    layers = [_finite(series.values) for series in chart.series if series.style == "layer"]
+    drawn += [np.sum(layers, axis=0)] if layers else []
+    values = np.concatenate([*drawn, [0.0]])
+    low, high = float(np.nanmin(values)), float(np.nanmax(values))
     if chart.ceiling is not None:
         high = min(high, chart.ceiling)
     return low, high if high > low else low + (0.01 if chart.is_share else 1.0)
+
+
+def _finite(values: tuple[float, ...]) -> npt.NDArray[np.float64]:
+    """The values with a gap for what cannot be drawn."""
+    array = np.asarray(values, dtype=np.float64)
+    return np.where(np.isfinite(array), array, np.nan)
 
 
 def _quantity(value: float, _position: int) -> str:

@@ -16,7 +16,10 @@ MAX_STEPS = 12
 MAX_CHARS = 4_000_000
 """Prompts, responses and reasoning of the whole page."""
 MAX_TEXT_CHARS = 12_000
-"""One response or reasoning."""
+"""One prompt or response."""
+MAX_REASONING_CHARS = 2_000
+_NUMBERS_CHARS = 1_000
+"""About what the numbers of one judgement take."""
 
 
 @dataclass(frozen=True)
@@ -96,16 +99,16 @@ def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[Rollout
 
 
 def _chars(row: RolloutRow) -> int:
-    """Size on the page, reasoning and numbers of the judgement included."""
-    return min(len(row.response), MAX_TEXT_CHARS) + 1_000
+    """Size on the page, with the most that the judgement can add."""
+    return min(len(row.response), MAX_TEXT_CHARS) + MAX_REASONING_CHARS + _NUMBERS_CHARS
 
 
 def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
     return {
         "id": row.id,
-        "prompt": prompts.setdefault(_cut(row.prompt), len(prompts)),
+        "prompt": prompts.setdefault(_cut(row.prompt, MAX_TEXT_CHARS), len(prompts)),
         "task": row.task_id,
-        "response": _cut(row.response),
+        "response": _cut(row.response, MAX_TEXT_CHARS),
         "reward": row.reward,
         "advantage": row.advantage,
         "tokens": row.tokens,
@@ -122,7 +125,7 @@ def _judge_entry(row: JudgementRow) -> dict[str, Any]:
         "outcome": str(result.outcome),
         "reason": None if result.reason is None else str(result.reason),
         "detail": result.detail,
-        "reasoning": _cut(result.reasoning),
+        "reasoning": _cut(result.reasoning, MAX_REASONING_CHARS),
         "criteria": [
             [name, row.z.get(name), row.shares.get(name), row.attribution.get(name)]
             for name in names
@@ -130,11 +133,11 @@ def _judge_entry(row: JudgementRow) -> dict[str, Any]:
     }
 
 
-def _cut(text: str) -> str:
-    if len(text) <= MAX_TEXT_CHARS:
+def _cut(text: str, limit: int) -> str:
+    if len(text) <= limit:
         return text
-    left = len(text) - MAX_TEXT_CHARS
-    return f"{text[:MAX_TEXT_CHARS]} […{left:,} more characters in the run folder]"
+    left = len(text) - limit
+    return f"{text[:limit]} […{left:,} more characters in the run folder]"
 
 
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:
