@@ -5,20 +5,26 @@ default:
 
 # Install everything, the git hooks and the filter that keeps addresses out of uv.lock.
 setup: sync
-    git config filter.portable-lock.clean "python3 tools/portable_lock.py --strip"
-    git config filter.portable-lock.smudge cat
     uv run pre-commit install
 
-sync:
+# Install everything; where only addresses changed in uv.lock, `git add` lets git see that.
+sync: filter
     uv sync
+    git add uv.lock
+
+[private]
+filter:
+    git config filter.portable-lock.clean "python3 tools/portable_lock.py --strip"
+    git config filter.portable-lock.smudge cat
 
 # Twice: the second run starts from the portable form, as every clone does, and ends where they end.
 # Lock again after a change of dependencies.
-lock:
+lock: filter
     uv lock
     python3 tools/portable_lock.py --strip < uv.lock > uv.lock.portable
     mv uv.lock.portable uv.lock
     uv lock
+    git add uv.lock
 
 fmt:
     uv run ruff format .
