@@ -1,8 +1,7 @@
-"""The policy before step 1: read from a folder, or built from documents; warm-started if asked."""
+"""The policy before step 1: read from a folder, or built from nothing; warm-started if asked."""
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +15,6 @@ from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrai
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.tasks import TaskBook
@@ -47,7 +45,7 @@ def start_policy(
 
     Raises:
         PolicyLoadError: there is no model at the path.
-        TrainConfigError: the documents to pre-train on, or answers to warm-start on, are missing.
+        TrainConfigError: there are no answers to warm-start on.
     """
     match config.model:
         case PathModel(path=path):
@@ -87,9 +85,9 @@ def pick_device(name: str) -> torch.device:
 def _tiny_policy(
     model: TinyModel, *, seed: int, book: TaskBook, on_step: OnSupervised | None
 ) -> Policy:
-    texts = _document_texts(model.documents)
-    written = [part for pair in book.reference_answers() for part in (pair.question, pair.answer)]
-    policy = build_tiny_policy([*texts, *written], model.architecture, seed=seed)
+    texts = book.pretraining_texts()
+    pairs = [f"{example.question}\n{example.answer}" for example in book.reference_answers()]
+    policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
     loss = pretrain(
         policy,
         texts,
@@ -103,15 +101,3 @@ def _tiny_policy(
 
 def _phase(name: str, on_step: OnSupervised | None) -> Callable[[SupervisedStep], None] | None:
     return None if on_step is None else partial(on_step, name)
-
-
-def _document_texts(path: Path) -> list[str]:
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-        return [json.loads(line)["text"] for line in lines]
-    except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise TrainConfigError(
-            f"{str(path)!r} is not a JSONL file of documents with a `text`: {type(exc).__name__}; "
-            "write one with `rubric-synth collect`",
-            location="model.documents",
-        ) from exc

@@ -176,9 +176,13 @@ class Learner:
             return response_logprobs(model, tokens, temperature=self.temperature).logprobs_BT
 
     def _micro_batches(self, rollouts: Rollouts, rows: Sequence[int]) -> Iterator[list[int]]:
-        """Cut rows into micro-batches of similar length, so that little of them is padding."""
+        """Cut rows into micro-batches.
+
+        The responses of a prompt stay together, since their prompt is read once per pass, and
+        among them those of similar length, so that little of a pass is padding.
+        """
         lengths_B = cast("list[int]", rollouts.lengths_B.tolist())
-        ordered = sorted(rows, key=lambda row: (lengths_B[row], row))
+        ordered = sorted(rows, key=lambda row: (row // rollouts.group_size, lengths_B[row]))
         size = self.optim.micro_batch
         for first in range(0, len(ordered), size):
             yield ordered[first : first + size]

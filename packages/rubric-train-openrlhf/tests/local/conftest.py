@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+
+from rubric_core import Criterion, Grounding, Rubric, SftExample, Task, write_tasks
+from rubric_judge.testing import ScriptedJudge
+from rubric_train_openrlhf.config import TrainConfig, parse_config
+from rubric_train_openrlhf.local.rollout import Sampling
+from rubric_train_openrlhf.policy import (
+    Policy,
+    SftConfig,
+    TinyConfig,
+    build_tiny_policy,
+    load_policy,
+    sample_groups,
+    sft,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_train_openrlhf.policy import Rollouts
+
+SHAPE = TinyConfig(
+    vocab_size=340,
+    hidden_size=32,
+    intermediate_size=64,
+    layers=2,
+    heads=2,
+    kv_heads=2,
+    max_positions=128,
+)
+
+
+def make_task(number: int) -> Task:
+    """A question about one function, which the lexical judge can score."""
+    name, first, second = f"fn_{number}", f"left_{number}", f"right_{number}"
+    return Task(
+        question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
+        grounding=Grounding(text=f"Sum number {number} of two arrays, secret word quokka{number}."),
+        rubric=Rubric(
+            criteria=(
+                Criterion(id="named", weight=2, required_elements=(name,)),
+                Criterion(id="parameters", weight=3, required_elements=(first, second)),
+                Criterion(id="returns", weight=1, expected_keywords=("returns", "sum")),
+            )
+        ),
+        reference_answer=f"The function {name} returns the sum of {first} and {second} for you.",
+    )
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """What a run reads: tasks, and a policy that can nearly answer them."""
+
+    train: Path
+    validation: Path
+    model: Path
+    tasks: tuple[Task, ...]
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    folder = tmp_path_factory.mktemp("workspace")
+    torch.set_num_threads(1)
+    tasks = tuple(make_task(number) for number in range(16))
+    write_tasks(folder / "train.jsonl", tasks[:12])
+    write_tasks(folder / "validation.jsonl", tasks[12:])
+    texts = [f"{task.question} {task.reference_answer}" for task in tasks]
+    policy = build_tiny_policy(texts, SHAPE, seed=0)
+    examples = [
+        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
+        for task in tasks[:12]
+    ]
+    sft(policy, examples, SftConfig(steps=250, learning_rate=1e-2, batch_size=6), seed=0)
+    policy.save(folder / "model")
+    return Workspace(folder / "train.jsonl", folder / "validation.jsonl", folder / "model", tasks)
+
+
+@pytest.fixture
+def make_config(workspace: Workspace, tmp_path: Path) -> Callable[..., TrainConfig]:
+    """A short run; keyword arguments replace whole sections or add keys to them."""
+
+    def make(**changes: Any) -> TrainConfig:  # noqa: ANN401 -- any section
+        values: dict[str, Any] = {
+            "model": {"type": "path", "path": workspace.model},
+            "data": {"train": workspace.train, "validation": workspace.validation},
+            "rollout": {"prompts": 4, "group_size": 4, "max_new_tokens": 24, "micro_batch": 2},
+            "optim": {"learning_rate": 1e-3, "updates_per_rollout": 2, "micro_batch": 4},
+            "validation": {"every": 2},
+            "checkpoint": {"every": 2},
+            "steps": 4,
+            "threads": 1,
+            "device": "cpu",
+            "out": tmp_path / "run",
+        }
+        for name, change in changes.items():
+            keeps = isinstance(change, dict) and "type" not in change
+            values[name] = {**values.get(name, {}), **change} if keeps else change
+        return parse_config(values)
+
+    return make
+
+
+@pytest.fixture
+def policy(workspace: Workspace) -> Policy:
+    return load_policy(workspace.model)
+
+
+@pytest.fixture
+def spread_judge() -> ScriptedJudge:
+    """Rewards that differ within a group: by the length of the response."""
+    return ScriptedJudge(lambda view: (len(view.response) % 7) / 7)
+
+
+@pytest.fixture
+def rollouts(policy: Policy, workspace: Workspace) -> Rollouts:
+    """Four responses to each of two questions."""
+    return sample(policy, workspace.tasks[:2], group_size=4)
+
+
+def sample(
+    policy: Policy, tasks: tuple[Task, ...], *, group_size: int, temperature: float = 1.0
+) -> Rollouts:
+    sampling = Sampling(
+        group_size=group_size, max_new_tokens=16, temperature=temperature, micro_batch=8
+    )
+    return sample_groups(
+        policy.model,
+        [policy.codec.encode_prompt(task.policy_view()) for task in tasks],
+        group_size=sampling.group_size,
+        max_new_tokens=sampling.max_new_tokens,
+        temperature=sampling.temperature,
+        generator=torch.Generator().manual_seed(1),
+        eos_token_id=policy.codec.eos_token_id,
+        pad_token_id=policy.codec.pad_token_id,
+    )
