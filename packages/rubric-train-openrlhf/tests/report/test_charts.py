@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -124,3 +125,12 @@ def test_a_drawing_survives_gaps_constants_and_single_points() -> None:
 def test_share_axis_is_in_per_cent() -> None:
     line = Series("a", "train", (1, 2), (0.0, 0.1))
     assert "10 %" in svg(_chart(line, is_share=True), width="wide")
+
+
+def test_steps_are_whole_numbers_on_the_axis() -> None:
+    for steps in ((1,), (1, 2), (3, 4, 5)):
+        line = Series("a", "train", steps, (0.5,) * len(steps))
+        text = svg(_chart(line), width="wide")
+        # Labels of the horizontal axis are centred under their ticks, the others are not.
+        labels = re.findall(r"text-anchor: middle[^>]*>([^<]*)<", text)
+        assert labels == [str(step) for step in steps]

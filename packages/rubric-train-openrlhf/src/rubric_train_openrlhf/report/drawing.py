@@ -150,7 +150,7 @@ def _plot_line(axes: _Axes, series: Series) -> None:
         color=color,
         linestyle=(0, (4, 2)) if series.is_dashed else "-",
         marker="o" if len(series.steps) <= _MARKED_STEPS else "",
-        markersize=3.5,
+        markersize=7 if len(series.steps) == 1 else 3.5,
         markeredgewidth=0,
     )
 
@@ -189,12 +189,14 @@ def _ring_best(axes: _Axes, series: Series) -> None:
 
 def _scale(axes: _Axes, chart: Chart, *, ticks: int) -> None:
     """Start at zero, so that heights compare, and name whole steps."""
-    axes.set_xlim(*step_limits(chart))
+    limits = step_limits(chart)
+    steps = MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10], integer=True).tick_values(*limits)
+    axes.set_xticks([int(s) for s in steps if s == int(s) and limits[0] <= s <= limits[1]])
+    axes.set_xlim(*limits)
     locator = MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10])
     levels = locator.tick_values(*_extent(chart))
     axes.set_yticks(levels)
     axes.set_ylim(levels[0], levels[-1])
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=ticks, steps=[1, 2, 5, 10], integer=True))
     axes.yaxis.set_major_formatter(FuncFormatter(_share if chart.is_share else _quantity))
 
 
