@@ -10,7 +10,6 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import normalized_reward
-
 from rubric_synth.extractive.wording import listed
 from rubric_synth.language import content_words
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer  # pyright: ignore[reportMissingTypeStubs]
 
 from rubric_synth.rejection import Rejection, RejectionReason
 
@@ -67,23 +65,25 @@ def _near_twins(texts: Sequence[str], cosine: float) -> dict[int, int]:
     twins: dict[int, int] = {}
     if len(texts) < 2:  # noqa: PLR2004 - a twin needs two
         return twins
+    # Loaded at its first use: it takes longer to import than all of this package.
+    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+
     small = len(texts) < _SMALL_COLLECTION
-    vectorizer = TfidfVectorizer(
+    vectorizer: Any = TfidfVectorizer(
         max_df=1.0 if small else _COMMON_FRAC,
         min_df=1 if small else 2,
         sublinear_tf=True,
         token_pattern=_WORDS,
-        dtype=np.float32,
     )
     try:
-        rows: Any = vectorizer.fit_transform(texts)  # pyright: ignore[reportUnknownMemberType]
+        rows = vectorizer.fit_transform(texts)
     except ValueError:  # no word is left, so nothing can be compared
         return twins
     for start in range(0, len(texts), _BLOCK_ROWS):
-        block: Any = (rows[start : start + _BLOCK_ROWS] @ rows[: start + _BLOCK_ROWS].T).tocoo()
+        block = (rows[start : start + _BLOCK_ROWS] @ rows[: start + _BLOCK_ROWS].T).tocoo()
         close = (block.data > cosine) & (block.col < block.row + start)
-        pairs = np.stack([block.row[close] + start, block.col[close]], axis=1)
-        for later, earlier in sorted(cast("list[list[int]]", pairs.tolist())):
+        pairs = zip((block.row[close] + start).tolist(), block.col[close].tolist(), strict=True)
+        for later, earlier in sorted(cast("Iterable[tuple[int, int]]", pairs)):
             if earlier not in twins:
                 twins.setdefault(later, earlier)
     return twins

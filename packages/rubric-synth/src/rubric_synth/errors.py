@@ -2,10 +2,10 @@
 
 RubricError
 └── SynthError
-    ├── SourceError (LookupError)          a source that is missing, unknown or holds nothing to read
+    ├── SourceError (LookupError)          a source that is missing or unknown
     ├── CollectedFolderError (ValueError)  a collected folder that cannot be read back
     ├── DatasetFolderError (ValueError)    a dataset folder that does not check
-    └── OutputError (OSError)              a file that could not be written; nothing half-written is left
+    └── OutputError (OSError)              a file that could not be written
 
 One bad document is never an error: it becomes a `Rejection` with a counted reason.
 Messages hold names, paths, numbers and hashes, never text of a document.

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 from rubric_synth.errors import OutputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Generator, Iterable, Mapping
 
 
 def json_line(row: Mapping[str, object]) -> str:
@@ -41,7 +41,7 @@ def write_json(path: Path, content: Mapping[str, object]) -> None:
 
 
 @contextlib.contextmanager
-def writing(paths: list[Path]) -> Iterator[list[IO[str]]]:
+def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
     """Open one temporary file beside each path; on success they take the paths' places.
 
     Rows can be written as they come: a run that fails leaves neither a temporary file
@@ -60,7 +60,7 @@ def writing(paths: list[Path]) -> Iterator[list[IO[str]]]:
             names.append(name)
             files.append(os.fdopen(handle, "w", encoding="utf-8", newline="\n"))
         yield files
-        for path, file in zip(paths, files, strict=True):
+        for file in files:
             file.flush()
             os.fsync(file.fileno())
             file.close()

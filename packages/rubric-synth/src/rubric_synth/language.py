@@ -10,21 +10,29 @@ from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-STOP_WORDS: Final = FUNCTION_WORDS | frozenset(
-    """already always another anything approximately available corresponding default described detail
-    details different due easily eg else ensure etc etcetera example examples finally first following
-    fully general generally given hence ie include included includes including indeed itself kind
-    last least like main mainly namely need needed needs never new next non number often optional
-    optionally order others part particular particularly performed possible possibly present provide
-    provided provides respectively result results second see sections section set simple simply
-    single specific specifically specified specify sure third three type types typically unlike usual
-    usually various versus want way well whole whose yes""".split()
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a list that is written as running text."""
+    return frozenset(text.split())
+
+
+STOP_WORDS: Final = FUNCTION_WORDS | word_set(
+    """already always another anything approximately available corresponding default described
+    detail details different due easily eg else ensure etc etcetera example examples finally
+    first following fully general generally given hence ie include included includes
+    including indeed itself kind last least like main mainly namely need needed needs never
+    new next non number often optional optionally order others part particular particularly
+    performed possible possibly present provide provided provides respectively result
+    results second see sections section set simple simply single specific specifically
+    specified specify sure third three type types typically unlike usual usually various
+    versus want way well whole whose yes"""
 )
 """Words that carry grammar or the frame of technical prose, not subject matter."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
+_ABBREVIATION_HINT = re.compile(r"\.\s?g\.|\.\s?e\.|\b[A-Za-z]{2,6}\.(?=\s+\S)|etc\.")
 _ABBREVIATIONS: Final = (
     (re.compile(r"\be\.\s?g\.,?", re.IGNORECASE), "for example"),
     (re.compile(r"\bi\.\s?e\.,?", re.IGNORECASE), "that is"),
@@ -32,7 +40,10 @@ _ABBREVIATIONS: Final = (
     (re.compile(r"\betc\."), "and so on."),
     (re.compile(r"\b(vs|cf|approx|resp|viz)\."), r"\1"),
     (re.compile(r"\bet al\."), "et al"),
-    (re.compile(r"\b(Fig|Figs|Eq|Eqs|Sec|Sect|Ref|Refs|No|Vol|Ch|Dr|Prof|Mr|Mrs|St)\.(?=\s)"), r"\1"),
+    (
+        re.compile(r"\b(Fig|Figs|Eq|Eqs|Sec|Sect|Ref|Refs|No|Vol|Ch|Dr|Prof|Mr|Mrs|St)\.(?=\s)"),
+        r"\1",
+    ),
 )
 
 
@@ -43,6 +54,8 @@ def words(text: str) -> list[str]:
 
 def spell_out(text: str) -> str:
     """Replace abbreviations that end in a period, which would look like the end of a sentence."""
+    if _ABBREVIATION_HINT.search(text) is None:
+        return text
     for pattern, replacement in _ABBREVIATIONS:
         text = pattern.sub(replacement, text)
     return text
@@ -89,12 +102,14 @@ def clip_words(text: str, limit: int) -> str:
 
 
 def lower_first(text: str, proper: frozenset[str] = frozenset()) -> str:
-    """Lower the first letter of a sentence, unless its first word is an acronym, a name or one letter."""
+    """Lower the first letter of a sentence, unless its first word is a name or an acronym."""
     head = text.split(maxsplit=1)[0] if text.split() else ""
     bare = head.strip(",;:")
     if bare in proper or bare.endswith(("'s", "\u2019s")):
         return text
-    ordinary = head == "A" or (head[:1].isupper() and head[1:].replace("-", "").rstrip(",").islower())
+    ordinary = head == "A" or (
+        head[:1].isupper() and head[1:].replace("-", "").rstrip(",").islower()
+    )
     return text[0].lower() + text[1:] if ordinary else text
 
 

@@ -24,7 +24,9 @@ _MAX_NOTES_CHARS = 6000
 def parse_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> ApiEntry:
     """Read a docstring; sections that it lacks are empty."""
     parts = _split(inspect.cleandoc(docstring.expandtabs()))
-    summary = [p for p in rest_to_prose(parts["summary"]).split("\n\n") if p and not _SIGNATURE.match(p)]
+    summary = [
+        p for p in rest_to_prose(parts["summary"]).split("\n\n") if p and not _SIGNATURE.match(p)
+    ]
     returned = parts.get("returns") or parts.get("yields") or ""
     caveats = [rest_to_prose(parts.get(name, "")) for name in ("warnings", "notes")]
     return ApiEntry(

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 from pydantic import BaseModel, ConfigDict
-from rubric_core import read_tasks, split_of, write_tasks
-from rubric_judge import LexicalJudge
 from structlog import get_logger
 
+from rubric_core import read_tasks, split_of, write_tasks
+from rubric_judge import LexicalJudge
 from rubric_synth.collect import DOCUMENTS_FILE, read_collected
 from rubric_synth.config import SynthConfig
 from rubric_synth.extractive import extractive_stages
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from typing import IO
 
     from rubric_core import DocumentAnalysis, Judge, Task
-
     from rubric_synth.document import Document
     from rubric_synth.rejection import Stage
     from rubric_synth.stages import Draft, Stages
@@ -170,7 +169,7 @@ class _Dataset:
         self._on_document = on_document
         self._questions: set[str] = set()
         self._documents = self._accepted = 0
-        self._tasks = dict.fromkeys(SPLITS, 0)
+        self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._rejections: list[Rejection] = []
 
     def add(self, outcome: _Outcome) -> None:
@@ -244,7 +243,9 @@ def _write_parquet(out: Path) -> None:
 def _write_manifest(report: SynthReport, collected: Path, config: SynthConfig) -> None:
     names = [f"{split}.jsonl" for split in SPLITS] + [REJECTED_FILE]
     manifest: dict[str, object] = {
-        "versions": {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")},
+        "versions": {
+            name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")
+        },
         "collected_sha256": file_sha256(collected / DOCUMENTS_FILE),
         "config": config.model_dump(mode="json"),
         **report.model_dump(mode="json", exclude={"out"}),

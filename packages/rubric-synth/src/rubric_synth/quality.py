@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_core import Outcome, SchemaError, leaked_ngrams, normalized_reward
 from rubric_judge.lexical import parse_verification
-
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 
 if TYPE_CHECKING:
     from rubric_core import DocumentAnalysis, Judge, Task
-
     from rubric_synth.config import QualityConfig
     from rubric_synth.document import Document
     from rubric_synth.stages import CriterionDraft, Draft
@@ -61,9 +59,9 @@ def to_checked_task(
         task = draft.to_task(document, analysis)
     except SchemaError as error:
         raise StageRefusal(RejectionReason.INVALID_SCHEMA, str(error)) from None
-    leaks = list(leaked_ngrams(task, n=config.leak_words))
+    leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=config.leak_words))
     if leaks:
-        raise StageRefusal(RejectionReason.LEAK, f"{len(leaks)} runs of {config.leak_words} words")
+        raise StageRefusal(RejectionReason.LEAK, f"{leaks} runs of {config.leak_words} words")
     return task
 
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict
-from rubric_core import Task
 
+from rubric_core import Task
 from rubric_synth.errors import SynthError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_core import DocumentAnalysis
-
     from rubric_synth.document import Document
     from rubric_synth.rejection import RejectionReason
 
@@ -62,7 +61,7 @@ class CriterionDraft(BaseModel):
 
 
 class Draft(BaseModel):
-    """One tuple (question, passage, rubric) as proposed, with its rationale and a reference answer."""
+    """One tuple (question, passage, rubric) as proposed, with rationale and reference answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
-_HTML_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
+_HTML_COMMENT = re.compile(r"<!--.{0,5000}?-->", re.DOTALL)
 _HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
 _UNDERLINE = re.compile(r"^(=+|-{3,})\s*$")
 _FENCE = re.compile(r"^\s*(```+|~~~+)")
+_MAX_PARAGRAPH_CHARS: Final = 20_000
 _BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
-_DISPLAY_MATH = re.compile(r"\$\$.*?\$\$|\\\[.*?\\\]|\\begin\{(\w+\*?)\}.*?\\end\{\1\}", re.DOTALL)
+# Bounded, so that a text full of openings without ends costs no more than its length.
+_DISPLAY_MATH = re.compile(
+    r"\$\$.{0,3000}?\$\$|\\\[.{0,3000}?\\\]|\\begin\{(\w+\*?)\}.{0,3000}?\\end\{\1\}", re.DOTALL
+)
 _INLINE: Final = (
     (re.compile(r"!\[[^\]]*\]\([^)]*\)"), ""),
     (re.compile(r"\[([^\]]+)\]\([^)\s]*(?:\s\"[^\"]*\")?\)"), r"\1"),
@@ -51,17 +56,19 @@ def document_title(text: str) -> str:
     return ""
 
 
-def sections(text: str) -> list[Section]:
+@lru_cache(maxsize=64)
+def sections(text: str) -> tuple[Section, ...]:
     """Cut a document at its headings; formulas on display, code, tables and lists are dropped.
 
     The text before the first heading is a section with an empty heading.
     """
+    # Every stage looks at the sections of the documents in work: cut each document once.
     result: list[Section] = []
     for heading, lines in _blocks(_DISPLAY_MATH.sub(" ", text)):
         paragraphs = tuple(_paragraphs(lines))
         if paragraphs:
             result.append(Section(heading, paragraphs))
-    return result
+    return tuple(result)
 
 
 def inline_text(text: str) -> str:
@@ -111,9 +118,11 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             continue
         in_list = bool(bare) and (in_list or bool(_BULLET.match(line)))
         if current:
-            yield inline_text(" ".join(current))
+            paragraph = " ".join(current)
             current = []
+            if len(paragraph) <= _MAX_PARAGRAPH_CHARS:
+                yield inline_text(paragraph)
 
 
 def _is_table(line: str) -> bool:
-    return line.startswith("|") or line.count(" | ") > 1 or line.startswith("+--")
+    return line.startswith(("|", "+--")) or line.count(" | ") > 1

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_KEPT_DIRECTIVES: Final = frozenset({"note", "warning", "caution", "important", "tip", "attention", "hint"})
+_KEPT_DIRECTIVES: Final = frozenset(
+    {"note", "warning", "caution", "important", "tip", "attention", "hint"}
+)
 _DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
 _COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
 _RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
-
 from rubric_synth.api_entry import parse_entry
 from rubric_synth.cleaning import sections
 from rubric_synth.extractive.phrases import noun_phrases
@@ -40,7 +40,7 @@ class ExtractiveAnalyst:
     async def analyse(self, document: Document) -> DocumentAnalysis:
         """Return the analysis of a document."""
         text = self._running_text(document)
-        concepts = noun_phrases(text, self._terms, limit=_CONCEPTS)
+        concepts = noun_phrases(text[:_SAMPLE_CHARS], self._terms, limit=_CONCEPTS)
         return DocumentAnalysis(
             genre=_genre(document),
             contribution=_contribution(text) or document.title,
@@ -49,14 +49,14 @@ class ExtractiveAnalyst:
             reasoning_mode=_reasoning_mode(text),
         )
 
-
     def _running_text(self, document: Document) -> str:
         """Return the prose of a document, without sentences that other documents share."""
         if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
             items = (item.description for item in (*entry.parameters, *entry.returns))
             paragraphs = [*entry.summary, *items, *entry.notes]
         else:
-            paragraphs = [p for section in sections(document.text) for p in section.paragraphs]
+            found = "\n\n".join(p for s in sections(document.text) for p in s.paragraphs)
+            paragraphs = found[:_SAMPLE_CHARS].split("\n\n")
         return "\n\n".join(
             sentence
             for paragraph in paragraphs
@@ -71,7 +71,9 @@ def _genre(document: Document) -> str:
     headings = {section.heading.lower() for section in sections(document.text)}
     if headings & {"abstract", "methods", "materials and methods", "conclusions"}:
         return "research article"
-    if any(word in heading for heading in headings for word in ("summary", "objectives", "exercise")):
+    if any(
+        word in heading for heading in headings for word in ("summary", "objectives", "exercise")
+    ):
         return "textbook section"
     return "technical documentation"
 
@@ -90,9 +92,7 @@ def _depth(weight: float) -> str:
 
 
 def _reasoning_mode(text: str) -> str:
-    found = [stem(word) for word in words(text[:_SAMPLE_CHARS])]
-    scores = {
-        mode: sum(found.count(stem(cue)) for cue in cues.split()) for mode, cues in _MODES.items()
-    }
+    found = Counter(stem(word) for word in words(text[:_SAMPLE_CHARS]))
+    scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in _MODES.items()}
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rubric_judge.lexical.sentences import read_sentences
 from rubric_judge.lexical.words import FUNCTION_WORDS
-
+from rubric_synth.extractive.cues import (
+    API_DEPENDENT,
+    BARE_TYPES,
+    CAVEAT_MARKERS,
+    LEAD_IN,
+    LOST_REFERENCE,
+)
 from rubric_synth.language import (
     capital_first,
     clip_words,
@@ -30,12 +36,6 @@ if TYPE_CHECKING:
     from rubric_synth.api_entry import ApiEntry, ApiItem
     from rubric_synth.extractive.terms import CorpusTerms
 
-CAVEAT_MARKERS: Final = (
-    "note", "only", "must", "cannot", "not", "however", "unless", "otherwise", "raises", "raised",
-    "warning", "although", "requires", "assumes", "ignored", "undefined", "instead",
-)  # fmt: skip
-"""Words that mark a sentence as a limit or a warning."""
-
 _MAX_NAMES: Final = 6
 _MAX_DESCRIBED: Final = 3
 _PURPOSE_WORDS: Final = 24
@@ -45,23 +45,10 @@ _MIN_CAVEAT_WORDS: Final = 7
 _MAX_CAVEAT_WORDS: Final = 32
 _MIN_CAVEAT_TERMS: Final = 3
 _NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
-_NEEDS_CONTEXT = re.compile(
-    r"^(this|these|it|its|they|such|here|then|thus|hence|so|and|but|see|for example|however,? (this|it|these)|"
-    r"returns?|see|refer|in this|in these|in either|the (above|former|latter|following|example)|as (above|noted))\b",
-    re.IGNORECASE,
-)
-_LOST_REFERENCE = re.compile(r"\b(?:see|to|by|of|from|in|for|consult)\s*[.,;)]|consult for|examples? below")
 _FIRST_CLAUSE = re.compile(
     r"^(.*?)(?:;|[:.]\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)"
 )
 _SHAPE = re.compile(r"^\([^)]*\)\s*")
-_LEAD_IN = re.compile(
-    r"^(?:(?:also |please )?(?:note|notice|be aware|beware|remember)(?: also)? that|note,)\s+", re.IGNORECASE
-)
-_BARE_TYPES: Final = frozenset(
-    """int integer float double complex bool boolean str string array array_like arraylike ndarray object
-    scalar dtype list tuple dict callable sequence none true false function any""".split()
-)
 
 
 class Described(NamedTuple):
@@ -149,7 +136,7 @@ def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
 
 
 def _says_more_than_a_type(phrase: str) -> bool:
-    return any(word.lower() not in _BARE_TYPES for word in content_words(phrase))
+    return any(word.lower() not in BARE_TYPES for word in content_words(phrase))
 
 
 def _kind(item: ApiItem) -> str:
@@ -206,8 +193,8 @@ def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:
     """Yield sentences as they stand and as a caveat would say them."""
     for paragraph in (*entry.notes, *entry.summary[1:]):
         for raw in sentences(paragraph):
-            sentence = _LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
-            if _is_caveat(sentence, marked=_LEAD_IN.match(raw) is not None):
+            sentence = LEAD_IN.sub("", re.sub(r"\s\([Ss]ee [^)]*\)", "", raw))
+            if _is_caveat(sentence, marked=LEAD_IN.match(raw) is not None):
                 yield raw, capital_first(sentence)
     for item in entry.raises:
         condition = item.description.split(". ")[0].rstrip(".")
@@ -223,8 +210,8 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
         _MIN_CAVEAT_WORDS <= len(plain) <= _MAX_CAVEAT_WORDS
         and (marked or not lowered.isdisjoint(CAVEAT_MARKERS))
         and not _NOT_PROSE.search(sentence.rstrip("."))
-        and not _NEEDS_CONTEXT.match(sentence)
-        and not _LOST_REFERENCE.search(sentence)
+        and not API_DEPENDENT.match(sentence)
+        and not LOST_REFERENCE.search(sentence)
         and "array api" not in sentence.lower()
         and len(content_words(sentence)) >= _MIN_CAVEAT_TERMS
         and len(parts := read_sentences(sentence)) == 1

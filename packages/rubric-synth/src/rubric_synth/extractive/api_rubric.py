@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
-
-from rubric_synth.extractive.api_facts import CAVEAT_MARKERS
+from rubric_synth.extractive.cues import CAVEAT_MARKERS
 from rubric_synth.extractive.terms import spread_terms
 from rubric_synth.language import stems
 from rubric_synth.rejection import RejectionReason
@@ -74,7 +73,7 @@ def _purpose_terms(keywords: tuple[str, ...]) -> CriterionDraft:
         weight=3,
         name="States the purpose",
         description="The opening says what the object is for, in the terms of its field.",
-        scoring_guide="3 for all expected terms in the first two sentences, in proportion for some.",
+        scoring_guide="3 for all expected terms in the first two sentences; in proportion.",
         verification_method="Compare the opening with the documented purpose.",
         expected_keywords=keywords,
     )
@@ -89,7 +88,7 @@ def _parameters_named(facts: ApiFacts) -> CriterionDraft:
         name="Names the parameters",
         description="The answer mentions the main parameters by name.",
         required_elements=names,
-        scoring_guide=f"{weight} for every required name in proper sentences, in proportion for some.",
+        scoring_guide=f"{weight} for every required name in proper sentences; in proportion.",
         verification_method="Look for each name in a complete sentence.",
     )
 
@@ -145,5 +144,5 @@ def _structure(facts: ApiFacts, *, has_result: bool) -> CriterionDraft:
         name="Reads well",
         description=f"A few complete sentences lead from the subject to its {last}.",
         scoring_guide="1 for order, length and a complete last sentence; a third for each.",
-        verification_method=f"Follow the order of {facts.entry.name}, its parameters and the {last}.",
+        verification_method=f"Follow the order from {facts.entry.name} to its {last}.",
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.sentences import read_sentences
-
 from rubric_synth.api_entry import parse_entry
 from rubric_synth.extractive.api_facts import ApiFacts, api_facts
 from rubric_synth.extractive.api_rubric import api_criteria
@@ -63,8 +62,9 @@ def _question(facts: ApiFacts, key: str) -> str:
 def _rationale(facts: ApiFacts) -> str:
     entry = facts.entry
     return (
-        f"Using {entry.name} well needs its purpose, the role of each of its {len(entry.parameters)} "
-        "parameters, its result and its limits to be related to each other, not only its name."
+        f"Using {entry.name} well needs its purpose, the role of each of its "
+        f"{len(entry.parameters)} parameters, its result and its limits to be related to each "
+        "other, not only its name."
     )
 
 

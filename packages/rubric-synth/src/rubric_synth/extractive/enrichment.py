@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
-
-from rubric_synth.extractive.api_facts import CAVEAT_MARKERS
+from rubric_synth.extractive.cues import CAVEAT_MARKERS
 from rubric_synth.language import first_per_stem, stems
 
 if TYPE_CHECKING:
     from rubric_core import DocumentAnalysis
-
     from rubric_synth.document import Document
     from rubric_synth.stages import CriterionDraft, Draft
 
@@ -25,11 +23,16 @@ _FIXED: Final = {
     "purpose_terms": "sentences: lead",
     "parameters_named": "sentences: any",
     "returns": "sentences: with(return|yield); skip_first; one; presence",
+    "central_idea": "sentences: lead",
+    "terminology": "sentences: any",
+    "evidence": "sentences: any",
+    "limitation": f"sentences: with({'|'.join(CAVEAT_MARKERS)}); skip_first; presence",
     "caveat": f"sentences: with({'|'.join(CAVEAT_MARKERS)}); skip_first; presence",
 }
 _SHORT_ANSWER: Final = 2
 _USUAL_ANSWER: Final = 3
 _LONG_ANSWER: Final = 7
+_LONG_PROSE: Final = 10
 
 
 class ExtractiveEnricher:
@@ -37,29 +40,35 @@ class ExtractiveEnricher:
 
     async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
         """Return the draft with a pattern, clean terminology and concepts for each criterion."""
-        names = next((c.required_elements for c in draft.criteria if c.id == "parameters_named"), ())
+        names = next(
+            (c.required_elements for c in draft.criteria if c.id == "parameters_named"), ()
+        )
         has_result = any(criterion.id == "returns" for criterion in draft.criteria)
         return draft.model_copy(
             update={
                 "criteria": tuple(
-                    _enriched(criterion, _pattern(criterion.id, names, has_result), analysis)
+                    _enriched(criterion, _pattern(criterion, names, has_result), analysis)
                     for criterion in draft.criteria
                 )
             }
         )
 
 
-def _pattern(criterion_id: str, names: tuple[str, ...], has_result: bool) -> str:  # noqa: FBT001 - private, one caller
-    match criterion_id:
+def _pattern(criterion: CriterionDraft, names: tuple[str, ...], has_result: bool) -> str:  # noqa: FBT001 - private, one caller
+    match criterion.id:
+        case name if name.startswith("supporting_point"):
+            return f"sentences: with({criterion.required_elements[0]})"
         case "parameters_described":
             return f"sentences: with({'|'.join(names)})"
         case "structure":
             return _structure(names, has_result)
         case _:
-            return _FIXED.get(criterion_id, "")
+            return _FIXED.get(criterion.id, "")
 
 
 def _structure(names: tuple[str, ...], has_result: bool) -> str:  # noqa: FBT001 - private, one caller
+    if not names:
+        return f"structure: count {_USUAL_ANSWER}..{_LONG_PROSE}; clean_end"
     fewest = _USUAL_ANSWER if has_result else _SHORT_ANSWER
     order = f"order({'|'.join(names)} -> return|yield); " if names and has_result else ""
     return f"structure: {order}count {fewest}..{_LONG_ANSWER}; clean_end"

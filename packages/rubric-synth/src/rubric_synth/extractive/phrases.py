@@ -5,20 +5,23 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
-
-from rubric_synth.extractive.wording import VERBS
+from rubric_synth.extractive.cues import VERBS
 from rubric_synth.language import STOP_WORDS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rubric_synth.extractive.terms import CorpusTerms
 
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
 _LENGTHS: Final = (3, 2)
 _MIN_LETTERS: Final = 3
+_SINGLE_WORDS: Final = 4
 _NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
 
 
@@ -43,7 +46,7 @@ def noun_phrases(text: str, terms: CorpusTerms, *, limit: int) -> tuple[str, ...
         for length in _LENGTHS:
             for start in range(len(tokens) - length + 1):
                 run = tokens[start : start + length]
-                if all(map(_is_content, run)) and _is_nominal(run):
+                if all(map(_is_content, run)) and _is_nominal(run, terms):
                     key = tuple(map(stem, run))
                     counts[key] += 1
                     shown.setdefault(key, " ".join(run))
@@ -61,9 +64,40 @@ def noun_phrases(text: str, terms: CorpusTerms, *, limit: int) -> tuple[str, ...
     return tuple(shown[key] for key in chosen)
 
 
-def _is_nominal(run: list[str]) -> bool:
-    return not _NOT_NOUNS.search(run[-1]) and run[0].lower() not in VERBS
+def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
+    last = run[-1].rpartition("-")[2]
+    return terms.is_noun(last) and not _NOT_NOUNS.search(last) and run[0].lower() not in VERBS
 
 
 def _is_content(word: str) -> bool:
     return len(word) >= _MIN_LETTERS and word.lower() not in STOP_WORDS
+
+
+def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -> str:
+    """Return the rarest phrase of two words in a sentence, or its rarest word.
+
+    Args:
+        sentence: One sentence.
+        terms: Weights of words in the collection.
+        without: Stems that the phrase must not hold.
+
+    Returns:
+        The phrase as written but for a capital at the start of the sentence; "" if there is none.
+    """
+    best, best_weight = "", 0.0
+    for chunk in _CHUNK.split(sentence):
+        tokens = _TOKEN.findall(chunk)
+        for run in pairwise(tokens):
+            usable = all(map(_is_content, run)) and _is_nominal(run, terms)
+            if usable and without.isdisjoint(map(stem, run)):
+                weight = sum(map(terms.inverse_frequency, run))
+                if weight > best_weight:
+                    best, best_weight = " ".join(run), weight
+    if not best:
+        alone = terms.key_terms(sentence, limit=_SINGLE_WORDS, without=without)
+        return next(
+            (word for word in alone if terms.is_noun(word) and not terms.is_common(word)), ""
+        )
+    first, _, rest = best.partition(" ")
+    ordinary = sentence.startswith(first) and first[1:].islower()
+    return f"{first.lower() if ordinary else first} {rest}"

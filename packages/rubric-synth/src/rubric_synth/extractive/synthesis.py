@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_core import DocumentAnalysis
-
     from rubric_synth.config import ExtractiveConfig
     from rubric_synth.document import Document
     from rubric_synth.extractive.terms import CorpusTerms

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
-
 from rubric_synth.language import content_words, sentences, words
 
 if TYPE_CHECKING:
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
 
 _BOILERPLATE_DOCUMENTS: Final = 3
 _MIN_BOILERPLATE_WORDS: Final = 5
+_NOUN_FRAC: Final = 0.02
+_LARGE_COLLECTION: Final = 20
+_COMMON_FRAC: Final = 0.1
+_HEAD_NOUN = re.compile(
+    r"\b(?:the|a|an|this|these|each|of|its)\s+(\w+)"
+    r"(?=[.,;:)]|\s+(?:of|is|are|was|were|in|to|and|or|for|that|which|with|by|on|at|as|from|can|may|has|have)\b)"
+)
 
 
 class CorpusTerms:
@@ -27,9 +34,14 @@ class CorpusTerms:
         self._documents = 0
         self._frequency: Counter[str] = Counter()
         self._sentences: Counter[int] = Counter()
+        self._words: Counter[str] = Counter()
+        self._heads: Counter[str] = Counter()
         for document in documents:
             self._documents += 1
-            self._frequency.update({stem(word) for word in words(document.text)})
+            found = Counter(words(document.text))
+            self._words.update(found)
+            self._heads.update(_HEAD_NOUN.findall(document.text))
+            self._frequency.update({stem(word) for word in found})
             names = frozenset(words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in sentences(document.text)}
             self._sentences.update(key for key in keys if key is not None)
@@ -37,6 +49,16 @@ class CorpusTerms:
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
         return math.log((1 + self._documents) / (1 + self._frequency[stem(word)])) + 1
+
+    def is_noun(self, word: str) -> bool:
+        """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
+        heads = self._heads[word]
+        return heads > 0 and heads >= _NOUN_FRAC * self._words[word]
+
+    def is_common(self, word: str) -> bool:
+        """Tell whether a word's stem occurs in many documents of a collection of some size."""
+        large = self._documents >= _LARGE_COLLECTION
+        return large and self._frequency[stem(word)] > _COMMON_FRAC * self._documents
 
     def is_boilerplate(self, sentence: str, title: str) -> bool:
         """Tell whether a sentence stands, but for the document's own name, in several documents."""

@@ -4,33 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rubric_synth.extractive.cues import VERBS
 from rubric_synth.language import lower_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-VERBS: Final = frozenset(
-    """accumulate add adjust advance allocate analyze append apply approximate array assemble assert assign
-    bin bind bound break broadcast build calculate call cast change check choose clean clip close cluster
-    combine compare compile compute concatenate conjugate construct continue convert convolve copy
-    correlate count create customize cut decimate decode decompose deconvolve define delete derive design
-    detect determine diagonalize differentiate discretize divide do downsample draw drop dump encode
-    enforce ensure estimate evaluate exclude execute expand export extend extract factor factorize fail
-    fill filter find fit flatten flip format generate get give group guess implement import indicate
-    initialize insert instantiate integrate interpolate interpret invert iterate join keep label
-    linearize list load locate look mark mask match maximize measure merge minimize modify move multiply
-    normalize obtain open optimize order pack pad parse partition perform permute pick plot predict
-    prepare print process produce project propagate provide put query raise randomly read rebuild
-    reconstruct rectify recursively reduce reflect register remove rename repeat replace represent
-    resample reseed reset reshape restore retrieve reverse roll rotate round run safely sample save scale
-    scan search select send separate set shift show shuffle simulate skip slice smooth solve sort
-    split squeeze stack standardize store sum suppress swap take test trace transform translate
-    transpose traverse trim truncate try unpack unwrap update upsample use validate verify view
-    warn whiten wrap write yield zoom""".split()
-)
-"""Verbs that open the summary of a function, in their base form."""
 _RETURN_VERBS: Final = frozenset({"return", "returns", "give", "gives", "yield", "yields"})
-_FRAMES: Final = frozenset({"for", "if", "given", "when", "is", "are", "does", "as", "in", "like", "similar", "it"})
+_FRAMES: Final = frozenset(
+    {"for", "if", "given", "when", "is", "are", "does", "as", "in", "like", "similar", "it"}
+)
 
 
 def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str]) -> str:
@@ -45,7 +28,7 @@ def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str])
     plain = lower_first(summary, proper)
     subject = f"The {form} `{name}`"
     head, _, rest = summary.partition(" ")
-    verb = _base_form(head.lower().rstrip(","))
+    verb = base_form(head.lower().rstrip(","))
     if head.lower() in _RETURN_VERBS and rest:
         return f"{subject} gives {rest}."
     if verb:
@@ -73,7 +56,7 @@ def choose(options: Sequence[str], key: str) -> str:
     return options[int(key[:8], 16) % len(options)]
 
 
-def _base_form(word: str) -> str:
+def base_form(word: str) -> str:
     """Return the base form of a verb that begins a summary, or "" for any other word."""
     candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
     if word.endswith("ies"):

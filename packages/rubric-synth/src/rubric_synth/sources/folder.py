@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import TYPE_CHECKING, Final
 
-from rubric_synth.cleaning import clean_markdown, document_title
+from rubric_synth.cleaning import document_title
 from rubric_synth.document import Document
 from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded
 from rubric_synth.sources.records import read_records
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rubric_synth.config import CollectConfig
 
 _TEXT_SUFFIXES: Final = frozenset({".txt", ".md", ".markdown", ".text"})
-_OTHER_ENCODINGS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_folder(
@@ -38,7 +37,8 @@ def read_folder(
         if path.suffix.lower() == ".jsonl":
             yield from read_records(path, config=config)
         elif path.suffix.lower() not in _TEXT_SUFFIXES:
-            yield _rejected(source, RejectionReason.UNSUPPORTED_TYPE, path.suffix or "no suffix")
+            unsupported = NotTextError(RejectionReason.UNSUPPORTED_TYPE, path.suffix or "no suffix")
+            yield unsupported.rejection(source)
         else:
             yield _read_file(path, source, config=config)
 
@@ -55,25 +55,16 @@ def _visible_files(folder: Path) -> Iterator[Path]:
 
 def _read_file(path: Path, source: str, *, config: CollectConfig) -> Document | Rejection:
     try:
-        size = path.stat().st_size
-        if size > config.max_document_bytes:
-            return _rejected(source, RejectionReason.TOO_LONG, f"{size} bytes")
-        data = path.read_bytes()
+        text = cleaned(decoded(_content(path, most=config.max_document_bytes)))
+    except NotTextError as error:
+        return error.rejection(source)
     except OSError as error:
-        return _rejected(source, RejectionReason.UNREADABLE, type(error).__name__)
-    if data.startswith(_OTHER_ENCODINGS):
-        return _rejected(source, RejectionReason.WRONG_ENCODING, "UTF-16; save it as UTF-8")
-    if b"\0" in data:
-        return _rejected(source, RejectionReason.BINARY, f"{len(data)} bytes")
-    try:
-        raw = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        return _rejected(source, RejectionReason.WRONG_ENCODING, f"not UTF-8 at byte {error.start}")
-    text = clean_markdown(raw)
-    if not text:
-        return _rejected(source, RejectionReason.EMPTY, f"{len(data)} bytes")
+        return NotTextError(RejectionReason.UNREADABLE, type(error).__name__).rejection(source)
     return Document(title=document_title(text) or path.stem, text=text, source=source)
 
 
-def _rejected(source: str, reason: RejectionReason, detail: str) -> Rejection:
-    return Rejection(source=source, stage="collect", reason=reason, detail=detail)
+def _content(path: Path, *, most: int) -> bytes:
+    size = path.stat().st_size
+    if size > most:
+        raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes")
+    return path.read_bytes()

@@ -22,7 +22,7 @@ from rubric_synth.numpydoc import parse_docstring
 from rubric_synth.rejection import Rejection, RejectionReason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
     from types import ModuleType
 
     from rubric_synth.api_entry import ApiForm
@@ -115,7 +115,7 @@ def _public_objects(module: ModuleType, top_level: str) -> Iterator[tuple[str, o
 
 def _read_methods(cls: type, qualified_name: str) -> Iterator[Document]:
     for name, member in sorted(vars(cls).items()):
-        plain = member.__func__ if isinstance(member, (staticmethod, classmethod)) else member
+        plain: object = getattr(member, "__func__", member)
         if not name.startswith("_") and inspect.isroutine(plain):
             yield from _read_object(plain, f"{qualified_name}.{name}", "method")
 
@@ -134,7 +134,7 @@ def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def _quiet() -> Generator[None]:
     """Keep deprecation warnings and banners of imported modules off the terminal."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
