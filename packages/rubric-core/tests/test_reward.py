@@ -15,6 +15,7 @@ from rubric_core import (
     RewardError,
     RewardShapeError,
     Rubric,
+    SchemaError,
     UnavailableRewardError,
     criterion_scores_z,
     group_rewards,
@@ -79,9 +80,9 @@ def test_a_judgement_under_another_rubric_is_refused(rubric: Rubric) -> None:
         criteria=tuple(Criterion(id=c.id, weight=c.weight / 2) for c in rubric.criteria)
     )
 
-    with pytest.raises(RewardError, match="the rubric has"):
+    with pytest.raises(SchemaError, match="the rubric has"):
         normalized_reward(scored(rubric, 1, 1, 1), other)
-    with pytest.raises(RewardError, match=r"the score of 'derivation' is 3\.0, not in \[0, 1\.5\]"):
+    with pytest.raises(SchemaError, match=r"the score of 'derivation' is 3\.0, not in \[0, 1\.5\]"):
         criterion_scores_z(scored(rubric, 3, 0, 0), lighter)
 
 

@@ -116,18 +116,7 @@ class JudgeResult(Sealed):
             SchemaError: an id is missing or unknown, or a score is not in [0, w_j]: a fault of
                 the program, where a language model's would be an invalid result.
         """
-        if set(scores) != set(rubric.ids):
-            raise SchemaError(
-                f"scores for {sorted(scores)!r}, the rubric has {sorted(rubric.ids)!r}",
-                field="scores",
-            )
-        for criterion in rubric:
-            if not 0 <= scores[criterion.id] <= criterion.weight:
-                raise SchemaError(
-                    f"the score of {criterion.id!r} must be in [0, {criterion.weight!r}], "
-                    f"not {scores[criterion.id]!r}",
-                    field=f"scores.{criterion.id}",
-                )
+        rubric.check_scores(scores)
         return cls(
             outcome=Outcome.SCORED,
             scores={key: float(scores[key]) for key in rubric.ids},

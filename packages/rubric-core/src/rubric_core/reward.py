@@ -68,13 +68,13 @@ def normalized_reward(result: JudgeResult, rubric: Rubric) -> float:
 
     Raises:
         UnavailableRewardError: the judgement did not happen, so there is no reward.
-        RewardError: the scores are not this rubric's: other ids, or s_j outside [0, w_j].
+        SchemaError: the scores are not this rubric's: other ids, or s_j outside [0, w_j].
 
     Source: paper, §3.1, Eq. norm_reward.
     """
     raw = raw_reward(result)
     if result.outcome is Outcome.SCORED:
-        _check_scores(result, rubric)
+        rubric.check_scores(result.scores)
     return min(max(raw / rubric.total_weight, 0.0), 1.0)
 
 
@@ -93,7 +93,7 @@ def criterion_scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
 
     Raises:
         UnavailableRewardError: the judgement did not happen.
-        RewardError: the scores are not this rubric's: other ids, or s_j outside [0, w_j].
+        SchemaError: the scores are not this rubric's: other ids, or s_j outside [0, w_j].
 
     Source: paper, §3.3, Eq. rubric_projection.
     """
@@ -101,7 +101,7 @@ def criterion_scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
     weights_M = rubric.weights_M
     scores_M = np.zeros(len(rubric))
     if result.outcome is Outcome.SCORED:
-        _check_scores(result, rubric)
+        rubric.check_scores(result.scores)
         scores_M = np.array([result.scores[key] for key in rubric.ids])
     positive_M = weights_M > 0
     return np.divide(scores_M, weights_M, out=np.full(len(rubric), np.nan), where=positive_M)
@@ -172,7 +172,8 @@ def group_rewards(
     Raises:
         RewardShapeError: groups of different size, or not one rubric per group.
         UnavailableRewardError: an unavailable judgement under "raise".
-        RewardError: scores that are not their rubric's, or an unknown `on_unavailable`.
+        SchemaError: scores that are not their rubric's.
+        RewardError: an unknown `on_unavailable`.
 
     Source: paper, §3.1, Eq. norm_reward.
     """
@@ -193,19 +194,6 @@ def group_rewards(
             elif on_unavailable == "zero":
                 rewards_PG[p, g] = 0.0
     return GroupRewards(rewards_PG, ~np.isnan(rewards_PG))
-
-
-def _check_scores(result: JudgeResult, rubric: Rubric) -> None:
-    if set(result.scores) != set(rubric.ids):
-        raise RewardError(
-            f"scores for {sorted(result.scores)!r}, the rubric has {sorted(rubric.ids)!r}"
-        )
-    for criterion in rubric:
-        if not 0 <= result.scores[criterion.id] <= criterion.weight:
-            raise RewardError(
-                f"the score of {criterion.id!r} is {result.scores[criterion.id]!r}, "
-                f"not in [0, {criterion.weight!r}]"
-            )
 
 
 def _checked_z(z_M: ArrayLike, alpha_M: FloatArray) -> FloatArray:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AfterValidator
 
 from rubric_core.criterion import Criterion
+from rubric_core.errors import SchemaError
 from rubric_core.sealed import Sealed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rubric_core.groups import FloatArray
 
@@ -80,6 +81,25 @@ class Rubric(Sealed):
         from rubric_core.effective import effective_criteria  # noqa: PLC0415  # imports numpy
 
         return effective_criteria(self.weights_M)
+
+    def check_scores(self, scores: Mapping[str, float]) -> None:
+        """Refuse scores that are not this rubric's: every id once, 0 ≤ s_j ≤ w_j.
+
+        Raises:
+            SchemaError: other ids, or a score out of bounds.
+        """
+        if set(scores) != set(self.ids):
+            raise SchemaError(
+                f"scores for {sorted(scores)!r}, the rubric has {sorted(self.ids)!r}",
+                field="scores",
+            )
+        for criterion in self:
+            if not 0 <= scores[criterion.id] <= criterion.weight:
+                raise SchemaError(
+                    f"the score of {criterion.id!r} is {scores[criterion.id]!r}, "
+                    f"not in [0, {criterion.weight!r}]",
+                    field=f"scores.{criterion.id}",
+                )
 
     def reveal(self) -> list[dict[str, object]]:
         """Return every criterion with its texts, in the paper's JSON: for judges and datasets."""
