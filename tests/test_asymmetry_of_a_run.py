@@ -14,6 +14,7 @@ import structlog
 
 from rubric_core import JudgeResult, JudgeView, LeakError, RubricError, Task, write_tasks
 from rubric_train_openrlhf import TrainConfig, run_grpo
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 from rubric_train_openrlhf.report import write_report
 
 MARK = "quokkazanzibar"
@@ -69,26 +70,16 @@ class QuotingFault:
 
 
 def configuration(folder: Path, tasks: list[Task]) -> TrainConfig:
-    documents = folder / "documents.jsonl"
-    rows = [{"text": " ".join([*WORDS[n:], *WORDS[:n]] * 8)} for n in range(len(WORDS))]
-    documents.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    shape = TinyConfig(
+        vocab_size=320, hidden_size=32, intermediate_size=64, layers=1, heads=2, kv_heads=2
+    )
+    texts = [" ".join([*WORDS[n:], *WORDS[:n]]) for n in range(len(WORDS))]
+    build_tiny_policy(texts, shape, seed=0).save(folder / "policy")
     write_tasks(folder / "train.jsonl", tasks[:4])
     write_tasks(folder / "validation.jsonl", tasks[4:])
     return TrainConfig.model_validate(
         {
-            "model": {
-                "type": "tiny",
-                "documents": documents,
-                "architecture": {
-                    "vocab_size": 320,
-                    "hidden_size": 32,
-                    "intermediate_size": 64,
-                    "layers": 1,
-                    "heads": 2,
-                    "kv_heads": 2,
-                },
-                "pretrain": {"steps": 2, "batch_size": 2, "window_tokens": 32},
-            },
+            "model": {"type": "path", "path": folder / "policy"},
             "sft": {"steps": 2, "batch_size": 2},
             "data": {"train": folder / "train.jsonl", "validation": folder / "validation.jsonl"},
             "rollout": {"prompts": 2, "group_size": 3, "max_new_tokens": 8},
