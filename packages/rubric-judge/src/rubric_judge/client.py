@@ -56,6 +56,8 @@ class _Libraries:
     """Makes the hooks of one request."""
     prepared: Callable[[type[BaseModel]], type[BaseModel]]
     """Makes a model ready for `create`, once for each model."""
+    missing_keys: Callable[[str], list[str]]
+    """Names the variables that a model's provider needs and that are not set."""
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -93,6 +95,7 @@ def _libraries() -> _Libraries:
         create=client.chat.completions.create,
         hooks=Hooks,
         prepared=lru_cache(maxsize=1024)(response_schema),
+        missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
         close=provider.close_litellm_async_clients,
         error=InstructorError,
         content_policy=provider.ContentPolicyViolationError,
@@ -119,9 +122,10 @@ class LiteLLMClient:
 
     async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Ask until an answer comes; see `ChatClient.complete`."""
-        # Beside the two libraries above, and for the same reason.
         import tenacity  # noqa: PLC0415
 
+        libraries = _libraries()  # the first time takes seconds, which are not the model's
+        self._require_key(libraries)
         config = self._config
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception(_is_transient),
@@ -135,7 +139,7 @@ class LiteLLMClient:
         try:
             with anyio.fail_after(config.deadline_s):
                 answer = await cast("Callable[..., Awaitable[ChatReply]]", retrying)(
-                    self._ask, system=system, user=user, reply=reply
+                    self._ask, libraries, system=system, user=user, reply=reply
                 )
         except TimeoutError:
             detail = f"no answer within deadline_s={config.deadline_s:g}"
@@ -153,8 +157,19 @@ class LiteLLMClient:
         """Close the connections that litellm keeps; it keeps them for the whole process."""
         await _libraries().close()
 
-    async def _ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        libraries = _libraries()
+    def _require_key(self, libraries: _Libraries) -> None:
+        # Some providers' clients go to the network without a key, others raise what reads like a
+        # fault of the network. Not for clouds, which have more ways to say who is calling.
+        if self._key is not None:
+            return
+        missing = libraries.missing_keys(self._config.model)
+        if missing and all(name.endswith("_API_KEY") for name in missing):
+            detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+            raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
+
+    async def _ask(
+        self, libraries: _Libraries, *, system: str, user: str, reply: type[BaseModel]
+    ) -> ChatReply:
         completions: list[Any] = []
         hooks = libraries.hooks()
         hooks.on("completion:response", completions.append)

@@ -131,7 +131,9 @@ def _mark(text: str, *, seed: str) -> str:
 
 
 def _number(value: float) -> str:
-    return f"{value:.12g}"
+    # Short, but never rounded: full marks for a weight printed too large would be out of range.
+    short = f"{value:.12g}"
+    return short if float(short) == value else repr(value)
 
 
 def _json(text: str) -> str:

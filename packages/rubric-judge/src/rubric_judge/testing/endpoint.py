@@ -221,6 +221,8 @@ class FakeEndpoint:
             case Fault.SLOW_DRIP:
                 stream = await _open_stream(request, len(body))
                 for byte in body:
+                    if self._stopping is None or self._stopping.is_set():
+                        break
                     await stream.write(bytes([byte]))
                     await asyncio.sleep(_DRIP_INTERVAL_S)
                 return stream

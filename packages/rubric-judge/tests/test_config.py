@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+from rubric_core import ConfigError, Judge, PluginError, find_judge, judge_names
+from rubric_judge import (
+    JudgeConfig,
+    JudgeSetupError,
+    LexicalConfig,
+    LexicalJudge,
+    LLMJudge,
+    PluginConfig,
+    judge_spec,
+    load_judge,
+    read_judge_spec,
+)
+from rubric_judge.settings import api_key
+
+CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
+
+
+@pytest.mark.parametrize("path", sorted(CONFIGS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_configuration_in_the_repository_makes_a_judge(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    assert isinstance(load_judge(read_judge_spec(path)), Judge)
+
+
+def test_the_defaults_are_the_papers() -> None:
+    config = JudgeConfig(model="m")
+    assert (config.temperature, config.max_tokens, config.passage_chars) == (0.1, 16_000, 50_000)
+    assert config.prompt == "shared_prefix"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"type": "llm", "model": "m", "temprature": 0}, "did you mean 'temperature'"),
+        ({"type": "llm", "model": "m", "timeout": 3}, "did you mean 'timeout_s'"),
+        ({"type": "lexical", "model": "m"}, "known keys: regex_timeout_s, type"),
+        ({"type": "llm"}, "model"),
+        ({"type": "llm", "model": ""}, "model"),
+        ({"type": "llm", "model": "m", "temperature": -1}, "temperature"),
+        ({"type": "llm", "model": "m", "timeout_s": 60, "deadline_s": 30}, "one attempt would not"),
+        ({"type": "lexcal"}, "use one of lexical, llm, plugin"),
+        ({"model": "m"}, "type None is no kind of judge"),
+    ],
+)
+def test_a_wrong_configuration_says_what_to_write(
+    options: Mapping[str, object], message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        judge_spec(options, source="judge.yaml")
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("judge.yaml: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("type: [", "is not YAML"), ("- lexical", "needs `type:"), ("", "needs `type:")],
+)
+def test_a_file_that_is_no_mapping_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        read_judge_spec(path)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_judge_spec(tmp_path / "missing.yaml")
+
+
+def test_each_kind_of_configuration_makes_its_judge() -> None:
+    assert isinstance(load_judge(LexicalConfig()), LexicalJudge)
+    judge = load_judge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
+    assert isinstance(judge, LLMJudge)
+    assert judge.name.startswith("openai/m shared_prefix_v1:")
+
+
+def test_plugins_are_found_by_their_entry_point() -> None:
+    assert {"lexical", "llm"} <= set(judge_names())
+    assert isinstance(load_judge(PluginConfig(name="lexical")), LexicalJudge)
+    options = {"model": "openai/m", "api_base": "http://127.0.0.1:1/v1"}
+    assert isinstance(load_judge(PluginConfig(name="llm", options=options)), LLMJudge)
+    with pytest.raises(ConfigError, match="did you mean 'regex_timeout_s'"):
+        find_judge("lexical")({"regex_timeout": 1})
+    with pytest.raises(PluginError, match="lexical"):
+        load_judge(PluginConfig(name="lexicla"))
+
+
+def test_the_command_is_installed() -> None:
+    (command,) = entry_points(group="console_scripts", name="rubric-judge")
+    assert command.value == "rubric_judge.cli:main"
+
+
+def test_a_key_comes_from_the_named_variable_and_hides(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = JudgeConfig(model="openai/m", api_key_env="MY_KEY")
+    monkeypatch.setenv("MY_KEY", " sk-secret ")
+    key = api_key(config)
+    assert key is not None
+    assert key.get_secret_value() == "sk-secret"
+    assert "secret" not in f"{key!r}{key}{config!r}{config.model_dump_json()}"
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_missing_key_says_which_variable(
+    monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
+    if value is None:
+        monkeypatch.delenv("MY_KEY", raising=False)
+    else:
+        monkeypatch.setenv("MY_KEY", value)
+    with pytest.raises(JudgeSetupError, match="'MY_KEY', which is not set: export it"):
+        load_judge(JudgeConfig(model="openai/m", api_key_env="MY_KEY"))
+
+
+def test_a_hosted_providers_key_does_not_go_to_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    own = api_key(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
+    assert own is not None
+    assert own.get_secret_value() == "no-key"
+    assert api_key(JudgeConfig(model="openai/m")) is None

@@ -1,0 +1,106 @@
+"""The judge over a scripted client; `test_client.py` has the real one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import structlog
+from pydantic import BaseModel
+from rubric_core import Grounding, JudgeView, Outcome, Reason, Usage
+from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge
+from rubric_judge.chat import Finish
+from rubric_judge.prompt import load_prompt
+
+ViewFactory = Callable[..., JudgeView]
+pytestmark = pytest.mark.anyio
+
+CONFIG = JudgeConfig(model="openai/gpt", passage_chars=20)
+VALID = {
+    "reasoning": "ok",
+    "scores": {"names the loss": 1.5, "gives_limit": 0},
+    "total": 1.5,
+    "max_total": 3,
+}
+
+
+@dataclass
+class Answering:
+    """A client that gives one answer, or one error."""
+
+    answer: ChatReply | JudgeTransportError
+    asked: list[tuple[str, str, type[BaseModel]]] = field(default_factory=list)
+
+    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        self.asked.append((system, user, reply))
+        if isinstance(self.answer, JudgeTransportError):
+            raise self.answer
+        return self.answer
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _reply(text: str, *, finish: Finish = "complete") -> ChatReply:
+    return ChatReply(text=text, finish=finish, usage=Usage(prompt_tokens=7), attempts=2)
+
+
+async def test_a_valid_reply_is_scored_with_what_is_known_of_the_call(
+    make_view: ViewFactory,
+) -> None:
+    client = Answering(_reply(json.dumps(VALID)))
+    judge = LLMJudge(CONFIG, client=client)
+    result = await judge.judge(make_view())
+    assert result.outcome is Outcome.SCORED
+    assert result.scores == VALID["scores"]
+    assert (result.judge, result.attempts) == (judge.name, 2)
+    assert result.usage == Usage(prompt_tokens=7)
+    assert result.latency_s is not None
+    ((system, user, reply),) = client.asked
+    rendered = load_prompt("shared_prefix").render(make_view(), passage_chars=20)
+    assert (system, user) == (rendered.system, rendered.user)
+    assert reply.__name__ == "JudgeReply"
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (_reply(json.dumps(VALID), finish="truncated"), Reason.TRUNCATED),
+        (_reply(json.dumps(VALID), finish="refused"), Reason.REFUSED),
+        (_reply(""), Reason.EMPTY),
+        (_reply("No."), Reason.NOT_JSON),
+        (_reply(f"```json\n{json.dumps(VALID)}\n```"), Reason.NOT_JSON),
+        (_reply(json.dumps(VALID | {"reasoning": "x" * 1_000_000})), Reason.NOT_JSON),
+        (_reply(json.dumps(VALID | {"total": 3})), Reason.TOTAL_MISMATCH),
+    ],
+)
+async def test_any_other_reply_is_invalid_with_its_reason(
+    make_view: ViewFactory, reply: ChatReply, reason: Reason
+) -> None:
+    result = await LLMJudge(CONFIG, client=Answering(reply)).judge(make_view())
+    assert (result.outcome, result.reason) == (Outcome.INVALID, reason)
+    assert (result.attempts, result.usage) == (2, Usage(prompt_tokens=7))
+
+
+async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -> None:
+    error = JudgeTransportError(Reason.CONNECTION, "no connection", attempts=5)
+    result = await LLMJudge(CONFIG, client=Answering(error)).judge(make_view())
+    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.CONNECTION)
+    assert (result.attempts, result.detail) == (5, "no connection")
+
+
+async def test_one_event_is_logged_for_each_call_and_holds_no_text(make_view: ViewFactory) -> None:
+    secret = "Zyzzyva"
+    reply = _reply(json.dumps(VALID | {"reasoning": secret}))
+    judge = LLMJudge(CONFIG, client=Answering(reply))
+    view = make_view(secret, question=secret, grounding=Grounding(secret * 9))
+    with structlog.testing.capture_logs() as logs:
+        await judge.judge(view)
+    (event,) = logs
+    assert event["event"] == "judge.call.finished"
+    assert (event["outcome"], event["prompt_tokens"]) == ("scored", 7)
+    assert event["passage_truncated"] is True
+    assert secret not in str(event)
+    assert "cross entropy" not in str(event)
