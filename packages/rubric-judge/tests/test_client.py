@@ -9,6 +9,7 @@ import anyio
 import pytest
 import structlog
 from pydantic import BaseModel
+
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.client import LiteLLMClient

@@ -5,6 +5,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+
 from rubric_core import ConfigError, Judge, PluginError, find_judge, judge_names
 from rubric_judge import (
     JudgeConfig,

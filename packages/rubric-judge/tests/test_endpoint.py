@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import statistics
@@ -9,9 +10,10 @@ import urllib.request
 from typing import cast
 
 import pytest
+
 from rubric_core import Rubric
 from rubric_judge.reply_model import reply_model
-from rubric_judge.testing import FakeEndpoint, Fault, log_normal
+from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, log_normal
 
 
 def _ask(endpoint: FakeEndpoint, rubric: Rubric | None = None) -> dict[str, object]:
@@ -94,11 +96,17 @@ def test_log_normal_latencies_have_the_given_median_and_tail() -> None:
 
 def test_the_server_ends_with_the_block_even_while_calls_hang(rubric: Rubric) -> None:
     before = threading.active_count()
-    with FakeEndpoint(faults=[Fault.HANG]) as endpoint:
+    arrived = threading.Event()
+
+    def award(call: FakeCall) -> float:
+        del call
+        arrived.set()
+        return 1.0
+
+    with FakeEndpoint(award, faults=[Fault.HANG]) as endpoint:
         caller = threading.Thread(target=_swallow, args=(endpoint, rubric))
         caller.start()
-        while not endpoint.calls:
-            pass
+        assert arrived.wait(timeout=5)
     caller.join(timeout=5)
     assert threading.active_count() == before
     with pytest.raises(urllib.error.URLError):
@@ -106,7 +114,5 @@ def test_the_server_ends_with_the_block_even_while_calls_hang(rubric: Rubric) ->
 
 
 def _swallow(endpoint: FakeEndpoint, rubric: Rubric) -> None:
-    try:
+    with contextlib.suppress(OSError):
         _ask(endpoint, rubric)
-    except OSError:
-        pass

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
+
 from rubric_core import Reason, RubricError
 from rubric_judge import JudgeSetupError, JudgeTransportError, VerificationError
 

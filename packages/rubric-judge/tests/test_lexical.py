@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from rubric_core import Criterion, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import LexicalConfig, LexicalJudge
 
@@ -21,7 +22,7 @@ def score(make_view: Callable[..., JudgeView]) -> Score:
     """Return a function that scores one criterion of weight 1: z times what is not repetition."""
 
     def of(response: str, *, question: str = "What is it?", **criterion: object) -> float:
-        rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, **criterion),))  # pyright: ignore
+        rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, **criterion),))
         view = make_view(response, rubric=rubric, question=question)
         return LexicalJudge().judge_now(view).scores["c"]
 

@@ -5,6 +5,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from rubric_core import Criterion, Grounding, JudgeView, Outcome, Rubric
 from rubric_judge import LexicalJudge
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 import structlog
 from pydantic import BaseModel
+
 from rubric_core import Grounding, JudgeView, Outcome, Reason, Usage
 from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge
 from rubric_judge.chat import Finish
@@ -92,15 +93,15 @@ async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -
 
 
 async def test_one_event_is_logged_for_each_call_and_holds_no_text(make_view: ViewFactory) -> None:
-    secret = "Zyzzyva"
-    reply = _reply(json.dumps(VALID | {"reasoning": secret}))
+    word = "Zyzzyva"
+    reply = _reply(json.dumps(VALID | {"reasoning": word}))
     judge = LLMJudge(CONFIG, client=Answering(reply))
-    view = make_view(secret, question=secret, grounding=Grounding(secret * 9))
+    view = make_view(word, question=word, grounding=Grounding(word * 9))
     with structlog.testing.capture_logs() as logs:
         await judge.judge(view)
     (event,) = logs
     assert event["event"] == "judge.call.finished"
     assert (event["outcome"], event["prompt_tokens"]) == ("scored", 7)
     assert event["passage_truncated"] is True
-    assert secret not in str(event)
+    assert word not in str(event)
     assert "cross entropy" not in str(event)

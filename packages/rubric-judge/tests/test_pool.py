@@ -6,6 +6,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 import structlog
+
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import JudgePool
 from rubric_judge.testing import FailingJudge, ScriptedJudge

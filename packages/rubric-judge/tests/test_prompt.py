@@ -6,6 +6,7 @@ from importlib import resources
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rubric_core import Criterion, Grounding, JudgeView, Rubric
 from rubric_judge.config import PromptLayout
 from rubric_judge.prompt import load_prompt

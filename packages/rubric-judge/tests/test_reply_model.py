@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from pydantic import ValidationError
+
 from rubric_core import Criterion, Rubric
 from rubric_judge.reply_model import reply_model
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+
 from rubric_judge.lexical.sentences import read_sentences, repeated_share
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason, SchemaError
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from rubric_core import Grounding, JudgeView, Rubric, RubricFileError, Task, write_tasks
+from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
+from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
+
+Run = subprocess.CompletedProcess[str]
+CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
+COMMAND = (sys.executable, "-c", "from rubric_judge.cli import main; main()")
+
+
+@pytest.fixture
+def task(rubric: Rubric) -> Task:
+    return Task(
+        question="Which loss is minimised?",
+        grounding=Grounding("The model minimises the cross entropy of the labels."),
+        rubric=rubric,
+    )
+
+
+@pytest.fixture
+def score(tmp_path: Path, task: Task) -> Callable[..., Run]:
+    """Return a function that runs `rubric-judge score` in a folder with one task."""
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+
+    def run(responses: Sequence[str], judge: Path | str, *more: str) -> Run:
+        (tmp_path / "responses.jsonl").write_text("\n".join(responses))
+        files = ("tasks.jsonl", "responses.jsonl", "--judge", str(judge), "--out", "out.jsonl")
+        return subprocess.run(
+            [*COMMAND, "score", *files, *more],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def _line(task: Task, response: str) -> str:
+    return json.dumps({"task_id": task.task_id, "response": response})
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_responses_are_scored_in_order(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    good = "It is the cross entropy, a loss from the likelihood."
+    done = score([_line(task, good), "", _line(task, "No.")], CONFIGS / "lexical.yaml")
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = _rows(tmp_path / "out.jsonl")
+    assert [(row["line"], row["reward"]) for row in rows] == [(1, pytest.approx(2 / 3)), (3, 0.0)]
+    assert {row["task_id"] for row in rows} == {task.task_id}
+    assert rows[0]["result"]["scores"] == {"names the loss": 2.0, "gives_limit": 0.0}
+    assert "mean reward" in done.stdout
+    assert "cross entropy" not in (tmp_path / "out.jsonl").read_text()
+
+
+def test_a_judge_that_is_never_reached_ends_with_status_1_and_says_why(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    with FakeEndpoint(faults=[Fault.UNAUTHORIZED] * 2) as endpoint:
+        judge = tmp_path / "judge.yaml"
+        judge.write_text(f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n")
+        done = score([_line(task, "one"), _line(task, "two")], judge, "--verbose")
+    assert done.returncode == 1
+    assert "not judged (2): AuthenticationError, HTTP 401: the key was refused" in done.stderr
+    # One event for each call, as JSON because stderr is no terminal.
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [event["event"] for event in events] == ["judge.call.finished"] * 2
+    assert [row["reward"] for row in _rows(tmp_path / "out.jsonl")] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "responses.jsonl:1: "),
+        ('{"task_id": "x"}', "responses.jsonl:1: field 'response': Field required"),
+        ('{"task_id": "x", "response": 3}', "field 'response'"),
+        ('{"task_id": "x", "response": "", "more": 1}', "field 'more'"),
+        ('{"task_id": "unknown", "response": ""}', "no task has the id 'unknown'"),
+    ],
+)
+def test_a_wrong_response_line_is_one_clear_line_on_stderr(
+    score: Callable[..., Run], line: str, message: str
+) -> None:
+    done = score([line], CONFIGS / "lexical.yaml")
+    assert done.returncode == 2
+    assert done.stderr.startswith("rubric-judge: ")
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_judge_configuration_names_the_key(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    judge = tmp_path / "judge.yaml"
+    judge.write_text("type: llm\nmodle: openai/gpt\n")
+    done = score([_line(task, "one")], judge)
+    assert done.returncode == 2
+    assert "did you mean 'model'" in done.stderr
+    assert score([], tmp_path / "none.yaml").returncode == 2
+
+
+def test_help_shows_an_example() -> None:
+    done = subprocess.run([*COMMAND, "score", "--help"], capture_output=True, text=True, check=True)
+    assert "rubric-judge score test.jsonl answers.jsonl" in done.stdout
+
+
+def test_a_response_error_does_not_show_the_response(tmp_path: Path, task: Task) -> None:
+    path = tmp_path / "responses.jsonl"
+    path.write_text('{"task_id": "x", "response": ["Zyzzyva"]}')
+    with pytest.raises(RubricFileError) as caught:
+        read_responses(path, {task.task_id: task})
+    assert "Zyzzyva" not in str(caught.value)
+    assert (caught.value.line, caught.value.field) == (1, "response")
+
+
+def test_a_file_that_cannot_be_finished_leaves_the_older_one(
+    tmp_path: Path, make_view: Callable[..., JudgeView]
+) -> None:
+    path = tmp_path / "out.jsonl"
+    path.write_text("older")
+    view = make_view()
+    good = JudgedResponse(line=1, view=view, result=anyio.run(ScriptedJudge().judge, view))
+    lost = JudgedResponse(line=2, view=view, result=anyio.run(FailingJudge().judge, view))
+    assert (good.reward, lost.reward) == (1.0, None)
+
+    def rows() -> Any:  # noqa: ANN401
+        yield good
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space left"):
+        write_judgements(path, rows())
+    assert path.read_text() == "older"
+    assert list(tmp_path.iterdir()) == [path]
+    write_judgements(path, [good, lost])
+    assert [row["reward"] for row in _rows(path)] == [1.0, None]
