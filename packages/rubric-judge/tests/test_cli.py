@@ -3,20 +3,26 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 import pytest
+import structlog
 
 from rubric_core import Grounding, JudgeView, Rubric, RubricFileError, Task, write_tasks
+from rubric_judge.cli import main
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
 
-Run = subprocess.CompletedProcess[str]
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
-COMMAND = (sys.executable, "-c", "from rubric_judge.cli import main; main()")
+
+
+class Run(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
 
 
 @pytest.fixture
@@ -29,22 +35,26 @@ def task(rubric: Rubric) -> Task:
 
 
 @pytest.fixture
-def score(tmp_path: Path, task: Task) -> Callable[..., Run]:
+def score(
+    tmp_path: Path,
+    task: Task,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Callable[..., Run]]:
     """Return a function that runs `rubric-judge score` in a folder with one task."""
     write_tasks(tmp_path / "tasks.jsonl", [task])
+    monkeypatch.chdir(tmp_path)
 
     def run(responses: Sequence[str], judge: Path | str, *more: str) -> Run:
-        (tmp_path / "responses.jsonl").write_text("\n".join(responses))
+        Path("responses.jsonl").write_text("\n".join(responses))
         files = ("tasks.jsonl", "responses.jsonl", "--judge", str(judge), "--out", "out.jsonl")
-        return subprocess.run(
-            [*COMMAND, "score", *files, *more],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        monkeypatch.setattr("sys.argv", ["rubric-judge", "score", *files, *more])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Run(int(ended.value.code or 0), *capsys.readouterr())
 
-    return run
+    yield run
+    structlog.reset_defaults()
 
 
 def _line(task: Task, response: str) -> str:
@@ -116,7 +126,8 @@ def test_a_wrong_judge_configuration_names_the_key(
 
 
 def test_help_shows_an_example() -> None:
-    done = subprocess.run([*COMMAND, "score", "--help"], capture_output=True, text=True, check=True)
+    command = Path(sys.executable).with_name("rubric-judge")
+    done = subprocess.run([command, "score", "--help"], capture_output=True, text=True, check=True)
     assert "rubric-judge score test.jsonl answers.jsonl" in done.stdout
 
 

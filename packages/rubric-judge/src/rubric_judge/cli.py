@@ -134,7 +134,7 @@ def _configure_log(*, verbose: bool) -> None:
 def main() -> None:
     """Run the command; known errors end with one line on stderr and status 2."""
     try:
-        status = app(result_action="return_value")
+        status = app(sys.argv[1:], result_action="return_value")
     except (RubricError, OSError) as error:
         print(f"rubric-judge: {error}", file=sys.stderr)
         sys.exit(_BAD_INPUT)
