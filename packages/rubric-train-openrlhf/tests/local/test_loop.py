@@ -238,7 +238,9 @@ def test_a_judge_that_always_fails_stops_the_run_and_says_why(
 ) -> None:
     config = make_config(data={"validation": None})
 
-    with pytest.raises(JudgeAbortError, match=f"step 1: .*100.0%.*reasons: {failure.value} 16") as caught:
+    with pytest.raises(
+        JudgeAbortError, match=f"step 1: .*100.0%.*reasons: {failure.value} 16"
+    ) as caught:
         run_grpo(config, judge=FailingJudge(failure))
 
     assert getattr(caught.value, rate) == 1.0
@@ -291,7 +293,9 @@ def test_dynamic_sampling_without_an_informative_prompt_stops_with_a_clear_error
 ) -> None:
     config = make_config(dynamic_sampling={"max_resample_rounds": 2})
 
-    with pytest.raises(NoInformativePromptError, match="only 0 of 4 prompts.*12 prompts in 3 rounds"):
+    with pytest.raises(
+        NoInformativePromptError, match="only 0 of 4 prompts.*12 prompts in 3 rounds"
+    ):
         run_grpo(config, judge=ScriptedJudge(0.5))
 
 
@@ -413,7 +417,9 @@ def test_a_policy_can_be_built_from_nothing_and_warm_started(make_config: MakeCo
 
 def test_a_warm_start_needs_reference_answers(make_config: MakeConfig, tmp_path: Path) -> None:
     config = make_config()
-    rows = [task.model_copy(update={"reference_answer": None}) for task in read_tasks(config.data.train)]
+    rows = [
+        task.model_copy(update={"reference_answer": None}) for task in read_tasks(config.data.train)
+    ]
     write_tasks(tmp_path / "bare.jsonl", rows)
 
     with pytest.raises(TrainConfigError, match="reference_answer"):

@@ -72,8 +72,15 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
         value = text if equals else next(tokens, None)
         if value is None:
             raise TrainConfigError(f"--{name} needs a value", location=name)
-        _put(merged, name.replace("-", "_").split("."), yaml.safe_load(value))
+        _put(merged, name.replace("-", "_").split("."), _parsed(name, value))
     return merged
+
+
+def _parsed(name: str, value: str) -> object:
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError as exc:
+        raise TrainConfigError(f"--{name}: {value!r} is not YAML", location=name) from exc
 
 
 def _put(document: dict[str, Any], keys: Sequence[str], value: object) -> None:

@@ -5,6 +5,7 @@ Step 0 is the policy before training; it is the reference model too and is never
 
 from __future__ import annotations
 
+import pickle
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,12 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.writing import disk_errors, point_link, whole_folder
+from rubric_train_openrlhf.run.writing import (
+    disk_errors,
+    point_link,
+    save_tensors,
+    whole_folder,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,7 +61,7 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
     path = checkpoint_path(checkpoints, step=state.step)
     with whole_folder(path) as temporary:
         policy.save(temporary)
-        torch.save(vars(state), temporary / _STATE_FILE)
+        save_tensors(temporary / _STATE_FILE, vars(state))
     return path
 
 
@@ -68,7 +74,7 @@ def load_state(path: Path) -> TrainerState:
     file = path / _STATE_FILE
     try:
         return TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
-    except (OSError, RuntimeError, TypeError) as exc:
+    except (OSError, RuntimeError, TypeError, pickle.UnpicklingError) as exc:
         raise ResumeError(
             f"{str(file)!r} holds no trainer state; start again in another `out`", path=path
         ) from exc

@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
 from safetensors import SafetensorError
 
 from rubric_train_openrlhf.errors import DiskWriteError
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Generator[None]:
-    """Turn what the system and the tensor writers raise on a failed write into one error.
+    """Turn what the system and safetensors raise on a failed write into one error.
 
     Raises:
         DiskWriteError: with the path and the system's reason.
@@ -28,16 +29,11 @@ def disk_errors(path: Path) -> Generator[None]:
     except DiskWriteError:
         raise
     except (OSError, SafetensorError) as exc:
-        raise _disk_error(path, exc) from exc
-    except RuntimeError as exc:
-        # torch.save reports a full disk as a RuntimeError of its archive writer.
-        if "PytorchStreamWriter" not in str(exc) and "file write" not in str(exc):
-            raise
-        raise _disk_error(path, exc) from exc
+        reason = getattr(exc, "strerror", None) or str(exc).partition("\n")[0]
+        raise _disk_error(path, reason) from exc
 
 
-def _disk_error(path: Path, exc: Exception) -> DiskWriteError:
-    reason = getattr(exc, "strerror", None) or str(exc).partition("\n")[0]
+def _disk_error(path: Path, reason: str) -> DiskWriteError:
     return DiskWriteError(
         f"cannot write {str(path)!r}: {reason}; make room or choose another `out`, "
         "then continue the run with --resume",
@@ -65,6 +61,15 @@ def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
         finally:
             temporary.unlink(missing_ok=True)
         _sync(path.parent)
+
+
+def save_tensors(path: Path, tensors: object) -> None:
+    """Write a nest of tensors and plain values in torch's format."""
+    try:
+        torch.save(tensors, path)
+    except (OSError, RuntimeError) as exc:
+        # torch's archive writer has only RuntimeErrors, which do not name the cause.
+        raise _disk_error(path, "not all of it could be written") from exc
 
 
 def append_line(path: Path, line: str) -> None:

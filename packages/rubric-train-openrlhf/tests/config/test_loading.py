@@ -1,0 +1,198 @@
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from rubric_core import ConfigError
+from rubric_train_openrlhf.config import (
+    PathModel,
+    TrainConfig,
+    dump_config,
+    load_config,
+    parse_config,
+)
+from rubric_train_openrlhf.errors import TrainConfigError
+
+PRESETS = Path(__file__).parents[4] / "configs" / "train"
+
+SMALL: dict[str, Any] = {
+    "model": {"type": "path", "path": "m"},
+    "data": {"train": "t.jsonl"},
+    "steps": 3,
+    "out": "runs/x",
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(yaml.safe_dump(SMALL))
+    return path
+
+
+@pytest.mark.parametrize("path", sorted(PRESETS.glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_preset_parses(path: Path) -> None:
+    assert load_config(path).steps > 0
+
+
+def test_the_paper_preset_is_the_papers_main_run() -> None:
+    config = load_config(PRESETS / "paper.yaml")
+
+    assert (config.rollout.prompts, config.rollout.group_size) == (64, 32)
+    assert config.batch_size == 2048
+    assert config.batch_size // config.optim.updates_per_rollout == 512
+    assert config.optim.learning_rate == 3e-7
+    assert config.optim.weight_decay == 0.01
+    assert config.optim.max_grad_norm == 1.0
+    assert (config.optim.warmup_steps, config.optim.warmup_start_frac) == (13, 0.1)
+    assert (config.optim.betas, config.optim.eps) == ((0.9, 0.999), 1e-8)
+    assert (config.objective.clip_low, config.objective.clip_high) == (0.2, 0.2)
+    assert (config.objective.kl_coef, config.objective.kl_input_clamp) == (0.01, 20.0)
+    assert config.objective.kl_output_clamp is None
+    assert config.objective.dual_clip is None
+    assert config.objective.importance.type == "none"
+    assert (config.advantage.std, config.advantage.delta) == ("sample", 1e-8)
+    assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
+    spec = config.judge.spec
+    assert spec.type == "llm"
+    assert (spec.temperature, spec.max_tokens, spec.passage_chars) == (0.1, 16_000, 50_000)
+    assert config.dynamic_sampling is None
+    assert not config.shaping.enabled
+
+
+def test_the_defaults_are_the_paper_preset(file: Path) -> None:
+    defaults, paper = load_config(file), load_config(PRESETS / "paper.yaml")
+
+    for name in ("objective", "advantage", "dynamic_sampling", "shaping"):
+        assert getattr(defaults, name) == getattr(paper, name)
+    for name in ("prompts", "group_size", "temperature"):
+        assert getattr(defaults.rollout, name) == getattr(paper.rollout, name)
+    memory = {"micro_batch": 1, "gradient_checkpointing": False}
+    assert defaults.optim.model_copy(update=memory) == paper.optim.model_copy(update=memory)
+
+
+def test_a_dumped_configuration_reads_back_the_same(tmp_path: Path) -> None:
+    for preset in PRESETS.glob("*.yaml"):
+        config = load_config(preset)
+        copy = tmp_path / preset.name
+        copy.write_text(dump_config(config))
+        assert load_config(copy) == config
+
+
+def test_overrides_replace_values_and_make_sections(file: Path) -> None:
+    config = load_config(
+        file,
+        overrides=(
+            "--rollout.prompts",
+            "8",
+            "--rollout.group-size=4",
+            "--optim.learning_rate",
+            "1e-5",
+            "--dynamic_sampling.max_resample_rounds",
+            "3",
+            "--model",
+            "{type: path, path: other}",
+            "--sft",
+            "null",
+        ),
+    )
+
+    assert (config.rollout.prompts, config.rollout.group_size) == (8, 4)
+    assert config.optim.learning_rate == 1e-5
+    assert config.dynamic_sampling is not None
+    assert config.dynamic_sampling.max_resample_rounds == 3
+    assert config.model == PathModel(path=Path("other"))
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (("--rollout.group_sise", "4"), r"'rollout\.group_sise': did you mean 'group_size'\?"),
+        (("--optin.lr", "1"), r"'optin': did you mean 'optim'\?"),
+        (("--objective.importance", "{type: tis, capp: 1}"), r"capp': did you mean 'cap'\?"),
+        (("--rollout.group_size", "1"), r"rollout\.group_size=1: .* use at least 2"),
+        (
+            ("--rollout.prompts", "3", "--rollout.group_size", "3"),
+            r"rollout\.prompts·rollout\.group_size=9 is not divisible by optim\.updates_per_rollout=4",
+        ),
+        (("--steps", "0"), r"steps: .*greater than or equal to 1"),
+        (("--steps", "many"), r"steps: .*integer"),
+        (("--rollout.temperature", "0"), r"rollout\.temperature: .*greater than 0"),
+        (
+            ("--shaping.length_penalty.buffer_tokens", "4096"),
+            r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=2048",
+        ),
+        (
+            ("--shaping.alpha_stop", "0.5", "--advantage.estimator", "decoupled"),
+            r"advantage\.estimator='decoupled'",
+        ),
+        (("--model", "{type: pathh, path: x}"), "model: .*'path'"),
+        (("--steps",), "--steps needs a value"),
+        (("steps", "3"), "'steps' is not an override"),
+        (("--out", "["), r"--out: '\[' is not YAML"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_wrong_value_says_where_and_what_to_do(
+    file: Path, overrides: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(TrainConfigError, match=message):
+        load_config(file, overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("steps: [", "is not YAML"),
+        ("- 1", "holds list, not a mapping"),
+        ("steps: 3", r"model: Field required"),
+    ],
+)
+def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+
+    with pytest.raises(TrainConfigError, match=message) as caught:
+        load_config(path)
+
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(TrainConfigError, match=r"absent\.yaml.*No such file"):
+        load_config(tmp_path / "absent.yaml")
+
+
+def test_a_configuration_error_is_a_value_error_with_its_location() -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_config({**SMALL, "stepps": 1})
+
+    copy = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(caught.value, TrainConfigError | ValueError)
+    assert (str(copy), copy.location) == (str(caught.value), "stepps")
+
+
+def test_a_configuration_cannot_be_changed(file: Path) -> None:
+    config = load_config(file)
+
+    with pytest.raises(ValidationError, match="frozen"):
+        config.steps = 4  # pyright: ignore[reportAttributeAccessIssue]  # the point
+
+
+def test_every_field_says_what_it_is() -> None:
+    undocumented: list[str] = []
+
+    def walk(model: type[Any], path: str) -> None:
+        for name, field in model.model_fields.items():
+            if name != "type" and not field.description:
+                undocumented.append(f"{path}{name}")
+            if hasattr(field.annotation, "model_fields"):
+                walk(field.annotation, f"{path}{name}.")
+
+    walk(TrainConfig, "")
+    assert undocumented == []

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import torch
+
+from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.policy import Policy, TinyConfig, build_tiny_policy, load_policy
+from rubric_train_openrlhf.run.checkpoints import (
+    TrainerState,
+    latest_checkpoint,
+    load_state,
+    mark_best,
+    prune,
+    save_checkpoint,
+    step_of,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SHAPE = TinyConfig(
+    vocab_size=300, hidden_size=8, intermediate_size=8, layers=1, heads=1, kv_heads=1
+)
+
+
+@pytest.fixture(scope="module")
+def policy() -> Policy:
+    return build_tiny_policy(["some text"], SHAPE, seed=0)
+
+
+def state(step: int) -> TrainerState:
+    moments = {"state": {0: {"exp_avg": torch.full((2,), 0.1)}}, "param_groups": [{"lr": 0.1}]}
+    return TrainerState(
+        step=step,
+        prompts_drawn=8 * step,
+        wall_s=1.5,
+        optimizer=moments,
+        schedule={"last_epoch": step},
+    )
+
+
+def test_a_checkpoint_is_a_model_folder_with_the_trainers_state(
+    policy: Policy, tmp_path: Path
+) -> None:
+    path = save_checkpoint(tmp_path, policy, state(2))
+
+    read = load_state(path)
+    assert path.name == "step_000002"
+    assert (read.step, read.prompts_drawn, read.wall_s) == (2, 16, 1.5)
+    assert torch.equal(read.optimizer["state"][0]["exp_avg"], torch.full((2,), 0.1))
+    loaded = load_policy(path).model.state_dict()
+    for name, tensor in policy.model.state_dict().items():
+        assert torch.equal(loaded[name], tensor)
+    assert {child.name for child in tmp_path.iterdir()} == {"step_000002"}
+
+
+def test_the_first_the_best_and_the_newest_are_kept(policy: Policy, tmp_path: Path) -> None:
+    for step in (0, 1, 2, 3, 10):
+        save_checkpoint(tmp_path, policy, state(step))
+    mark_best(tmp_path, step=1)
+
+    prune(tmp_path, keep=2, best_step=1)
+
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "best",
+        "step_000000",
+        "step_000001",
+        "step_000003",
+        "step_000010",
+    }
+    latest = latest_checkpoint(tmp_path)
+    assert latest is not None
+    assert step_of(latest) == 10
+    assert load_state(tmp_path / "best").step == 1
+
+
+def test_without_a_checkpoint_there_is_no_latest(tmp_path: Path) -> None:
+    assert latest_checkpoint(tmp_path) is None
+
+
+@pytest.mark.parametrize("content", [None, b"not a pickle"])
+def test_a_checkpoint_without_its_state_cannot_be_resumed(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    if content is not None:
+        (tmp_path / "trainer_state.pt").write_bytes(content)
+
+    with pytest.raises(ResumeError, match="no trainer state"):
+        load_state(tmp_path)
