@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rubric_synth.check import CheckReport, check_dataset
 from rubric_synth.collect import CollectReport, collect, read_collected
 from rubric_synth.config import (
     CollectConfig,
@@ -30,14 +31,17 @@ from rubric_synth.stages import (
     Stages,
     Synthesiser,
 )
+from rubric_synth.stats import DatasetStatistics, dataset_statistics
 
 __all__ = [
     "Analyst",
+    "CheckReport",
     "CollectConfig",
     "CollectReport",
     "CollectedFolderError",
     "CriterionDraft",
     "DatasetFolderError",
+    "DatasetStatistics",
     "Document",
     "Draft",
     "Enricher",
@@ -53,7 +57,9 @@ __all__ = [
     "SynthError",
     "SynthReport",
     "Synthesiser",
+    "check_dataset",
     "collect",
+    "dataset_statistics",
     "extractive_stages",
     "load_config",
     "read_collected",

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from structlog import get_logger
 
 from rubric_synth.config import CollectConfig
@@ -42,6 +41,12 @@ class CollectReport(BaseModel):
     """Documents kept, by kind."""
     rejected: dict[str, int]
     """Documents left out, by reason."""
+
+
+class _Row(Document):
+    """A line of the documents file."""
+
+    expected_hash: str = Field(alias="doc_hash")
 
 
 def collect(
@@ -111,13 +116,12 @@ def read_collected(folder: Path) -> Iterator[Document]:
     with lines:
         for number, line in enumerate(lines, start=1):
             try:
-                row = json.loads(line)
-                doc_hash = row.pop("doc_hash", "")
-                document = Document.model_validate(row)
-            except (ValidationError, ValueError, AttributeError) as error:
+                row = _Row.model_validate_json(line)
+            except ValidationError as error:
                 message = f"{str(path)!r}, line {number}, is not a document; collect again"
                 raise CollectedFolderError(message, path=path, line=number) from error
-            if document.doc_hash != doc_hash:
+            document = Document.model_validate(row.model_dump(exclude={"expected_hash"}))
+            if document.doc_hash != row.expected_hash:
                 message = f"{str(path)!r}, line {number}: text and doc_hash differ; collect again"
                 raise CollectedFolderError(message, path=path, line=number)
             yield document

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any, Final, cast
 
-
 from rubric_synth.rejection import Rejection, RejectionReason
 
 if TYPE_CHECKING:

@@ -60,3 +60,7 @@ class OutputError(SynthError, OSError):
         """Keep the file."""
         super().__init__(message)
         self.path = path
+
+    def __reduce__(self) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
+        """Rebuild through `__init__`: an OSError takes its arguments nowhere else."""
+        return type(self), self.args, self.__dict__

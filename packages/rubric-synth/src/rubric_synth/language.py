@@ -93,7 +93,7 @@ def clip_words(text: str, limit: int) -> str:
         cut.pop()
     phrase = " ".join(cut)
     comma = phrase.rfind(",")
-    if len(parts) > limit and comma > 0 and len(phrase[:comma].split()) > limit // 2:
+    if len(parts) > limit and comma > 0 and len(phrase[:comma].split()) >= limit // 2:
         phrase = phrase[:comma]
     phrase = phrase.rstrip(" ,;:(-")
     if phrase.count("(") > phrase.count(")"):

@@ -54,9 +54,13 @@ async def map_in_order(
             group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
-        for index, item in enumerate(items):
-            await window.acquire()
-            await running.acquire()
-            group.start_soon(run, index, item)
+        try:
+            for index, item in enumerate(items):
+                await window.acquire()
+                await running.acquire()
+                group.start_soon(run, index, item)
+        except Exception as error:  # noqa: BLE001 - as above: drawing an item may fail too
+            failures.append(error)
+            group.cancel_scope.cancel()
     if failures:
         raise failures[0]

@@ -52,6 +52,8 @@ class CorpusTerms:
 
     def is_noun(self, word: str) -> bool:
         """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
+        if self._documents < _LARGE_COLLECTION:
+            return True  # too little text to tell
         heads = self._heads[word]
         return heads > 0 and heads >= _NOUN_FRAC * self._words[word]
 
