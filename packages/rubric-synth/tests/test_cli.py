@@ -9,6 +9,7 @@ from typing import NamedTuple
 import pytest
 import structlog
 import yaml
+
 from rubric_synth.cli import main
 
 
@@ -26,10 +27,9 @@ def run(
     monkeypatch.chdir(tmp_path)
 
     def call(*arguments: str | Path) -> _Done:
-        monkeypatch.setattr(sys, "argv", ["rubric-synth", *map(str, arguments)])
         status = 0
         try:
-            main()
+            main([*map(str, arguments)])
         except SystemExit as stop:
             status = int(stop.code or 0)
         return _Done(status, *capsys.readouterr())

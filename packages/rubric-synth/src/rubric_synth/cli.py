@@ -21,7 +21,7 @@ from rubric_synth.pipeline import synthesise
 from rubric_synth.stats import dataset_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rubric_synth.stats import DatasetStatistics, Spread
 
@@ -109,14 +109,18 @@ def check(dataset: Path) -> None:
         sys.exit(1)
 
 
-def main() -> None:
-    """Run the command line; an expected error is one line and exit status 1."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; an expected error is one message and exit status 1.
+
+    Args:
+        arguments: What stands after the program's name; the process's own if None.
+    """
     structlog.configure(
         wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
     try:
-        app()
+        app(arguments)
     except RubricError as error:
         _fail(str(error))
 
