@@ -105,7 +105,7 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
     """
     return pack_responses(
         [rollouts.prompt_of(row) for row in rows],
-        [rollouts.response(row) for row in rows],
+        rollouts.responses(rows),
         device=rollouts.tokens_BT.device,
     )
 

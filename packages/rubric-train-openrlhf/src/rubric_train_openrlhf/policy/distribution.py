@@ -61,11 +61,6 @@ def sample(
 ) -> Draw:
     """Draw a token per row from the softmax of its scores.
 
-    On a CPU one uniform number per row is turned into a token by the inverse of the cumulative
-    distribution. Numbers are drawn for all `total_rows`, so that a row's tokens do not depend on
-    which other rows are still being generated. On a GPU, where a parallel sum need not be
-    monotone and random numbers are cheap, the smallest of V exponential times wins.
-
     Args:
         scores_NV: from `scores`, float32. Overwritten.
         rows_N: which of the `total_rows` rows these are.
@@ -77,18 +72,38 @@ def sample(
     """
     weights_NV = scores_NV.sub_(scores_NV.amax(dim=-1, keepdim=True)).exp_()
     if weights_NV.is_cuda:
-        times_NV = torch.empty_like(weights_NV).exponential_(generator=generator)
-        tokens_N1 = (weights_NV / times_NV).argmax(dim=-1, keepdim=True)
-        totals_N1 = weights_NV.sum(dim=-1, keepdim=True, dtype=torch.float64)
+        tokens_N1, totals_N1 = _by_race(weights_NV, generator)
     else:
-        # Uniform numbers of 24 bits against sums of 53: u * total < total holds exactly, and equal
-        # neighbours in the sums (weight 0) are never the first to exceed it.
-        uniform_N1 = torch.rand(total_rows, 1, generator=generator)[rows_N].double()
-        sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64)
-        totals_N1 = sums_NV[:, -1:]
-        tokens_N1 = torch.searchsorted(sums_NV, uniform_N1 * totals_N1, right=True)
+        uniform_N1 = torch.rand(total_rows, 1, generator=generator)[rows_N]
+        tokens_N1, totals_N1 = _by_inverse(weights_NV, uniform_N1)
     logprobs_N1 = (weights_NV.gather(-1, tokens_N1).double() / totals_N1).log()
     return Draw(tokens_N1[:, 0], logprobs_N1[:, 0].float())
+
+
+def _by_inverse(
+    weights_NV: torch.Tensor, uniform_N1: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Turn one uniform number per row into a token, through the cumulative distribution.
+
+    Each row has its own number, so its tokens do not depend on which others are still generated.
+    """
+    # Uniform numbers of 24 bits against sums of 53: u * total < total holds exactly, and equal
+    # neighbours in the sums (weight 0) are never the first to exceed it.
+    sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64)
+    totals_N1 = sums_NV[:, -1:]
+    return torch.searchsorted(sums_NV, uniform_N1.double() * totals_N1, right=True), totals_N1
+
+
+def _by_race(
+    weights_NV: torch.Tensor, generator: torch.Generator
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Let the token with the shortest exponential waiting time win.
+
+    For GPUs, where random numbers are cheap and a parallel sum need not be monotone.
+    """
+    times_NV = torch.empty_like(weights_NV).exponential_(generator=generator)
+    tokens_N1 = (weights_NV / times_NV).argmax(dim=-1, keepdim=True)
+    return tokens_N1, weights_NV.sum(dim=-1, keepdim=True, dtype=torch.float64)
 
 
 def check_generator(generator: torch.Generator, device: torch.device) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -11,12 +12,15 @@ from uuid import uuid4
 import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging as transformers_logging
 
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
 from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
@@ -49,7 +53,8 @@ class Policy:
         fresh = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
             fresh.mkdir(parents=True)
-            cast("Any", self.model).save_pretrained(fresh)
+            with _silently():
+                cast("Any", self.model).save_pretrained(fresh)
             self.codec.save(fresh)
             _put_in_place(fresh, target)
         except (OSError, SafetensorError) as error:
@@ -92,7 +97,8 @@ def load_policy(
             )
             raise PolicyLoadError(message, path=folder)
     try:
-        tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
+        with _silently():
+            tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
     except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
         message = f"the model folder {str(folder)!r} could not be read: {error}"
         raise PolicyLoadError(message, path=folder) from error
@@ -130,6 +136,18 @@ def _switch_dropout_off(model: PreTrainedModel) -> None:
             module.p = 0.0
         if isinstance(getattr(module, "attention_dropout", None), float):
             vars(module)["attention_dropout"] = 0.0
+
+
+@contextmanager
+def _silently() -> Generator[None]:
+    """Keep the library's progress bars, which last a moment, off the terminal."""
+    shown = transformers_logging.is_progress_bar_enabled()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers_logging.enable_progress_bar()
 
 
 def _put_in_place(fresh: Path, target: Path) -> None:

@@ -1,9 +1,11 @@
 """Sampled responses of a batch of prompts, with the log-probabilities they were drawn with."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import torch
 
@@ -53,7 +55,14 @@ class Rollouts:
 
     def response(self, row: int) -> tuple[int, ...]:
         """Give the tokens of one response, the end token included."""
-        return tuple(int(token) for token in self.tokens_BT[row][self.mask_BT[row]])
+        return self.responses([row])[0]
+
+    def responses(self, rows: Sequence[int]) -> list[tuple[int, ...]]:
+        """Give the tokens of some responses, read from the device at once."""
+        index_N = torch.tensor(list(rows), dtype=torch.long, device=self.tokens_BT.device)
+        tokens_NT = cast("list[list[int]]", self.tokens_BT[index_N].tolist())
+        lengths_N = cast("list[int]", self.lengths_B[index_N].tolist())
+        return [tuple(row[:n]) for row, n in zip(tokens_NT, lengths_N, strict=True)]
 
     def take_prompts(self, indices: Sequence[int]) -> Rollouts:
         """Keep whole groups.

@@ -1,5 +1,7 @@
 """What pre-training and the warm start share: one optimiser step, its learning rate, its record."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 import math
@@ -71,7 +73,7 @@ class SupervisedUpdate:
         for group in self._optimizer.param_groups:
             group["lr"] = learning_rate
         self._optimizer.zero_grad()
-        loss.backward()  # pyright: ignore[reportUnknownMemberType] -- torch types it loosely
+        loss.backward()
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
-        self._optimizer.step()  # pyright: ignore[reportUnknownMemberType] -- as above
+        self._optimizer.step()
         return float(loss.detach())
