@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
+from typing import Any
 
 import anyio
 import pytest
@@ -11,10 +12,10 @@ import structlog
 from pydantic import BaseModel
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
-from rubric_judge import JudgeConfig, JudgePool, LLMJudge
+from rubric_judge import JudgeConfig, JudgePool, LLMJudge, client
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.reply_model import reply_model
-from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
+from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
@@ -33,9 +34,9 @@ def loaded_libraries() -> None:
 
     async def call_once() -> None:
         with FakeEndpoint(lambda _: "ready") as endpoint:
-            client = LiteLLMClient(JudgeConfig(model="openai/fake", api_base=endpoint.url))
-            await client.complete(system="", user="", reply=_Anything)
-            await client.aclose()
+            carrier = LiteLLMClient(JudgeConfig(model="openai/fake", api_base=endpoint.url))
+            await carrier.complete(system="", user="", reply=_Anything)
+            await carrier.aclose()
 
     anyio.run(call_once)
 
@@ -324,3 +325,39 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
     # About a third of the calls hit a fault that makes a judgement invalid.
     assert statistics.by_outcome[Outcome.SCORED] > n_views / 2
     assert statistics.by_outcome[Outcome.INVALID] > n_views / 10
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [
+        (None, None),
+        ("2.5", 2.5),
+        ("0", 0.0),
+        ("-3", 0.0),
+        ("inf", None),
+        ("nan", None),
+        ("soon", None),
+        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
+        ("Wed, 21 Oct 2015 07:28:00", None),
+    ],
+)
+async def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
+    error = RuntimeError()
+    error.litellm_response_headers = {"retry-after": header} if header else None  # pyright: ignore[reportAttributeAccessIssue]
+    assert client._retry_after_s(error) == seconds
+
+
+async def test_nonsense_in_the_usage_does_not_cost_the_judgement(
+    make_view: ViewFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rubric_judge.testing.endpoint.completion", _with_nonsense_usage)
+    with FakeEndpoint(0.5) as endpoint:
+        result = await _judge(endpoint, make_view())
+    assert result.outcome is Outcome.SCORED
+    assert result.usage is not None
+    assert result.usage.prompt_tokens == 0
+
+
+def _with_nonsense_usage(text: str, **kwargs: Any) -> dict[str, object]:  # noqa: ANN401  # passed on
+    usage = {"prompt_tokens": -5, "completion_tokens": 1, "total_tokens": -4}
+    return replies.completion(text, **kwargs) | {"usage": usage}

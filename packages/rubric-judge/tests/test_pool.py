@@ -92,6 +92,20 @@ async def test_a_judge_that_always_fails_fails_every_judgement_with_its_reason(
     assert [r.reason for r in raising] == [Reason.JUDGE_ERROR] * 2
 
 
+async def test_a_judge_that_returns_something_else_costs_its_own_judgement(
+    make_view: ViewFactory,
+) -> None:
+    class Forgetful:
+        name = "forgetful"
+
+        async def judge(self, view: JudgeView) -> JudgeResult:
+            return None if view.response == "x" else JudgeResult.invalid(Reason.EMPTY)  # pyright: ignore[reportReturnType]
+
+    views = [make_view("x"), make_view("y")]
+    results = await JudgePool(Forgetful()).judge_all(views)
+    assert [r.reason for r in results] == [Reason.JUDGE_ERROR, Reason.EMPTY]
+
+
 async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usable(
     make_view: ViewFactory,
 ) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, cast
 
 import anyio
@@ -100,6 +100,7 @@ def _libraries() -> _Libraries:
         error=InstructorError,
         content_policy=provider.ContentPolicyViolationError,
         unreachable=(
+            ConnectionError,
             aiohttp.ClientConnectionError,
             aiohttp.ClientPayloadError,
             httpx.TransportError,
@@ -176,7 +177,7 @@ class LiteLLMClient:
         try:
             with anyio.fail_after(self._config.timeout_s):
                 await libraries.create(
-                    **self._parameters,
+                    **self._parameters(),
                     messages=[
                         {"role": "system", "content": system},
                         {"role": "user", "content": user},
@@ -196,7 +197,6 @@ class LiteLLMClient:
                 raise _transport_error(cause, libraries.unreachable) from None
         return _chat_reply(completions[-1])
 
-    @cached_property
     def _parameters(self) -> dict[str, object]:
         config = self._config
         return {
@@ -230,7 +230,8 @@ def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's resp
         finish = "truncated"
     elif getattr(choice, "finish_reason", None) == "content_filter" or _refusal(message):
         finish = "refused"
-    text = getattr(message, "content", None) or ""
+    content = getattr(message, "content", None)
+    text = content if isinstance(content, str) else ""
     return ChatReply(text=text, finish=finish, usage=_usage(completion), attempts=1)
 
 
@@ -245,12 +246,18 @@ def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
         return None
     details = getattr(usage, "prompt_tokens_details", None)
     hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
+    cost = hidden.get("response_cost")
     return Usage(
-        prompt_tokens=usage.prompt_tokens or 0,
-        completion_tokens=usage.completion_tokens or 0,
-        cached_tokens=getattr(details, "cached_tokens", None) or 0,
-        cost_usd=hidden.get("response_cost"),
+        prompt_tokens=_count(getattr(usage, "prompt_tokens", None)),
+        completion_tokens=_count(getattr(usage, "completion_tokens", None)),
+        cached_tokens=_count(getattr(details, "cached_tokens", None)),
+        cost_usd=cost if isinstance(cost, float) and 0 <= cost < math.inf else None,
     )
+
+
+def _count(value: object) -> int:
+    # Servers report nonsense; a judgement is not lost over it.
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _transport_error(

@@ -161,7 +161,8 @@ class JudgePool:
         started_s = time.perf_counter()
         tally.start()
         try:
-            result = await self._judge.judge(view)
+            # An instance passes through; what else a plugin may return is an error.
+            result = JudgeResult.model_validate(await self._judge.judge(view))
         # The named boundary for judges: one that breaks its promise not to raise costs its own
         # judgement, not the step. The message may hold a text, so only the type and place go on.
         except Exception as error:  # noqa: BLE001

@@ -59,7 +59,7 @@ class Fault(StrEnum):
     RENAMED_ID = "renamed_id"
     """One criterion under another name."""
     DUPLICATE_ID = "duplicate_id"
-    """One criterion scored twice, the second time with full marks."""
+    """One criterion scored twice, first with 0."""
     NAN = "nan"
     """A score is NaN."""
     INFINITE = "infinite"

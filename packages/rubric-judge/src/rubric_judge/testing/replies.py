@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import cast
+from typing import Any, cast
 
 from rubric_judge.testing.faults import Fault
 
@@ -24,15 +24,10 @@ def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
     Returns:
         Weights by criterion id; empty if the request has no such schema.
     """
-    try:
-        schema = cast(
-            "dict[str, dict[str, dict[str, dict[str, dict[str, dict[str, float]]]]]]", request
-        )
-        definition = schema["response_format"]["json_schema"]["schema"]["$defs"]["Scores"]
-    except KeyError:
-        return {}
-    properties = cast("dict[str, dict[str, float]]", definition["properties"])
-    return {name: bounds["maximum"] for name, bounds in properties.items()}
+    definition: Any = request
+    for key in ("response_format", "json_schema", "schema", "$defs", "Scores", "properties"):
+        definition = definition.get(key) or {}
+    return {name: bounds["maximum"] for name, bounds in definition.items()}
 
 
 def reply_text(
