@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.local import run_grpo
 from rubric_train_openrlhf.local.plan import describe_plan
+from rubric_train_openrlhf.report import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +24,8 @@ class LocalBackend:
         return describe_plan(parse_config(config))
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
-        """Train, and return the run folder."""
+        """Train, write the report, and return the run folder."""
         parsed = parse_config(config)
         run_grpo(parsed, resume=resume)
+        write_report(parsed.out)
         return parsed.out

@@ -21,6 +21,8 @@ from rubric_core import RubricError
 from rubric_train_openrlhf.log import configure_logging
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run import HeldoutRow, MetricsRow
 
@@ -31,10 +33,10 @@ Overrides = Annotated[
 app = App(name="rubric-train", help="Train a policy on rubric rewards.")
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that has a name is one line and exit status 1."""
     try:
-        app()
+        app(arguments)
     except RubricError as error:
         _fail(error)
 
@@ -51,10 +53,13 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     """
     configure_logging(verbose=verbose)
     # The tensor libraries take seconds to import; `--help` should not.
+    from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+
     from rubric_train_openrlhf.config import load_config  # noqa: PLC0415
     from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415
 
+    disable_progress_bar()
     loaded = load_config(config, overrides=overrides)
     with _LiveProgress(steps=loaded.steps) as live:
         summary = run_grpo(

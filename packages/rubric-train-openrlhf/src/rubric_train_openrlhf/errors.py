@@ -22,12 +22,18 @@ from typing import TYPE_CHECKING
 from rubric_core import ConfigError, RubricError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 
 class TrainError(RubricError):
     """Base of all errors of this package."""
+
+    def __reduce__(
+        self,
+    ) -> tuple[Callable[..., RubricError], tuple[object, ...], dict[str, object]]:
+        """Rebuild through `__init__`: an OSError keeps no message that it was not given there."""
+        return type(self), self.args, self.__dict__
 
 
 class TrainConfigError(TrainError, ConfigError):

@@ -118,7 +118,7 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
         (("--rollout.group_size", "1"), r"rollout\.group_size=1: .* use at least 2"),
         (
             ("--rollout.prompts", "3", "--rollout.group_size", "3"),
-            r"rollout\.prompts·rollout\.group_size=9 is not divisible by optim\.updates_per_rollout=4",
+            r"group_size=9 is not divisible by optim\.updates_per_rollout=4",
         ),
         (("--steps", "0"), r"steps: .*greater than or equal to 1"),
         (("--steps", "many"), r"steps: .*integer"),
@@ -173,7 +173,7 @@ def test_a_configuration_error_is_a_value_error_with_its_location() -> None:
         parse_config({**SMALL, "stepps": 1})
 
     copy = pickle.loads(pickle.dumps(caught.value))
-    assert isinstance(caught.value, TrainConfigError | ValueError)
+    assert isinstance(caught.value, ValueError)
     assert (str(copy), copy.location) == (str(caught.value), "stepps")
 
 

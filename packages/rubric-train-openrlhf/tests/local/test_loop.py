@@ -294,7 +294,7 @@ def test_dynamic_sampling_without_an_informative_prompt_stops_with_a_clear_error
     config = make_config(dynamic_sampling={"max_resample_rounds": 2})
 
     with pytest.raises(
-        NoInformativePromptError, match="only 0 of 4 prompts.*12 prompts in 3 rounds"
+        NoInformativePromptError, match=r"only 0 of 4 prompts.*12 prompts in 3 rounds"
     ):
         run_grpo(config, judge=ScriptedJudge(0.5))
 
@@ -391,7 +391,7 @@ def test_a_question_that_leaks_stops_the_run(make_config: MakeConfig, tmp_path: 
     row["question"] = row["passage"] = "one two three four five six seven eight nine"
     (tmp_path / "leaky.jsonl").write_text(json.dumps(row))
 
-    with pytest.raises(LeakError, match="1 with passage|2 with passage"):
+    with pytest.raises(LeakError, match="2 with passage"):
         run_grpo(make_config(data={"train": tmp_path / "leaky.jsonl"}))
 
 

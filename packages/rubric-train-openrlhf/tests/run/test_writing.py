@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> Non
 
     with (
         full_disk(1000),
-        pytest.raises(DiskWriteError, match="file.*too large.*--resume") as caught,
+        pytest.raises(DiskWriteError, match=r"file.*too large.*--resume") as caught,
     ):
         write_lines(path, ["x" * 100] * 100)
 
@@ -76,35 +76,39 @@ def test_a_full_disk_leaves_no_part_of_an_appended_line(tmp_path: Path) -> None:
     assert path.read_text() == "first\nsecond\n"
 
 
-def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
-    target = tmp_path / "target"
-
-    with pytest.raises(KeyboardInterrupt), whole_folder(target) as temporary:
-        (temporary / "part").write_text("x")
-        raise KeyboardInterrupt
-    assert names(tmp_path) == set()
-
+def fill(target: Path, *, fails: bool) -> None:
     with whole_folder(target) as temporary:
         (temporary / "part").write_text("x")
         assert not target.exists()
+        if fails:
+            raise KeyboardInterrupt
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+
+    with pytest.raises(KeyboardInterrupt):
+        fill(target, fails=True)
+    assert names(tmp_path) == set()
+
+    fill(target, fails=False)
     assert names(tmp_path) == {"target"}
     assert (target / "part").read_text() == "x"
 
 
-@pytest.mark.parametrize("writer", ["torch", "safetensors"])
-def test_tensor_writers_on_a_full_disk_give_the_same_error(tmp_path: Path, writer: str) -> None:
+def save_checkpointlike(target: Path, writer: str) -> None:
     weights = {"w": torch.zeros(10_000)}
-    target = tmp_path / "target"
-
-    with (
-        full_disk(1000),
-        pytest.raises(DiskWriteError, match="target"),
-        whole_folder(target) as folder,
-    ):
+    with full_disk(1000), whole_folder(target) as folder:
         if writer == "torch":
             save_tensors(folder / "state.pt", weights)
         else:
             save_file(weights, folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("writer", ["torch", "safetensors"])
+def test_tensor_writers_on_a_full_disk_give_the_same_error(tmp_path: Path, writer: str) -> None:
+    with pytest.raises(DiskWriteError, match="target"):
+        save_checkpointlike(tmp_path / "target", writer)
 
     assert names(tmp_path) == set()
 

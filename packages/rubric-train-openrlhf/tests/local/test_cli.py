@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+import structlog
+
+from rubric_train_openrlhf import cli
+from rubric_train_openrlhf.config import dump_config
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+
+@pytest.fixture(autouse=True)
+def _restored_logging() -> Iterator[None]:
+    yield
+    structlog.reset_defaults()
+
+
+@pytest.fixture
+def file(make_config: Callable[..., TrainConfig], tmp_path: Path) -> Path:
+    path = tmp_path / "run.yaml"
+    path.write_text(dump_config(make_config(steps=1)))
+    return path
+
+
+def call(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        cli.main(arguments)
+    return int(caught.value.code or 0)
+
+
+def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> None:
+    assert call("plan", str(file), "--steps", "2") == 0
+    assert "each of 2 steps" in capsys.readouterr().out
+
+    assert call("run", str(file)) == 0
+    shown = capsys.readouterr()
+    summary, _, report = shown.out.strip().rpartition("\n")
+    assert json.loads(summary)["status"] == "finished"
+    assert report.endswith("report.html")
+    assert "grpo" not in shown.err, "progress is for terminals"
+
+    assert call("run", str(file), "--steps", "2", "--resume") == 0
+    assert json.loads(capsys.readouterr().out.rpartition("}")[0] + "}")["steps"] == 2
+    assert call("report", str(file.parent / "run")) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--rollout.group_sise", "8"], "TrainConfigError: .*did you mean 'group_size'"),
+        (["--model.path", "nowhere"], "PolicyLoadError: .*nowhere"),
+        (["--judge.spec", "{type: plugin, name: lexicl}"], "PluginError: .*did you mean 'lexical'"),
+    ],
+)
+def test_a_known_error_is_one_message_and_status_1(
+    capsys: pytest.CaptureFixture[str],
+    file: Path,
+    arguments: list[str],
+    message: str,
+) -> None:
+    assert call("run", str(file), *arguments) == 1
+
+    shown = capsys.readouterr()
+    assert re.search(message, shown.err)
+    assert "Traceback" not in shown.err
+
+
+def test_help_does_not_load_the_tensor_libraries() -> None:
+    code = (
+        "import sys; from rubric_train_openrlhf import cli; "
+        "print([name for name in ('torch', 'transformers') if name in sys.modules])"
+    )
+
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+
+    assert done.stdout.strip() == "[]"

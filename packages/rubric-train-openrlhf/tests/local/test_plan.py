@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+import yaml
+
+from rubric_core import find_trainer
+from rubric_train_openrlhf.backend import LocalBackend
+from rubric_train_openrlhf.config import PathModel, TinyModel, dump_config, parse_config
+from rubric_train_openrlhf.local.plan import describe_plan, parameter_count
+from rubric_train_openrlhf.policy import load_policy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+
+def test_a_plan_states_the_configuration_the_work_and_the_memory(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    config = make_config()
+
+    plan = describe_plan(config)
+
+    assert plan.startswith(dump_config(config))
+    assert "4 prompts × 4 responses = 16, at most 384 tokens" in plan
+    assert "2 × 8 responses, each in 2 passes of at most 4" in plan
+    assert "8 optimiser updates in all" in plan
+    assert not config.out.exists()
+
+
+def test_parameters_are_counted_without_reading_weights(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    path = make_config().model
+    assert isinstance(path, PathModel)
+
+    assert parameter_count(path) == load_policy(path.path).model.num_parameters()
+    assert parameter_count(TinyModel()) == pytest.approx(1_160_000, rel=0.01)
+    assert parameter_count(PathModel(path=tmp_path)) is None
+
+
+def test_the_paper_preset_says_that_its_model_is_not_there_yet(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config(model={"path": tmp_path / "later"})
+
+    assert "there is no model at model.path yet" in describe_plan(config)
+
+
+def test_the_backend_is_found_by_name_and_runs_a_mapping(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    values = yaml.safe_load(dump_config(make_config(steps=1)))
+    backend = find_trainer("local")
+    assert isinstance(backend, LocalBackend)
+
+    assert backend.plan(values) == describe_plan(parse_config(values))
+    folder = backend.run(values)
+
+    assert (folder / "metrics.jsonl").exists()
+    assert (folder / "report.html").exists()
