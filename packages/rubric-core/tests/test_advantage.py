@@ -109,6 +109,12 @@ def test_leave_one_out_leaves_an_outlier_among_equals_unscaled() -> None:
     assert advantages_PG[0, 0] == pytest.approx(0.6, rel=1e-14)
 
 
+def test_leave_one_out_takes_siblings_that_differ_by_a_rounding_as_equal() -> None:
+    advantages_PG = group_advantages([[1.0, 0.3, 0.1 + 0.2]], std="leave_one_out")
+
+    assert advantages_PG[0, 0] == pytest.approx(0.7)
+
+
 @given(batches)
 def test_a_baseline_is_the_mean_of_the_others(rewards_PG: np.ndarray) -> None:
     baseline_PG = leave_one_out_baseline(rewards_PG)

@@ -53,7 +53,7 @@ def test_every_error_class_has_an_example() -> None:
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 def test_errors_cross_processes_with_their_attributes(error: RubricError, protocol: int) -> None:
-    returned = pickle.loads(pickle.dumps(error, protocol))  # noqa: S301  # our own bytes
+    returned = pickle.loads(pickle.dumps(error, protocol))  # our own bytes
 
     assert type(returned) is type(error)
     assert str(returned) == str(error)
@@ -87,7 +87,7 @@ def test_notes_survive_pickling() -> None:
     error = SchemaError("broken", field="question")
     error.add_note("in the second file")
 
-    returned = pickle.loads(pickle.dumps(error))  # noqa: S301  # our own bytes
+    returned = pickle.loads(pickle.dumps(error))  # our own bytes
 
     assert returned.__notes__ == ["in the second file"]
 

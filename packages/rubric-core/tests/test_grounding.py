@@ -48,7 +48,7 @@ def test_a_grounding_does_not_change() -> None:
 def test_a_pickle_or_a_copy_holds_the_text(text: str) -> None:
     grounding = Grounding(text)
 
-    assert pickle.loads(pickle.dumps(grounding)) == grounding  # noqa: S301  # our own bytes
+    assert pickle.loads(pickle.dumps(grounding)) == grounding  # our own bytes
     assert copy.deepcopy(grounding) == grounding
 
 

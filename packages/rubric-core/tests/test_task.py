@@ -247,7 +247,7 @@ def test_the_judges_view_is_all_four_inputs(task: Task) -> None:
 
 def test_a_judges_view_crosses_processes(task: Task) -> None:
     view = task.judge_view("Because.")
-    returned = pickle.loads(pickle.dumps(view))  # noqa: S301  # our own bytes
+    returned = pickle.loads(pickle.dumps(view))  # our own bytes
 
     assert returned == view
     assert returned.grounding.reveal() == task.grounding.reveal()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from rubric_core.errors import RewardError
-from rubric_core.groups import checked_groups, spread, std_over_valid
+from rubric_core.groups import ROUNDING, checked_groups, spread, std_over_valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -61,7 +61,7 @@ def group_advantages(
         rewards_PG: shape [P, G], G ≥ 2, finite where valid.
         std: σ_i: "sample" divides the squares by G − 1, "population" by G; "none" takes 1 for the
             whole denominator; "leave_one_out" takes the sample std of the G − 1 siblings, with
-            ε = 1e-6 for δ, and leaves R − b unscaled where the siblings are all equal.
+            ε = 1e-6 for δ, and leaves R − b unscaled where the siblings agree within rounding.
         delta: δ ≥ 0, finite; read by "sample" and "population".
         valid_PG: bool, shape [P, G]; False leaves a response out. None: all take part.
 
@@ -109,10 +109,12 @@ def advantage_scale(
 def _siblings_std(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
     """Sample std of each response's valid siblings; 0 where they are equal or fewer than two."""
     std_PG = np.zeros_like(rewards_PG)
-    # Leaving members out one by one keeps the zero of equal siblings exact; the shortcut through
-    # Σ R² does not, and would divide an outlier's advantage by rounding noise.
+    # Siblings whose rewards differ by a rounding are equal here: dividing the advantage of the one
+    # response that does differ by ε alone would make it a million. Σ R² − (Σ R)² cannot tell.
+    rounding_P = ROUNDING * np.abs(rewards_PG).max(axis=1)
     for g in range(rewards_PG.shape[1]):
         siblings_PG = valid_PG.copy()
         siblings_PG[:, g] = False
-        std_PG[:, g] = std_over_valid(rewards_PG, siblings_PG, ddof=1)
+        differ_P = spread(rewards_PG, siblings_PG) > rounding_P
+        std_PG[differ_P, g] = std_over_valid(rewards_PG, siblings_PG, ddof=1)[differ_P]
     return std_PG

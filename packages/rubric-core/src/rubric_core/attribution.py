@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubric_core.advantage import advantage_scale
 from rubric_core.effective import shares
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_core.groups import float_array, spread, std_over_valid, valid_members
+from rubric_core.groups import ROUNDING, float_array, spread, std_over_valid, valid_members
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from rubric_core.advantage import Std
     from rubric_core.groups import BoolArray, FloatArray
-
-_ROUNDING: Final = 2 * float(np.finfo(np.float64).eps)
-"""Per criterion: how far apart two projections of equal rewards can be."""
 
 
 def criterion_attribution(
@@ -63,7 +60,7 @@ def criterion_attribution(
     siblings_P11 = np.maximum(valid.sum(axis=1) - 1, 1)[:, None, None]
     others_PGM = weighted_PGM.sum(axis=1, keepdims=True) - weighted_PGM
     deviation_PGM = weighted_PGM - others_PGM / siblings_P11
-    informative_P1 = spread(rewards_PG, valid)[:, None] > _ROUNDING * z.shape[2]
+    informative_P1 = spread(rewards_PG, valid)[:, None] > ROUNDING
     informative_PG1 = (valid & informative_P1)[:, :, None]
     return np.where(informative_PG1, deviation_PGM / scale_PG[:, :, None], 0.0)
 
@@ -77,8 +74,8 @@ def decoupled_advantages(
 ) -> FloatArray:
     """Normalise each criterion within its group before weighting, then whiten over the batch.
 
-        Â_j^(g) = (z_j^(g) − mean_g z_j) / (std_g z_j + δ)
-        A_i^(g) = Σ_j α_j Â_j^(g),   divided by (std over the batch + δ)
+        Â_j^(g) = (z_j^(g) − mean_g z_j) / std_g z_j      0 for a criterion without spread
+        A_i^(g) = Σ_j α_j Â_j^(g) / (std over the batch + δ)
 
     A criterion on which responses differ little counts as much as one on which they differ a lot,
     where `group_advantages` lets the second drown the first.
@@ -106,9 +103,11 @@ def decoupled_advantages(
     count_P = np.maximum(valid.sum(axis=1), 1)
     combined_PG = np.zeros(valid.shape)
     for alpha_P, z_PG in zip(alpha.T, np.moveaxis(z, 2, 0), strict=True):
+        # A δ here instead would keep two criteria that cancel from doing so, and the last line
+        # would scale what it left of them up to 1.
         std_P = std_over_valid(z_PG, valid, ddof=1)
-        # A criterion without spread has share 0 here, not its rounding noise divided by δ.
-        gain_P = np.divide(alpha_P, std_P + delta, out=np.zeros_like(std_P), where=std_P > 0)
+        spread_P = spread(z_PG, valid)
+        gain_P = np.divide(alpha_P, std_P, out=np.zeros_like(std_P), where=spread_P > ROUNDING)
         combined_PG += gain_P[:, None] * (z_PG - (z_PG.sum(axis=1) / count_P)[:, None])
     combined_PG[~valid] = 0.0
     batch_std = float(std_over_valid(combined_PG.reshape(1, -1), valid.reshape(1, -1), ddof=1)[0])

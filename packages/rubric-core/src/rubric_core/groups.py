@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import numpy as np
 
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     FloatArray: TypeAlias = NDArray[np.float64]
     BoolArray: TypeAlias = NDArray[np.bool_]
+
+ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
+"""Rewards no further apart than this, relative to the largest, may be equal but for rounding."""
 
 
 def float_array(values: ArrayLike, *, name: str, axes: str) -> FloatArray:
