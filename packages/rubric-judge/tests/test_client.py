@@ -125,7 +125,7 @@ UNAVAILABLE = {
 
 
 async def test_every_fault_has_a_reason() -> None:
-    assert INVALID.keys() | UNAVAILABLE.keys() == set(Fault)
+    assert INVALID.keys() | UNAVAILABLE.keys() | {Fault.CONTENT_POLICY} == set(Fault)
 
 
 @pytest.mark.parametrize("model", ["openai/fake", "hosted_vllm/fake"])
@@ -139,6 +139,13 @@ async def test_an_answer_outside_of_the_contract_is_invalid_and_not_asked_for_ag
     assert result.scores == {}
     assert (len(endpoint.calls), result.attempts) == (1, 1)
     assert result.usage is not None
+
+
+async def test_a_prompt_that_the_provider_refuses_is_a_refusal(make_view: ViewFactory) -> None:
+    with FakeEndpoint(faults=[Fault.CONTENT_POLICY]) as endpoint:
+        result = await _judge(endpoint, make_view())
+    assert (result.outcome, result.reason) == (Outcome.INVALID, Reason.REFUSED)
+    assert len(endpoint.calls) == 1
 
 
 @pytest.mark.parametrize("model", ["openai/fake", "hosted_vllm/fake"])

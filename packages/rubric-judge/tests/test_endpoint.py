@@ -5,6 +5,7 @@ import json
 import random
 import statistics
 import threading
+import time
 import urllib.error
 import urllib.request
 from typing import cast
@@ -13,7 +14,7 @@ import pytest
 
 from rubric_core import Rubric
 from rubric_judge.reply_model import reply_model
-from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, log_normal
+from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, Latency, log_normal
 
 
 def _ask(endpoint: FakeEndpoint, rubric: Rubric | None = None) -> dict[str, object]:
@@ -84,6 +85,14 @@ def test_faults_by_probability_repeat_with_the_seed(rubric: Rubric) -> None:
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
     assert {None, Fault.NAN, Fault.PROSE} == set(drawn(1))
+
+
+@pytest.mark.parametrize("latency", [0.2, lambda _: 0.2])
+def test_answers_take_the_given_time(rubric: Rubric, latency: float | Latency) -> None:
+    started_s = time.monotonic()
+    with FakeEndpoint(latency=latency) as endpoint:
+        _ask(endpoint, rubric)
+    assert time.monotonic() - started_s >= 0.2
 
 
 def test_log_normal_latencies_have_the_given_median_and_tail() -> None:

@@ -28,6 +28,7 @@ _STATUS = {
     Fault.UNAUTHORIZED: 401,
     Fault.NOT_FOUND: 404,
     Fault.BAD_REQUEST: 400,
+    Fault.CONTENT_POLICY: 400,
 }
 _DRIP_INTERVAL_S = 0.02
 _MAX_REQUEST_BYTES = 64 * 2**20
@@ -197,7 +198,11 @@ class FakeEndpoint:
         headers: dict[str, str] = {}
         if fault is Fault.RATE_LIMIT_RETRY_AFTER:
             headers["Retry-After"] = f"{self._retry_after_s:g}"
-        error = {"message": f"fake {fault}", "type": str(fault), "code": str(status)}
+        message = f"fake {fault}"
+        if fault is Fault.CONTENT_POLICY:
+            # Clients know this refusal by its words.
+            message = "Your request was rejected as a result of the safety system."
+        error = {"message": message, "type": str(fault), "code": str(status)}
         return web.json_response({"error": error}, status=status, headers=headers)
 
     async def _send(

@@ -30,6 +30,8 @@ class Fault(StrEnum):
     """404, as for an unknown model."""
     BAD_REQUEST = "bad_request"
     """400."""
+    CONTENT_POLICY = "content_policy"
+    """400, because the provider will not have the prompt answered."""
     HANG = "hang"
     """The request is read and never answered."""
     RESET = "reset"
