@@ -50,13 +50,14 @@ def without_duplicates(
             rejections.append(_rejected(document, RejectionReason.SAME_NAME, twin))
         else:
             distinct.append(document)
-    twins = _near_twins([document.text for document in distinct], cosine)
-    kept = [document for index, document in enumerate(distinct) if index not in twins]
-    rejections += [
-        _rejected(distinct[index], RejectionReason.NEAR_DUPLICATE, distinct[twin])
-        for index, twin in twins.items()
-    ]
-    return kept, rejections
+    # Weights of words move when documents go, and with them a pair's cosine: until none is left.
+    while twins := _near_twins([document.text for document in distinct], cosine):
+        rejections += [
+            _rejected(distinct[index], RejectionReason.NEAR_DUPLICATE, distinct[twin])
+            for index, twin in twins.items()
+        ]
+        distinct = [document for index, document in enumerate(distinct) if index not in twins]
+    return distinct, rejections
 
 
 def _near_twins(texts: Sequence[str], cosine: float) -> dict[int, int]:

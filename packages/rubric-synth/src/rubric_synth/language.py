@@ -29,7 +29,7 @@ STOP_WORDS: Final = FUNCTION_WORDS | word_set(
 )
 """Words that carry grammar or the frame of technical prose, not subject matter."""
 
-_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WORD = re.compile(r"[^\W\d]\w*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
 _ABBREVIATION_HINT = re.compile(r"\.\s?g\.|\.\s?e\.|\b[A-Za-z]{2,6}\.(?=\s+\S)|etc\.")

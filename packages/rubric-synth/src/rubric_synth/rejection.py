@@ -6,7 +6,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,7 +70,7 @@ class Rejection(BaseModel):
     """Numbers, names and hashes that explain the reason; never text of the document."""
     doc_hash: str = ""
     """Hash of the document, where its text could be read."""
-    draft: dict[str, Any] | None = None
+    draft: dict[str, Any] | None = Field(default=None, repr=False)
     """The refused question with its rubric, where one was made."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Task
 from rubric_synth.errors import SynthError
@@ -67,13 +67,13 @@ class Draft(BaseModel):
 
     question: str
     """x: self-contained."""
-    passage: str
+    passage: str = Field(repr=False)
     """The part of the document that grounds the rubric."""
-    criteria: tuple[CriterionDraft, ...]
+    criteria: tuple[CriterionDraft, ...] = Field(repr=False)
     """R."""
     question_rationale: str = ""
     """Why this question is worth asking of this document."""
-    reference_answer: str = ""
+    reference_answer: str = Field(default="", repr=False)
     """An answer that satisfies the rubric."""
 
     def to_task(self, document: Document, analysis: DocumentAnalysis) -> Task:

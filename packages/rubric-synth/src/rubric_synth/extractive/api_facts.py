@@ -48,6 +48,7 @@ _NOT_PROSE = re.compile(r"[={}<>\\_^|$\[\]/]|\w\(|\.\w|\d\.\d|:\s*$")
 _FIRST_CLAUSE = re.compile(
     r"^(.*?)(?:;|[:.]\s|\s\(|\s-{1,2}\s|,\s(?=(?:if|which|where|or|default|optional|see)\b)|$)"
 )
+_POINTERS: Final = frozenset({"return", "follow", "above", "below"})
 _SHAPE = re.compile(r"^\([^)]*\)\s*")
 
 
@@ -169,7 +170,8 @@ def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
     plain = (clause[1] if clause else "").strip(" .,'\"")
     if plain.lower().startswith(("if ", "when ")) and ", " not in plain:
         return ""  # a condition without what follows from it
-    if not plain or _NOT_PROSE.search(plain) or "return" in stems(plain):
+    unusable = _NOT_PROSE.search(plain) or plain.count('"') % 2
+    if not plain or unusable or not stems(plain).isdisjoint(_POINTERS):
         return ""
     phrase = clip_words(plain, limit)
     return lower_first(phrase, proper) if content_words(phrase) else ""
@@ -210,6 +212,7 @@ def _is_caveat(sentence: str, *, marked: bool) -> bool:
         _MIN_CAVEAT_WORDS <= len(plain) <= _MAX_CAVEAT_WORDS
         and (marked or not lowered.isdisjoint(CAVEAT_MARKERS))
         and not _NOT_PROSE.search(sentence.rstrip("."))
+        and sentence[0].isalnum()
         and not API_DEPENDENT.match(sentence)
         and not LOST_REFERENCE.search(sentence)
         and "array api" not in sentence.lower()

@@ -34,7 +34,7 @@ _LEAD_BONUS: Final = 1.15
 _SUBJECT_BONUS: Final = 1.4
 _OVERLAP: Final = 0.5
 _QUANTITY = re.compile(
-    r"(?<![\w.,-])(\d[\d,]*(?:\.\d+)?)\s?(%|°C|°F|percent|[A-Za-zµμΩ]{1,12})?(?![\w/-])"
+    r"(?<![\w.,-])(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s?(%|°C|°F|[A-Za-zµμΩ]{1,3}|[a-z]{4,12}))?(?![\w/-])"
 )
 
 
@@ -172,11 +172,11 @@ def _close(one: str, other: str) -> bool:
 
 
 def _quantity(sentence: str) -> str:
-    """Return the first number of a sentence with its unit, years and small counts left aside."""
+    """Return the first number with a unit, or with decimals or thousands, as written; or ""."""
     for match in _QUANTITY.finditer(sentence):
-        number, unit = match[1].rstrip(","), match[2] or ""
-        if unit.lower() in NOT_UNITS:
-            unit = ""
-        if unit or "." in number or "," in number:
-            return match[0].strip() if unit else number
+        number, unit = match[1], match[2] or ""
+        if unit and unit.lower() not in NOT_UNITS:
+            return match[0].strip()
+        if "." in number or "," in number:
+            return number
     return ""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rubric_synth.extractive.terms import CorpusTerms
 
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
-_TOKEN = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*")
+_TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _LENGTHS: Final = (3, 2)
 _MIN_LETTERS: Final = 3
 _SINGLE_WORDS: Final = 4
