@@ -38,6 +38,7 @@ from rubric_eval import (
 )
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_synth import collect, synthesise
+from rubric_synth.controls import fixed_template
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
 from rubric_train_openrlhf.policy import (
     Policy,
@@ -49,7 +50,6 @@ from rubric_train_openrlhf.policy import (
     pretrain,
     sample_groups,
     sft,
-    slot_names,
 )
 
 if TYPE_CHECKING:
@@ -71,6 +71,7 @@ LABELS = {
     "reference": "reference answers",
     "sft_cooled": "SFT at its best temperature",
     "sft_greedy": "SFT, greedy",
+    "base_blind": "Base, judged on another document",
     "sft_blind": "SFT, judged on another document",
     "grpo_cooled": "GRPO at its best temperature",
     "grpo_greedy": "GRPO, greedy",
@@ -128,7 +129,8 @@ def main(
     policies["sft"] = warm_started(out / "base", train, scale, seed=seed)
     policies["sft"].save(out / "sft")
     policies["grpo"] = rewarded(out, scale, seed=seed)
-    proof = Proof(validation[: scale.questions // 2], test[: scale.questions], scale.samples, seed)
+    held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
+    proof = Proof(*held_out, samples=scale.samples, seed=seed)
     comparison = proof.compare(policies)
     finish(out, comparison, wall_s=time.monotonic() - start)
 
@@ -164,6 +166,12 @@ def documents_to_tasks(out: Path) -> list[list[Task]]:
         list(read_tasks(out / "tasks" / f"{split}.jsonl"))
         for split in ("train", "validation", "test")
     ]
+
+
+def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
+    """Take so many tasks from all over the list, which is in the order of the documents."""
+    count = min(count, len(tasks))
+    return [tasks[number * len(tasks) // count] for number in range(count)]
 
 
 def pretrained(tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
@@ -219,7 +227,7 @@ class Proof:
     """One judge and one set of questions for all; the test split is touched here only."""
 
     def __init__(
-        self, validation: Sequence[Task], test: Sequence[Task], samples: int, seed: int
+        self, validation: Sequence[Task], test: Sequence[Task], *, samples: int, seed: int
     ) -> None:
         """Take the questions."""
         self._validation, self._test = validation, test
@@ -230,22 +238,26 @@ class Proof:
         """Judge the three stages, and the controls that say what their gain means."""
         stages: dict[str, Heldout] = {}
         controls = {
-            "fixed_template": self._judge(self._test, [[template(task)] for task in self._test]),
+            "fixed_template": self._judge(
+                self._test, [[fixed_template(task.question)] for task in self._test]
+            ),
             "reference": self._judge(
                 self._test, [[task.reference_answer or ""] for task in self._test]
             ),
         }
-        with progress("Held-out questions", 9) as advance:
+        others = [self._test[index] for index in blind_pairing(self._test, seed=self._seed)]
+        with progress("Held-out questions", 7) as advance:
             for name, policy in policies.items():
-                stages[name] = self._sampled(policy, self._test, TEMPERATURE)
+                answers = self._answers(policy, self._test, TEMPERATURE)
+                stages[name] = self._judge(self._test, answers.read_as(self._test))
+                # The same answers, filled with another question's names and judged there.
+                controls[f"{name}_blind"] = self._judge(others, answers.read_as(others))
                 advance(reward=stages[name].mean)
             for name in ("sft", "grpo"):
                 cooled = self._best_temperature(policies[name])
                 controls[f"{name}_cooled"] = self._sampled(policies[name], self._test, cooled)
                 advance(temperature=cooled)
                 controls[f"{name}_greedy"] = self._sampled(policies[name], self._test, 0.0)
-                advance()
-                controls[f"{name}_blind"] = self._blind(policies[name])
                 advance()
         return compare(
             stages, controls=controls, labels=LABELS, differences=DIFFERENCES, claim=CLAIM
@@ -254,24 +266,18 @@ class Proof:
     def _judge(self, tasks: Sequence[Task], responses_NK: list[list[str]]) -> Heldout:
         return anyio.run(judge_heldout, self._pool, tasks, responses_NK)
 
-    def _sampled(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Heldout:
+    def _answers(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Answers:
         samples = self._samples if temperature > 0 else 1
-        answers = Answers(policy, tasks, samples=samples, temperature=temperature, seed=self._seed)
-        return self._judge(tasks, answers.read_as(tasks))
+        return Answers(policy, tasks, samples=samples, temperature=temperature, seed=self._seed)
+
+    def _sampled(self, policy: Policy, tasks: Sequence[Task], temperature: float) -> Heldout:
+        return self._judge(tasks, self._answers(policy, tasks, temperature).read_as(tasks))
 
     def _best_temperature(self, policy: Policy) -> float:
         return best_temperature(
             {one: self._sampled(policy, self._validation, one) for one in COOLER_TEMPERATURES},
             test_task_ids=[task.task_id for task in self._test],
         )
-
-    def _blind(self, policy: Policy) -> Heldout:
-        """Answers given to one question, filled with another's names and judged there."""
-        others = [self._test[index] for index in blind_pairing(self._test, seed=self._seed)]
-        answers = Answers(
-            policy, self._test, samples=self._samples, temperature=TEMPERATURE, seed=self._seed
-        )
-        return self._judge(others, answers.read_as(others))
 
 
 class Answers:
@@ -327,17 +333,6 @@ def progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
             bars.update(bar, advance=1, figures=shown)
 
         yield advance
-
-
-def template(task: Task) -> str:
-    """Fill one fixed form with the names in the question: what form alone is worth."""
-    name, *parameters = slot_names(task.question)
-    listed = " and ".join(f"`{parameter}`" for parameter in parameters) or "no input"
-    return (
-        f"The function `{name}` computes a result from the input array. It takes {listed} as the "
-        "input array. It returns an array of the result. Note that an error is raised if the "
-        "input is not valid."
-    )
 
 
 def finish(out: Path, comparison: Comparison, *, wall_s: float) -> None:
