@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ PACKAGES = {
     "rubric_synth",
     "rubric_train_openrlhf",
 }
+
+# Parts of another distribution that are published apart and installed with it.
+PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 
 # The classes of one character keep these patterns from finding themselves.
 INDEX_ADDRESS = re.compile(
@@ -123,6 +128,45 @@ def test_every_dependency_of_a_member_is_a_range(root: Path) -> None:
     ]
 
     assert [name for name in requirements if "==" in name or ">=" not in name] == []
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """The top-level names that a module imports, wherever in it that happens."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module.partition(".")[0]
+
+
+def _declared(project: dict[str, Any]) -> set[str]:
+    """The distributions that a member names, in its dependencies or its extras."""
+    extras = project.get("optional-dependencies", {}).values()
+    requirements = [*project["dependencies"], *(name for extra in extras for name in extra)]
+    return {_normal(re.split(r"[\[<>=;~! ]", name, maxsplit=1)[0]) for name in requirements}
+
+
+def _normal(name: str) -> str:
+    name = name.lower().replace("_", "-")
+    return PART_OF.get(name, name)
+
+
+def test_every_package_declares_what_it_imports(
+    package_folders: list[Path], modules: dict[str, ast.Module]
+) -> None:
+    distributions = packages_distributions()
+    undeclared = {
+        (folder.name, name)
+        for folder in package_folders
+        for declared in [_declared(_project(folder.parents[1] / "pyproject.toml"))]
+        for module, tree in modules.items()
+        if module.partition(".")[0] == folder.name
+        for name in _imports(tree)
+        if name not in sys.stdlib_module_names and name != folder.name
+        if not {_normal(owner) for owner in distributions.get(name, [name])} & declared
+    }
+
+    assert undeclared == set()
 
 
 def test_the_type_checker_reads_every_package(root: Path, package_folders: list[Path]) -> None:
