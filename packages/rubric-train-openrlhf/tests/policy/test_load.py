@@ -117,7 +117,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(PolicyLoadError, match=r"no folder at .*absent") as caught:
         load_policy(tmp_path / "absent")
     assert isinstance(caught.value, FileNotFoundError)
-    assert pickle.loads(pickle.dumps(caught.value)).path == tmp_path / "absent"  # noqa: S301 -- ours
+    assert pickle.loads(pickle.dumps(caught.value)).path == tmp_path / "absent"
 
 
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:

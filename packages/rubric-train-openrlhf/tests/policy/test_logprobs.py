@@ -173,3 +173,29 @@ def test_rows_that_cannot_be_packed_are_refused(
 ) -> None:
     with pytest.raises(PolicyInputError, match="prompt"):
         pack_responses(prompts, responses)
+
+
+def test_weights_learn_in_the_autocast_block_that_sampled(
+    model: PreTrainedModel, prompts: list[EncodedPrompt]
+) -> None:
+    """Autocast keeps the weights it cast; those cast without gradients must not be used again."""
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        rollouts = draw(model, prompts)
+        found = response_logprobs(model, pack_rollouts(rollouts, range(12)))
+        found.logprobs_BT.mean().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
+def test_gradients_are_the_same_in_every_run_on_two_threads(
+    model: PreTrainedModel, prompts: list[EncodedPrompt]
+) -> None:
+    batch = pack_rollouts(draw(model, prompts), range(24))
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        first, second = (
+            gradients(model, response_logprobs(model, batch).logprobs_BT.sum()) for _ in range(2)
+        )
+    finally:
+        torch.set_num_threads(threads)
+    assert all(torch.equal(first[name], second[name]) for name in first)

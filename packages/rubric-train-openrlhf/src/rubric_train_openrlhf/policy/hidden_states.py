@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from transformers.cache_utils import DynamicCache, DynamicLayer
@@ -56,11 +56,14 @@ def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
         past_key_values=cache,
         use_cache=True,
     )[0]
-    first_B1H: torch.Tensor = prompt_PSH[:, -1:][index_B]
+    # Where indices repeat, only `index_select` adds gradients up in a fixed order.
+    first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
     read_BT = batch.response_tokens_BT[:, :-1]
     if read_BT.shape[1] == 0:
         return first_B1H
-    cache.batch_select_indices(index_B)
+    for layer in cast("list[Any]", cache.layers):
+        layer.keys = layer.keys.index_select(0, index_B)
+        layer.values = layer.values.index_select(0, index_B)
     steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
     later_BTH = model.base_model(
         input_ids=read_BT,
