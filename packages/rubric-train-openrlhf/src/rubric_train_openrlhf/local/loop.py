@@ -26,7 +26,7 @@ from rubric_train_openrlhf.run.checkpoints import (
     prune,
     save_checkpoint,
 )
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,9 +64,11 @@ def run_grpo(
     Raises:
         TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
         LeakError: a question gives its passage or rubric away.
+        RubricFileError: a line of a task file is no task.
         PolicyLoadError: there is no model at the path.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         JudgeAbortError: too many judgements of a step failed.
+        UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
         NonFiniteUpdateError: the loss or its gradient is not a number.
         DiskWriteError: the run folder could not be written.
@@ -75,14 +77,15 @@ def run_grpo(
     """
     with assembled(config, resume=resume, judge=judge, on_supervised=on_supervised) as run:
         clock = _Clock(run.start.wall_s)
+        _write_summary(run.folder, status="running", wall_s=clock.total_s)
         try:
             _train(run, clock=clock, on_step=on_step, on_heldout=on_heldout)
         except RubricError as error:
             # The error that stopped the run must reach the caller, also from a full disk.
             with contextlib.suppress(DiskWriteError):
-                _write_summary(run.folder, wall_s=clock.total_s, error=error)
+                _write_summary(run.folder, status="failed", wall_s=clock.total_s, error=error)
             raise
-        return _write_summary(run.folder, wall_s=clock.total_s)
+        return _write_summary(run.folder, status="finished", wall_s=clock.total_s)
 
 
 def _train(
@@ -207,13 +210,13 @@ def _best_row(folder: RunFolder) -> HeldoutRow:
 
 
 def _write_summary(
-    folder: RunFolder, *, wall_s: float, error: RubricError | None = None
+    folder: RunFolder, *, status: Status, wall_s: float, error: RubricError | None = None
 ) -> RunSummary:
     steps = folder.read_metrics()
     heldout = folder.read_heldout()
     best = _best_row(folder) if heldout else None
     summary = RunSummary(
-        status="finished" if error is None else "failed",
+        status=status,
         steps=steps[-1].step if steps else 0,
         best_step=best.step if best else None,
         best_heldout_reward=best.reward_mean if best else None,

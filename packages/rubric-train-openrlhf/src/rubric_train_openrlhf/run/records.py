@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
+Status = Literal["running", "finished", "failed"]
+
 
 class _Row(BaseModel):
     """One JSON object on one line; texts stay out of validation errors."""
@@ -111,7 +113,8 @@ class JudgementRow(_Row):
 class RunSummary(_Row):
     """How a run stands: summary.json."""
 
-    status: Literal["running", "finished", "failed"]
+    status: Status
+    """"running" is what a killed run leaves too."""
     steps: int
     """Steps done."""
     best_step: int | None = None
