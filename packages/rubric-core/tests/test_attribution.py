@@ -108,11 +108,18 @@ def test_masked_responses_and_criteria_without_weight_get_nothing() -> None:
 
 
 def test_criteria_that_cancel_each_other_are_not_blown_up() -> None:
-    # 0.6 and 0.2 + 0.2 + 0.2 differ by a rounding; dividing by δ would attribute 10⁷ to each.
-    z_PGM = [[[1.0, 0, 0, 0], [0, 1.0, 1.0, 1.0]]]
-    weights_PM = [[0.6, 0.2, 0.2, 0.2]]
+    # 7/14 and 2/14 + 3/14 + 2/14 differ by a rounding; dividing by δ would attribute 5·10⁷.
+    alpha_M = np.array([7.0, 2.0, 3.0, 2.0]) / 14
+    z_GM = np.array([[1.0, 0, 0, 0], [0, 1.0, 1.0, 1.0]])
+    assert len({float(reward) for reward in (alpha_M * z_GM).sum(axis=1)}) == 2
 
-    assert not criterion_attribution(z_PGM, weights_PM).any()
+    assert not criterion_attribution([z_GM], [[7, 2, 3, 2]]).any()
+
+
+def test_scores_that_differ_by_a_rounding_are_equal_when_decoupled() -> None:
+    advantages_PG = decoupled_advantages([[[0.3, 1.0], [0.1 + 0.2, 0.0]]], [[9, 1]], delta=0.0)
+
+    np.testing.assert_allclose(advantages_PG, [[math.sqrt(0.5), -math.sqrt(0.5)]])
 
 
 @pytest.mark.parametrize("std", STDS)

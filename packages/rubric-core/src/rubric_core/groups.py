@@ -84,11 +84,10 @@ def spread(rewards_PG: FloatArray, valid_PG: BoolArray) -> FloatArray:
 def std_over_valid(rewards_PG: FloatArray, valid_PG: BoolArray, *, ddof: int) -> FloatArray:
     """Return the standard deviation of the valid members of each group, shape [P].
 
-    Exactly 0 for a group without spread, and where `ddof` leaves nothing to divide by.
+    0 where there are no more members than `ddof`; whether equal rewards give exactly 0 depends on
+    their rounding, so ask `spread` for that.
     """
     count_P = valid_PG.sum(axis=1)
     mean_P = rewards_PG.sum(axis=1, where=valid_PG) / np.maximum(count_P, 1)
     squares_P = ((rewards_PG - mean_P[:, None]) ** 2).sum(axis=1, where=valid_PG)
-    std_P = np.sqrt(squares_P / np.maximum(count_P - ddof, 1))
-    # The mean of three rewards of 0.1 is a rounding away from 0.1, and so their std is above 0.
-    return np.where((spread(rewards_PG, valid_PG) > 0) & (count_P > ddof), std_P, 0.0)
+    return np.sqrt(squares_P / np.maximum(count_P - ddof, 1))
