@@ -108,6 +108,11 @@ def make_config(workspace: Workspace, tmp_path: Path) -> Callable[..., TrainConf
 
 
 @pytest.fixture
+def tasks(workspace: Workspace) -> tuple[Task, ...]:
+    return workspace.tasks
+
+
+@pytest.fixture
 def policy(workspace: Workspace) -> Policy:
     return load_policy(workspace.model)
 

@@ -22,8 +22,7 @@ def views(tasks: tuple[Task, ...], responses: list[str]) -> list[JudgeView]:
     return [tasks[0].judge_view(response) for response in responses]
 
 
-def test_results_come_in_order_while_the_caller_goes_on(workspace: object) -> None:
-    tasks: tuple[Task, ...] = getattr(workspace, "tasks", ())
+def test_results_come_in_order_while_the_caller_goes_on(tasks: tuple[Task, ...]) -> None:
     caller_is_past_submit = threading.Event()
     seen_threads: set[str] = set()
 
@@ -42,8 +41,7 @@ def test_results_come_in_order_while_the_caller_goes_on(workspace: object) -> No
     assert threading.current_thread().name not in seen_threads
 
 
-def test_an_exception_of_a_judge_is_an_unavailable_result(workspace: object) -> None:
-    tasks: tuple[Task, ...] = getattr(workspace, "tasks", ())
+def test_an_exception_of_a_judge_is_an_unavailable_result(tasks: tuple[Task, ...]) -> None:
 
     with background_judge(FailingJudge(RuntimeError("boom")), config=LIMITS) as judge:
         (result,) = judge.submit(views(tasks, ["a"])).result(timeout=30).results

@@ -131,6 +131,8 @@ class Learner:
         """Add the gradient of one micro-batch, scaled by the size of the whole update."""
         tokens = pack_rollouts(batch.rollouts, rows)
         width = tokens.response_mask_BT.shape[1]
+        # Before the policy's own pass, whose activations stay until the backward pass.
+        ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
         with bfloat16_if(self.autocast, device=self.model.device):
             current = response_logprobs(self.model, tokens, temperature=self.temperature)
         loss = policy_loss(
@@ -139,7 +141,7 @@ class Learner:
                 gen_logprobs_BT=batch.rollouts.logprobs_BT[rows, :width],
                 advantages_B=batch.advantages_B[rows],
                 mask_BT=tokens.response_mask_BT,
-                ref_logprobs_BT=self._frozen_logprobs(self.reference, tokens),
+                ref_logprobs_BT=ref_logprobs_BT,
                 old_logprobs_BT=None if old_BT is None else old_BT[rows, :width],
             ),
             config=self.objective,

@@ -1,0 +1,111 @@
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from rubric_judge.testing import ScriptedJudge
+from rubric_train_openrlhf.config import JudgingConfig
+from rubric_train_openrlhf.local.judging import background_judge
+from rubric_train_openrlhf.local.rollout import Examiner, Sampling
+from rubric_train_openrlhf.local.tasks import TaskBook
+from rubric_train_openrlhf.policy import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rubric_core import JudgeView, PolicyView, Task
+    from rubric_train_openrlhf.policy import EncodedPrompt, TextCodec
+
+SAMPLING = Sampling(group_size=2, max_new_tokens=8, temperature=1.0, micro_batch=1)
+SEED = 5
+
+
+class WaitingCodec:
+    """A codec that encodes the second question only once the first answers were judged."""
+
+    def __init__(self, codec: TextCodec, *, judged: threading.Event) -> None:
+        self._codec = codec
+        self._judged = judged
+        self._encoded = 0
+        self.eos_token_id = codec.eos_token_id
+        self.pad_token_id = codec.pad_token_id
+
+    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+        self._encoded += 1
+        if self._encoded > 1:
+            assert self._judged.wait(timeout=30), "judging waits for all of the sampling"
+        return self._codec.encode_prompt(view)
+
+    def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
+        return self._codec.encode_answer(view, answer)
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        return self._codec.encode_text(text)
+
+    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+        return self._codec.decode(view, token_ids)
+
+    def save(self, path: Path) -> None:
+        self._codec.save(path)
+
+
+def test_earlier_answers_are_judged_while_later_ones_are_sampled(
+    policy: Policy, tasks: tuple[Task, ...]
+) -> None:
+    judged = threading.Event()
+
+    def score(view: JudgeView) -> float:
+        del view
+        judged.set()
+        return 1.0
+
+    book = TaskBook(tasks[:2])
+    waiting = Policy(policy.model, WaitingCodec(policy.codec, judged=judged))
+    with background_judge(ScriptedJudge(score), config=JudgingConfig()) as judge:
+        examiner = Examiner(waiting, judge=judge, autocast=False)
+        batch, timing = examiner.examine(book.views, book=book, sampling=SAMPLING, seed=SEED)
+
+    assert len(batch.results) == 4
+    assert timing.generate_s > 0
+
+
+def test_every_answer_is_judged_against_its_own_task(
+    policy: Policy, tasks: tuple[Task, ...]
+) -> None:
+    spy = ScriptedJudge(0.5)
+    book = TaskBook(tasks[:3])
+    with background_judge(spy, config=JudgingConfig()) as judge:
+        examiner = Examiner(policy, judge=judge, autocast=False)
+        batch, _ = examiner.examine(book.views, book=book, sampling=SAMPLING, seed=SEED)
+
+    asked = {(call.task_id, call.response, call.rubric) for call in spy.calls}
+    owed = {
+        (task.task_id, response, task.rubric)
+        for row, response in enumerate(batch.responses)
+        for task in [tasks[row // 2]]
+    }
+    assert asked == owed
+    assert [view.task_id for view in batch.views] == [task.task_id for task in tasks[:3]]
+
+
+def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:
+    book = TaskBook(tasks[:2])
+    with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
+        examiner = Examiner(policy, judge=judge, autocast=False)
+        one, again, other = (
+            examiner.examine(book.views, book=book, sampling=SAMPLING, seed=seed)[0].responses
+            for seed in (SEED, SEED, SEED + 1)
+        )
+
+    assert one == again
+    assert one != other
+
+
+def test_the_book_shows_no_text(tasks: tuple[Task, ...]) -> None:
+    book = TaskBook(tasks)
+
+    assert repr(book) == "TaskBook(16 tasks)"
+    assert all("quokka" not in repr(view) for view in book.views)
+    assert len(book.first(3)) == 3
+    assert len(TaskBook([*tasks, tasks[0]])) == 16
