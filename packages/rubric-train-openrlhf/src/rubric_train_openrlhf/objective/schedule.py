@@ -30,12 +30,15 @@ def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> Ada
 
     Source: paper, §4.3, hyperparameters; arXiv 1711.05101 (AdamW).
     """
+    trained = list(parameters)
     return AdamW(
-        parameters,
+        trained,
         lr=config.learning_rate,
         betas=config.betas,
         eps=config.eps,
         weight_decay=config.weight_decay,
+        # torch's default on a GPU needs room for another copy of all weights.
+        fused=all(parameter.is_cuda for parameter in trained),
     )
 
 
