@@ -37,7 +37,7 @@ from rubric_eval import (
     judge_heldout,
 )
 from rubric_judge import JudgePool, LexicalJudge
-from rubric_synth import collect, synthesise
+from rubric_synth import collect, read_collected, synthesise
 from rubric_synth.controls import fixed_template
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
 from rubric_train_openrlhf.policy import (
@@ -124,7 +124,7 @@ def main(
     keep_older(out)
     quieten()
     train, validation, test = documents_to_tasks(out)
-    policies = {"base": pretrained(train, scale, seed=seed)}
+    policies = {"base": pretrained(out / "documents", train, scale, seed=seed)}
     policies["base"].save(out / "base")
     policies["sft"] = warm_started(out / "base", train, scale, seed=seed)
     policies["sft"].save(out / "sft")
@@ -174,14 +174,15 @@ def spread(tasks: Sequence[Task], count: int) -> Sequence[Task]:
     return [tasks[number * len(tasks) // count] for number in range(count)]
 
 
-def pretrained(tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
-    """Build a tiny Llama and let it read the training documents."""
-    passages = [task.grounding.reveal() for task in tasks]
+def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) -> Policy:
+    """Build a tiny Llama and let it read the training questions' documents, and no others."""
+    hashes = {task.doc_hash for task in tasks}
+    texts = [one.text for one in read_collected(documents) if one.doc_hash in hashes]
     answers = [f"{task.question}\n{task.reference_answer}" for task in tasks]
-    policy = build_tiny_policy(passages + answers, TinyConfig(), seed=seed)
+    policy = build_tiny_policy(texts + answers, TinyConfig(), seed=seed)
     config = PretrainConfig(steps=scale.pretrain_steps)
     with progress("Pre-training", config.steps) as advance:
-        pretrain(policy, passages, config, seed=seed, progress=lambda step: advance(loss=step.loss))
+        pretrain(policy, texts, config, seed=seed, progress=lambda step: advance(loss=step.loss))
     return policy
 
 

@@ -395,7 +395,11 @@ def test_a_question_that_leaks_stops_the_run(make_config: MakeConfig, tmp_path: 
         run_grpo(make_config(data={"train": tmp_path / "leaky.jsonl"}))
 
 
-def test_a_policy_can_be_built_from_nothing_and_warm_started(make_config: MakeConfig) -> None:
+def test_a_policy_can_be_built_from_nothing_and_warm_started(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text(json.dumps({"text": "one two three four five six seven " * 9}) + "\n")
     shape = {"vocab_size": 340, "hidden_size": 32, "layers": 1, "heads": 2, "kv_heads": 2}
     phases: list[str] = []
 
@@ -403,6 +407,7 @@ def test_a_policy_can_be_built_from_nothing_and_warm_started(make_config: MakeCo
         make_config(
             model={
                 "type": "tiny",
+                "documents": documents,
                 "architecture": shape,
                 "pretrain": {"steps": 3, "window_tokens": 16},
             },

@@ -39,7 +39,7 @@ def test_parameters_are_counted_without_reading_weights(
     assert isinstance(path, PathModel)
 
     assert parameter_count(path) == load_policy(path.path).model.num_parameters()
-    assert parameter_count(TinyModel()) == pytest.approx(1_160_000, rel=0.01)
+    assert parameter_count(TinyModel(documents=tmp_path)) == pytest.approx(1_160_000, rel=0.01)
     assert parameter_count(PathModel(path=tmp_path)) is None
 
 

@@ -291,7 +291,7 @@ def write_run(path: Path, shape: RunShape) -> Path:
         _write_lines(path / "judgements" / f"step_{step:06d}.jsonl", list(judgements))
     config = {
         "backend": "local",
-        "model": {"type": "tiny"},
+        "model": {"type": "tiny", "documents": "documents.jsonl"},
         "steps": shape.steps,
         "seed": 0,
         "rollout": {"prompts": shape.prompts, "group_size": shape.group, "max_new_tokens": 96},

@@ -20,12 +20,11 @@ class PathModel(Section):
 
 
 class TinyModel(Section):
-    """A small Llama built in code, for a machine with no model.
-
-    It is pre-trained on the training tasks' passages, as any base model is on its corpus.
-    """
+    """A small Llama built in code and pre-trained on documents, for a machine with no model."""
 
     type: Literal["tiny"] = "tiny"
+    documents: Path
+    """JSONL as `rubric-synth collect` writes it; the documents of held-out tasks are left out."""
     architecture: TinyConfig = Field(default_factory=TinyConfig)
     """Size of the model and its vocabulary."""
     pretrain: PretrainConfig = Field(default_factory=PretrainConfig)

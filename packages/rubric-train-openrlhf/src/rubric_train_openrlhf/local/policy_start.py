@@ -10,6 +10,7 @@ import torch
 
 from rubric_train_openrlhf.config import PathModel, TinyModel
 from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.local.corpus import read_corpus
 from rubric_train_openrlhf.local.randomness import derived_seed
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
 
@@ -36,7 +37,8 @@ def start_policy(
 
     Args:
         config: of the run.
-        book: training tasks: their reference answers are what the warm start learns.
+        book: training tasks: their reference answers are what the warm start learns, and only
+            their documents are pre-trained on.
         device: where the model goes.
         on_step: called with "pretrain" or "sft" after every step of these.
 
@@ -45,7 +47,8 @@ def start_policy(
 
     Raises:
         PolicyLoadError: there is no model at the path.
-        TrainConfigError: there are no answers to warm-start on.
+        TrainConfigError: there are no answers to warm-start on, or no documents to read.
+        RubricFileError: a line of the documents is no document.
     """
     match config.model:
         case PathModel(path=path):
@@ -85,7 +88,7 @@ def pick_device(name: str) -> torch.device:
 def _tiny_policy(
     model: TinyModel, *, seed: int, book: TaskBook, on_step: OnSupervised | None
 ) -> Policy:
-    texts = book.pretraining_texts()
+    texts = read_corpus(model.documents, doc_hashes=book.doc_hashes)
     pairs = [f"{example.question}\n{example.answer}" for example in book.reference_answers()]
     policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
     loss = pretrain(

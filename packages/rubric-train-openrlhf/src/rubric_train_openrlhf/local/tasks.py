@@ -46,9 +46,10 @@ class TaskBook:
         """Rubric of a task."""
         return self._tasks[task_id].rubric
 
-    def pretraining_texts(self) -> list[str]:
-        """The passages, revealed: the corpus that a model built from nothing reads first."""
-        return [task.grounding.reveal() for task in self._tasks.values()]
+    @property
+    def doc_hashes(self) -> frozenset[str]:
+        """Hashes of the documents that the tasks were made from."""
+        return frozenset(task.doc_hash for task in self._tasks.values())
 
     def reference_answers(self) -> list[SftExample]:
         """Questions with a reference answer, for the warm start."""

@@ -1,0 +1,50 @@
+"""What a policy built from nothing may read."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_core import RubricFileError
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.local.corpus import read_corpus
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_documents_of_other_tasks_are_left_out(tmp_path: Path) -> None:
+    rows = [
+        {"doc_hash": "train", "text": "read", "kind": "prose"},
+        {"doc_hash": "held-out", "text": "hidden"},
+        {"text": "from elsewhere"},
+    ]
+    path = tmp_path / "documents.jsonl"
+    path.write_text("\n\n".join(map(json.dumps, rows)) + "\n", encoding="utf-8")
+
+    assert read_corpus(path, doc_hashes={"train", "other"}) == ["read", "from elsewhere"]
+
+
+def test_documents_without_a_training_task_are_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "documents.jsonl"
+    path.write_text('{"doc_hash": "held-out", "text": "hidden"}\n', encoding="utf-8")
+
+    with pytest.raises(TrainConfigError, match="none of the 1 documents"):
+        read_corpus(path, doc_hashes={"train"})
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"title": "no text"}', '{"text": 3}', '"text"'])
+def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "documents.jsonl"
+    path.write_text('{"text": "fine"}\n' + line + "\n", encoding="utf-8")
+
+    with pytest.raises(RubricFileError, match=r"documents\.jsonl:2") as caught:
+        read_corpus(path, doc_hashes=())
+    assert caught.value.line == 2
+
+
+def test_a_missing_file_says_how_to_make_it(tmp_path: Path) -> None:
+    with pytest.raises(TrainConfigError, match="rubric-synth collect"):
+        read_corpus(tmp_path / "none.jsonl", doc_hashes=())
