@@ -1,6 +1,7 @@
 """From a compiled rubric and a response to credited units per criterion.
 
-A unit counts in a well-formed sentence that copies neither the question nor the rubric. Each
+A unit counts in a well-formed sentence that copies neither the question nor the rubric, nor an
+earlier sentence of the response: said again, it would be found in places it was not put. Each
 sentence earns at most one unit for every two of its words, over all criteria together, and every
 share is scaled by what is not repetition.
 """
@@ -67,12 +68,16 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
     """
     sentences = read_sentences(response)
     asked = _framed_runs(question)
+    first_at: dict[tuple[str, ...], int] = {}
+    for position, sentence in enumerate(sentences):
+        first_at.setdefault(sentence.lowered, position)
     live = [
         position
         for position, sentence in enumerate(sentences)
         if sentence.well_formed
         and sentence.lowered not in rubric.own_sentences
         and not _repeats(sentence, asked)
+        and first_at[sentence.lowered] == position
     ]
     return Reading(
         text=response,
