@@ -106,8 +106,12 @@ class Run(NamedTuple):
         return {name for name, content in self.files.items() if MARK.encode() in content}
 
 
-def run(folder: Path, judge: object, tasks: list[Task]) -> Run:
+def run(
+    folder: Path, judge: object, tasks: list[Task], *, model: Mapping[str, object] | None = None
+) -> Run:
     config = configuration(folder, tasks)
+    if model is not None:
+        config = TrainConfig.model_validate(config.model_dump() | {"model": model})
     error = ""
     with structlog.testing.capture_logs() as events:
         try:
@@ -192,6 +196,26 @@ def test_a_rollout_has_no_field_for_a_passage_or_a_rubric(finished: Run) -> None
         "step",
         "task_id",
         "tokens",
+    }
+
+
+def test_a_policy_from_nothing_reads_the_documents_that_are_named_and_no_passage(
+    tasks: list[Task], tmp_path: Path
+) -> None:
+    documents = tmp_path / "documents.jsonl"
+    documents.write_text(json.dumps({"text": " ".join(WORDS * 20)}) + "\n", encoding="utf-8")
+    model = {
+        "type": "tiny",
+        "documents": documents,
+        "architecture": {"vocab_size": 320, "hidden_size": 32, "layers": 1},
+        "pretrain": {"steps": 2, "window_tokens": 16},
+    }
+
+    built = run(tmp_path, QuotingJudge(), tasks, model=model)
+
+    assert built.error == ""
+    assert {name for name in built.marked() if not name.startswith("judgements/")} <= {
+        "report.html"
     }
 
 
