@@ -1,0 +1,138 @@
+"""The examples run as they are, and show what they say that they show."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STAGES = ("base", "sft", "grpo")
+
+
+@pytest.fixture(scope="module")
+def examples(root: Path) -> Path:
+    return root / "examples"
+
+
+@pytest.fixture
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let tables stand on one line, so that a test can read them."""
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def _run(script: Path, *arguments: str, cwd: Path) -> str:
+    """What a script prints; warnings are errors, and nothing may go to stderr."""
+    command = [sys.executable, "-W", "error", str(script), *arguments]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def _cells(printed: str) -> list[list[str]]:
+    """The body of a table, cell by cell."""
+    rows = [line.strip().strip("│").split("│") for line in printed.splitlines() if "│" in line]
+    return [[cell.strip() for cell in row] for row in rows]
+
+
+def test_every_example_says_how_it_is_run(examples: Path) -> None:
+    silent = [
+        script.name
+        for script in sorted(examples.glob("*.py"))
+        if f"uv run python examples/{script.name}"
+        not in (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "")
+    ]
+
+    assert silent == []
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_response_is_scored_by_criterion(examples: Path, tmp_path: Path) -> None:
+    printed = _run(examples / "01_score_a_response.py", cwd=tmp_path)
+
+    rows = _cells(printed)
+    assert [row[0] for row in rows] == ["mechanism", "limit", "remedy", "length"]
+    for _, score, weight, z, _ in rows:
+        assert float(score) / float(weight) == pytest.approx(float(z), abs=0.005)
+    assert f"= {sum(float(row[1]) for row in rows) / 10:.3f}" in printed
+    assert "M_eff = 3.33 of 4" in printed  # 10² / (4² + 3² + 2² + 1²)
+
+
+@pytest.mark.usefixtures("wide")
+def test_the_parts_of_an_advantage_are_shown_to_add_up(examples: Path, tmp_path: Path) -> None:
+    rows = _cells(_run(examples / "02_rewards_to_advantages.py", cwd=tmp_path))
+
+    assert [row[1] for row in rows[4:]] == ["unavailable (timeout)", "invalid (not_json)"]
+    assert rows[4][2:] == ["–", "–", "0.00", "0.00", "0.00", "0.00"]
+    assert float(rows[5][2]) == 0
+    for row in rows:
+        advantage, *parts = (float(cell) for cell in row[4:])
+        assert sum(parts) == pytest.approx(advantage, abs=0.02)  # each is rounded to 0.01
+    assert sum(float(row[4]) for row in rows) == pytest.approx(0, abs=0.03)
+
+
+@pytest.mark.usefixtures("wide")
+def test_a_model_as_judge_is_scored_invalid_or_unavailable(examples: Path, tmp_path: Path) -> None:
+    printed = _run(examples / "03_judge_with_an_llm.py", cwd=tmp_path)
+
+    assert [row[:4] for row in _cells(printed)] == [
+        ["scored", "", "1", "0.90"],
+        ["scored", "", "1", "0.00"],
+        ["invalid", "score_out_of_range", "1", "0.00"],
+        ["unavailable", "server_error", "2", "masked"],
+    ]
+    assert "5 calls for 4 responses" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_loop_in_one_file_learns(examples: Path, tmp_path: Path) -> None:
+    printed = _run(examples / "04_grpo_in_one_file.py", cwd=tmp_path)
+
+    (means,) = re.findall(r"first 5 steps ([\d.]+), last 5 steps ([\d.]+)", printed)
+    first, last = map(float, means)
+    assert first < 0.35  # a random policy
+    assert last > first + 0.3
+
+
+@pytest.fixture(scope="module")
+def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The run folder of the quickstart at its smallest."""
+    out = tmp_path_factory.mktemp("quickstart") / "q"
+    _run(examples / "quickstart.py", "--fast", "--out", str(out), cwd=out.parent)
+    return out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quickstart_measures_every_stage_and_control(quickstart: Path) -> None:
+    heldout: dict[str, Any] = json.loads((quickstart / "summary.json").read_text("utf-8"))[
+        "heldout"
+    ]
+
+    assert {"fixed_template", "reference", "sft_cooled", "grpo_blind"} <= set(heldout["controls"])
+    for row in [heldout[stage] for stage in STAGES] + list(heldout["controls"].values()):
+        assert 0 <= row["ci_low"] <= row["mean"] <= row["ci_high"] <= 1
+        assert row["n"] > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_warm_start_of_the_quickstart_beats_its_base(quickstart: Path) -> None:
+    heldout = json.loads((quickstart / "summary.json").read_text("utf-8"))["heldout"]
+
+    assert heldout["base"]["mean"] < heldout["sft"]["mean"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_quickstart_writes_a_report_that_shows_its_stages(quickstart: Path) -> None:
+    report = (quickstart / "report.html").read_text("utf-8")
+
+    summary = json.loads((quickstart / "summary.json").read_text("utf-8"))
+    assert f"{summary['heldout']['grpo']['mean']:.3f}" in report
