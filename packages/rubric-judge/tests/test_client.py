@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -292,6 +293,26 @@ async def test_no_key_and_no_text_gets_into_logs_or_results(
     shown = f"{seen}{logs}{output.out}{output.err}{caplog.text}"
     assert "Zyzzyva" not in shown
     assert "cross entropy" not in shown
+
+
+@pytest.mark.parametrize("model", ["openai/fake", "hosted_vllm/fake"])
+async def test_logging_at_debug_shows_no_key_and_no_text(
+    make_view: ViewFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    model: str,
+) -> None:
+    monkeypatch.setenv("SECRET_KEY_VARIABLE", "sk-Zyzzyva")
+    caplog.set_level(logging.DEBUG)
+    view = make_view("Zyzzyva response", question="Zyzzyva question")
+    with FakeEndpoint(0.5, faults=[Fault.BAD_REQUEST, Fault.PROSE]) as endpoint:
+        for _ in range(3):
+            await _judge(endpoint, view, model=model, api_key_env="SECRET_KEY_VARIABLE")
+    output = capsys.readouterr()
+    shown = f"{output.out}{output.err}{caplog.text}"
+    for text in ("Zyzzyva", "cross entropy", "which loss is minimised"):
+        assert text not in shown, {record.name for record in caplog.records}
 
 
 async def test_the_schema_is_the_same_after_many_calls(

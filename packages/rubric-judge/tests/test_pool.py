@@ -1,9 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import anyio
-import anyio.lowlevel
 import pytest
 import structlog
 
@@ -104,6 +104,79 @@ async def test_a_judge_that_returns_something_else_costs_its_own_judgement(
     views = [make_view("x"), make_view("y")]
     results = await JudgePool(Forgetful()).judge_all(views)
     assert [r.reason for r in results] == [Reason.JUDGE_ERROR, Reason.EMPTY]
+
+
+@pytest.mark.parametrize("workers", [1, 6])
+async def test_a_call_that_cancels_itself_costs_its_own_judgement(
+    make_view: ViewFactory, workers: int
+) -> None:
+    def script(view: JudgeView) -> float:
+        if view.response in {"0", "2"}:
+            raise asyncio.CancelledError
+        return int(view.response) / 10
+
+    views = [make_view(str(number)) for number in range(6)]
+    pool = JudgePool(ScriptedJudge(script), workers=workers, micro_batch=1)
+    results = await pool.judge_all(views)
+    assert [r.reason for r in results] == [Reason.CANCELLED, None, Reason.CANCELLED, *[None] * 3]
+    assert [r.scores["gives_limit"] for r in results if r.scores] == [
+        pytest.approx(number / 10) for number in (1, 3, 4, 5)
+    ]
+    assert (pool.statistics().done, pool.statistics().in_flight) == (6, 0)
+
+
+async def test_a_deadline_around_the_pool_still_ends_it(make_view: ViewFactory) -> None:
+    async def wait(view: JudgeView) -> None:
+        del view
+        await anyio.sleep_forever()
+
+    pool = JudgePool(ScriptedJudge(before=wait), workers=1, micro_batch=2)
+    task = asyncio.create_task(pool.judge_all([make_view()] * 5))
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    with anyio.move_on_after(0.01) as scope:
+        await pool.judge_all([make_view()] * 5)
+    assert scope.cancelled_caught
+    assert pool.statistics().done == 0
+
+
+@pytest.mark.parametrize("exit_type", [SystemExit, KeyboardInterrupt])
+def test_a_judge_that_ends_the_program_ends_it_at_once(
+    make_view: ViewFactory, exit_type: type[BaseException]
+) -> None:
+    def script(view: JudgeView) -> float:
+        if view.response == "end":
+            raise exit_type(3)
+        return 1.0
+
+    async def wait(view: JudgeView) -> None:
+        if view.response == "wait":
+            await anyio.sleep_forever()
+
+    pool = JudgePool(ScriptedJudge(script, before=wait))
+    views = [make_view(text) for text in ("wait", "end", "wait")]
+    with pytest.raises(exit_type) as ended:
+        anyio.run(pool.judge_all, views)
+    assert ended.value.args == (3,)
+    assert pool.statistics().in_flight == 0
+
+
+@pytest.mark.parametrize("scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}])
+async def test_scores_that_are_not_the_rubrics_cost_their_own_judgement(
+    make_view: ViewFactory, scores: dict[str, float]
+) -> None:
+    def script(view: JudgeView) -> JudgeResult:
+        if view.response == "foreign":
+            return JudgeResult(outcome=Outcome.SCORED, scores=scores, total=1.0, max_total=3.0)
+        return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.5), judge="j")
+
+    views = [make_view(text) for text in ("good", "foreign", "good")]
+    results = await JudgePool(ScriptedJudge(script)).judge_all(views)
+    assert [r.reason for r in results] == [None, Reason.JUDGE_ERROR, None]
+    assert results[1].scores == {}
+    assert results[1].detail == "the judge raised SchemaError"
 
 
 async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usable(

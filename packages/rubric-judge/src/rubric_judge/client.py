@@ -27,6 +27,16 @@ from rubric_judge.settings import api_key, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
 
+_TALKATIVE = (
+    "LiteLLM",
+    "LiteLLM Proxy",
+    "LiteLLM Router",
+    "httpcore",
+    "httpx",
+    "instructor",
+    "openai",
+)
+"""Loggers of the libraries below; what is under them by a dot follows."""
 _LONGEST_BACKOFF_S = 30.0
 _TRANSIENT = frozenset(
     {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT}
@@ -80,8 +90,9 @@ def _libraries() -> _Libraries:
 
     provider: Any = litellm  # it has no types to speak of
     provider.suppress_debug_info = True
-    # Their error lines quote requests and replies, which may hold passages and rubrics.
-    for name in ("instructor", "LiteLLM"):
+    # Their lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
+    # rubrics and keys.
+    for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
     async def complete_once(**request: object) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 import traceback
@@ -117,17 +118,32 @@ class JudgePool:
 
         Returns:
             One result for each view, in the order of the views. An exception that a judge lets
-            out becomes `unavailable` with reason `judge_error`; it never fails the others.
+            out, or scores that are not the rubric's, become `unavailable` with reason
+            `judge_error`, and a cancellation that did not come from outside of the judge becomes
+            `cancelled`; neither ever fails the others.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
+                flight are cancelled first.
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        results: list[JudgeResult | None] = [None] * len(views)
+        # A view that nothing else became of was cancelled, so that none is ever without a result.
+        cancelled = JudgeResult.unavailable(Reason.CANCELLED, judge=self._judge.name, attempts=0)
+        results = [cancelled] * len(views)
         queue = iter(range(len(views)))
+        exits: list[BaseException] = []
 
         async def work(positions: Iterator[int]) -> None:
             for position in positions:
-                async with self._limiter:
-                    result = await self._judge_one(views[position])
+                try:
+                    async with self._limiter:
+                        result = await self._judge_one(views[position])
+                except (SystemExit, KeyboardInterrupt) as end:
+                    # Out of a child task, these would leave the event loop in the middle.
+                    exits.append(end)
+                    group.cancel_scope.cancel()
+                    return
                 results[position] = result
                 if on_result is not None:
                     on_result(position, result)
@@ -135,7 +151,9 @@ class JudgePool:
         async with anyio.create_task_group() as group:
             for _ in range(min(self._limit, len(views))):
                 group.start_soon(work, queue)
-        return [result for result in results if result is not None]
+        if exits:
+            raise exits[0]
+        return results
 
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing and has done."""
@@ -163,6 +181,16 @@ class JudgePool:
         try:
             # An instance passes through; what else a plugin may return is an error.
             result = JudgeResult.model_validate(await self._judge.judge(view))
+            if result.outcome is Outcome.SCORED:
+                view.rubric.check_scores(result.scores)
+        except anyio.get_cancelled_exc_class():
+            # A library below the judge may cancel its own task and let that out. Only where the
+            # pool itself is being cancelled is the deadline past for good.
+            if anyio.current_effective_deadline() == -math.inf:
+                raise
+            result = JudgeResult.unavailable(
+                Reason.CANCELLED, judge=self._judge.name, detail="the judge cancelled its own call"
+            )
         # The named boundary for judges: one that breaks its promise not to raise costs its own
         # judgement, not the step. The message may hold a text, so only the type and place go on.
         except Exception as error:  # noqa: BLE001
