@@ -61,7 +61,8 @@ TEMPERATURE = 0.8
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
 CLAIM = (
     "A model of this size learns which behaviours the rubrics reward, such as naming, listing and "
-    "ordering, and not the subject: compare the document-blind rows."
+    "ordering, and not the subject: the document-blind rows, where the same answers are filled with "
+    "another question's names and judged there, keep most of the reward."
 )
 LABELS = {
     "base": "Base: pre-trained",
@@ -71,11 +72,11 @@ LABELS = {
     "reference": "reference answers",
     "sft_cooled": "SFT at its best temperature",
     "sft_greedy": "SFT, greedy",
-    "base_blind": "Base, judged on another document",
-    "sft_blind": "SFT, judged on another document",
+    "base_blind": "Base, document-blind",
+    "sft_blind": "SFT, document-blind",
     "grpo_cooled": "GRPO at its best temperature",
     "grpo_greedy": "GRPO, greedy",
-    "grpo_blind": "GRPO, judged on another document",
+    "grpo_blind": "GRPO, document-blind",
 }
 DIFFERENCES = (
     ("sft", "base"),
@@ -117,7 +118,7 @@ def main(
     Args:
         out: Folder for everything: data, policies, run folder, summary.json and report.html.
         seed: Of everything random.
-        fast: Walk the same path in about a minute; its rewards claim nothing.
+        fast: Walk the same path in a minute or two; its rewards claim nothing.
     """
     start = time.monotonic()
     scale = FAST if fast else FULL
