@@ -61,8 +61,8 @@ TEMPERATURE = 0.8
 COOLER_TEMPERATURES = (0.8, 0.7, 0.6, 0.5, 0.4)
 CLAIM = (
     "A model of this size learns which behaviours the rubrics reward, such as naming, listing and "
-    "ordering, and not the subject: the document-blind rows, where the same answers are filled with "
-    "another question's names and judged there, keep most of the reward."
+    "ordering, and not the subject: the document-blind rows, the same answers filled with another "
+    "question's names and judged there, keep most of the reward."
 )
 LABELS = {
     "base": "Base: pre-trained",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.run.records import MetricsRow
 
 _WINDOW = 5
-"""Steps that the first and the last training figures are averaged over."""
+"""Most steps that the first and the last training figures are averaged over."""
 _MINUTE_S = 60
 _HOUR_S = 3600
 
@@ -85,7 +85,7 @@ def _heldout_figures(run: Run) -> list[Figure]:
     after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
     return [
         Figure(
-            "Held-out reward",
+            "Validation reward",
             f"{best.reward_mean:.3f}",
             "" if alone else f"{first.reward_mean:.3f}",
             f"{first.n} questions" + ("" if alone else chosen + after),
@@ -96,9 +96,10 @@ def _heldout_figures(run: Run) -> list[Figure]:
 def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
     if not metrics:
         return []
-    head, tail = metrics[:_WINDOW], metrics[-_WINDOW:]
+    window_steps = max(1, min(_WINDOW, len(metrics) // 2))
+    head, tail = metrics[:window_steps], metrics[-window_steps:]
     alone = len(metrics) == 1
-    window = "" if alone else f"first and last {len(tail)} steps"
+    window = "" if alone else f"first and last {_steps(window_steps)}"
     rows = (
         (
             "Training reward",
