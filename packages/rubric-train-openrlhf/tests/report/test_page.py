@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_core import RubricFileError
 from rubric_train_openrlhf.report import write_report
 from rubric_train_openrlhf.report.page import inert_json
 
@@ -95,7 +96,15 @@ def test_same_folder_gives_the_same_page(make_run: Callable[..., Path]) -> None:
     assert _written(run)[0] == _written(run)[0]
 
 
-def test_empty_folder_gives_a_page_that_says_so(tmp_path: Path) -> None:
+def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("no run", encoding="utf-8")
+    with pytest.raises(RubricFileError, match="holds no run"):
+        write_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_run_that_has_just_begun_gives_a_page_that_says_so(tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").touch()
     _, page = _written(tmp_path)
     assert "No step has been finished yet" in page.text
     assert "No rollouts yet." in page.text

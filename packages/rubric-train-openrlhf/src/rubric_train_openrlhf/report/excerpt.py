@@ -45,7 +45,11 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
     Raises:
         RubricFileError: a broken row; names the file, line and field.
     """
-    files = {_step_of(path): path for path in (run / "rollouts").glob("step_*.jsonl")}
+    files = {
+        _step_of(path): path
+        for path in (run / "rollouts").glob("step_*.jsonl")
+        if path.stem.removeprefix("step_").isdecimal()
+    }
     shown = _spread(sorted(files), MAX_STEPS, keep=best_step)
     prompts: dict[str, int] = {}
     steps: list[dict[str, Any]] = []

@@ -52,10 +52,12 @@ def read_run(path: Path) -> Run:
     """Read everything but the rollouts.
 
     Raises:
-        RubricFileError: no such folder, or a broken row; names the file, line and field.
+        RubricFileError: no such folder, no run in it, or a broken row; names file, line and field.
     """
     if not path.is_dir():
         raise RubricFileError("no such run folder; give the `out` of a run", path=path)
+    if not any((path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")):
+        raise RubricFileError("this folder holds no run; give the `out` of one", path=path)
     notes: list[str] = []
     config_text = _text(path / "config.resolved.yaml")
     return Run(
