@@ -22,21 +22,22 @@ CAVEAT_MARKERS: Final = tuple(
 """Words that mark a sentence as a limit or a warning."""
 
 VERBS: Final = word_set(
-    """accumulate add adjust advance allocate analyze append apply approximate array assemble assert
-    assign bin bind bound break broadcast build calculate call cast change check choose clean clip
-    close cluster combine compare compile compute concatenate conjugate construct continue convert
-    convolve copy correlate count create customize cut decimate decode decompose deconvolve define
-    delete derive design detect determine diagonalize differentiate discretize divide do downsample
-    draw drop dump encode enforce ensure estimate evaluate exclude execute expand export extend
-    extract factor factorize fail fill filter find fit flatten flip format generate get give group
-    guess implement import indicate initialize insert instantiate integrate interpolate interpret
-    invert iterate join keep label linearize list load locate look mask match maximize measure merge
-    minimize modify move multiply normalize obtain open optimize order pack pad parse partition
-    perform permute pick plot predict prepare print process produce project propagate provide put
-    query raise randomly read rebuild reconstruct rectify recursively reduce reflect register remove
-    rename repeat replace represent resample reseed reset reshape restore retrieve reverse roll
-    rotate round run safely sample save scale scan search select send separate set shift show
-    shuffle simulate skip slice smooth solve sort split squeeze stack standardize store sum suppress
+    """accumulate add adjust advance allocate analyze append apply approximate array assemble
+    assert assign bin bind bound break broadcast build calculate call cast change check choose
+    clean clip close cluster combine compare compile compute concatenate configure conjugate
+    construct continue convert convolve copy correlate count create customize cut decimate
+    decode decompose deconvolve define delete derive design detect determine diagonalize
+    differentiate discretize divide do downsample draw drop dump encode enforce ensure estimate
+    evaluate exclude execute expand export extend extract factor factorize fail fill filter find
+    fit flatten flip format generate get give group guess implement import indicate initialize
+    insert instantiate integrate interpolate interpret invert iterate join keep label linearize
+    list load locate look mask match maximize measure merge minimize modify move multiply
+    normalize obtain open optimize order pack pad parse partition perform permute pick plot
+    predict prepare print process produce project propagate provide put query raise randomly
+    read rebuild reconstruct rectify recursively reduce reflect register remove rename render
+    repeat replace represent resample reseed reset reshape restore retrieve reverse roll rotate
+    round run safely sample save scale scan search select send separate set shift show shuffle
+    simulate skip slice smooth solve sort split squeeze stack standardize store sum suppress
     swap take test trace transform translate transpose traverse trim truncate try unpack unwrap
     update upsample use validate verify view warn whiten wrap write yield zoom"""
 )

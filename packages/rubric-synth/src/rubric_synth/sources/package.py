@@ -16,6 +16,7 @@ import warnings
 from typing import TYPE_CHECKING, Final
 
 from rubric_synth.api_entry import render_entry
+from rubric_synth.docstring_fields import parse_fields
 from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
 from rubric_synth.numpydoc import parse_docstring
@@ -125,6 +126,8 @@ def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[
     if not isinstance(docstring, str) or len(docstring) < _MIN_DOCSTRING_CHARS:
         return
     entry = parse_docstring(docstring, qualified_name=qualified_name, form=form)
+    if not entry.parameters and not entry.returns:  # not the numpydoc layout
+        entry = parse_fields(docstring, qualified_name=qualified_name, form=form) or entry
     yield Document(
         title=qualified_name,
         text=render_entry(entry),
