@@ -366,3 +366,24 @@ def test_an_unknown_std_is_refused() -> None:
 
 def test_delta_is_added_to_the_std() -> None:
     assert group_advantages([[0, 1]], std="population", delta=0.5)[0, 1] == 1.0
+
+
+@pytest.mark.parametrize("std", ["sample", "population", "leave_one_out", "none"])
+@pytest.mark.parametrize("rewards", [[1e308, -1e308], [1e200, 0.0, -1e200], [-1.1e100, 0.0]])
+def test_rewards_whose_squares_are_not_finite_are_refused(std: Std, rewards: list[float]) -> None:
+    with pytest.raises(RewardError, match="scale the rewards"):
+        group_advantages([rewards], std=std)
+    with pytest.raises(RewardError, match="scale the rewards"):
+        leave_one_out_baseline([rewards])
+
+
+@pytest.mark.parametrize("std", ["sample", "population", "leave_one_out", "none"])
+def test_the_largest_rewards_have_finite_advantages(std: Std) -> None:
+    advantages = group_advantages([[1e100, 0.0, -1e100, 1e-300]], std=std)
+    assert np.isfinite(advantages).all()
+
+
+@pytest.mark.parametrize("delta", [None, "1", -1.0, math.inf, math.nan])
+def test_a_delta_is_a_finite_number(delta: object) -> None:
+    with pytest.raises(RewardError, match="delta must be finite"):
+        group_advantages([[0.0, 1.0]], delta=delta)  # pyright: ignore[reportArgumentType]

@@ -83,8 +83,8 @@ criteria = st.builds(
 )
 tasks = st.builds(
     Task,
-    question=text.filter(bool),
-    grounding=text.map(Grounding),
+    question=text.filter(str.strip),
+    grounding=text.filter(str.strip).map(Grounding),
     rubric=st.lists(criteria, min_size=1, max_size=3, unique_by=lambda c: c.id).map(
         lambda chosen: Rubric(criteria=tuple(chosen))
     ),

@@ -141,3 +141,18 @@ def test_each_weight_needs_one_grid(bad: list[list[float]]) -> None:
 def test_grid_values_are_normalised_scores(value: float) -> None:
     with pytest.raises(RewardError, match="grid values"):
         attainable_levels([1], [[0, value]])
+
+
+@pytest.mark.parametrize("tau2", [None, "0.1", [1.0]])
+def test_a_variance_is_a_number(tau2: object) -> None:
+    with pytest.raises(RewardError, match="tau2"):
+        reward_noise_variance([1.0, 2.0], tau2)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("weights", "grids"),
+    [(["1"], [[0, 1]]), ([None], [[0]]), ([1.0], [["1"]]), ([1.0], [[None]]), ([1.0], ["01"])],
+)
+def test_levels_are_counted_of_numbers(weights: object, grids: object) -> None:
+    with pytest.raises(RewardError, match="must be real numbers"):
+        attainable_levels(weights, grids)  # pyright: ignore[reportArgumentType]

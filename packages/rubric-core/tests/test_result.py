@@ -4,7 +4,6 @@ import math
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from rubric_core import JudgeResult, Outcome, Reason, Rubric, SchemaError, Usage
 
@@ -111,7 +110,7 @@ def test_what_is_known_of_the_call_is_added_later(rubric: Rubric) -> None:
 
 
 def test_what_is_known_of_the_call_is_checked(rubric: Rubric) -> None:
-    with pytest.raises(ValidationError, match="attempts"):
+    with pytest.raises(SchemaError, match="attempts"):
         JudgeResult.scored(rubric, SCORES, judge="j").with_call(attempts=-1)
 
 
@@ -140,7 +139,7 @@ def test_what_is_known_of_the_call_is_checked(rubric: Rubric) -> None:
     ],
 )
 def test_an_outcome_that_contradicts_its_fields_is_refused(fields: dict[str, Any]) -> None:
-    with pytest.raises(ValidationError):
+    with pytest.raises(SchemaError):
         JudgeResult.model_validate(fields)
 
 
@@ -162,9 +161,17 @@ def test_the_repr_leaves_the_reasoning_out(rubric: Rubric) -> None:
 @pytest.mark.parametrize("field", ["prompt_tokens", "completion_tokens", "cached_tokens"])
 @pytest.mark.parametrize("value", [-1, 1.5, "3", True])
 def test_tokens_are_counts(field: str, value: object) -> None:
-    with pytest.raises(ValidationError, match=field):
+    with pytest.raises(SchemaError, match=field):
         Usage.model_validate({field: value})
 
 
 def test_an_unknown_cost_is_not_zero() -> None:
     assert Usage(prompt_tokens=3).cost_usd is None
+
+
+@pytest.mark.parametrize("text", [None, b"{}", 3])
+def test_what_is_no_text_is_the_callers_fault_and_no_invalid_reply(
+    rubric: Rubric, text: object
+) -> None:
+    with pytest.raises(SchemaError, match="a reply is a str"):
+        JudgeResult.from_reply(rubric, text)  # pyright: ignore[reportArgumentType]

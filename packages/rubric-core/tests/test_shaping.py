@@ -78,3 +78,15 @@ def test_a_negative_reward_cannot_be_shared() -> None:
 def test_each_reward_needs_its_ending() -> None:
     with pytest.raises(RewardShapeError, match=r"\(2,\), ended has \(1,\)"):
         truncation_penalty([1.0, 0.5], [True], alpha_stop=0.5)
+
+
+@pytest.mark.parametrize("lengths", [None, "ten", ["a"], [[1], [1, 2]], [math.nan]])
+def test_lengths_are_numbers(lengths: object) -> None:
+    with pytest.raises(RewardError, match="lengths must be"):
+        length_penalty(lengths, max_length=8, buffer=2)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(("max_length", "buffer"), [(None, 2), (8, "2"), (math.inf, 2)])
+def test_limits_are_numbers(max_length: object, buffer: object) -> None:
+    with pytest.raises(RewardError, match="must be finite"):
+        length_penalty([1], max_length=max_length, buffer=buffer)  # pyright: ignore[reportArgumentType]

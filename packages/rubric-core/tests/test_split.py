@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import ConfigError, split_of
+from rubric_core import ConfigError, SchemaError, split_of
 
 
 def test_the_split_is_pinned_so_that_no_release_moves_a_document() -> None:
@@ -56,3 +56,9 @@ def test_shares_must_fit(train: float, validation: float, location: str) -> None
         split_of("a", train=train, validation=validation)
 
     assert caught.value.location == location
+
+
+@pytest.mark.parametrize("doc_hash", ["\ud800", None, 3, b"a"])
+def test_a_document_is_named_by_text(doc_hash: object) -> None:
+    with pytest.raises(SchemaError, match="doc_hash must be a text"):
+        split_of(doc_hash)  # pyright: ignore[reportArgumentType]

@@ -1,9 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from pydantic import ValidationError
 
-from rubric_core import PolicyView, SftExample
+from rubric_core import PolicyView, SchemaError, SftExample
 
 
 def test_a_policy_view_has_no_field_for_anything_hidden() -> None:
@@ -12,7 +11,7 @@ def test_a_policy_view_has_no_field_for_anything_hidden() -> None:
 
 @pytest.mark.parametrize("field", ["passage", "grounding", "rubric", "criteria", "response"])
 def test_a_policy_view_refuses_every_other_field(field: str) -> None:
-    with pytest.raises(ValidationError, match="not permitted"):
+    with pytest.raises(SchemaError, match="not permitted"):
         PolicyView.model_validate({"task_id": "t", "question": "q", field: "x"})
 
 

@@ -27,11 +27,12 @@ from rubric_core.errors import (
     UnavailableRewardError,
 )
 from rubric_core.grounding import Grounding
-from rubric_core.outcome import Outcome, Reason, Usage
+from rubric_core.outcome import Outcome, Reason
 from rubric_core.protocols import Judge, JudgeFactory, TrainerBackend
 from rubric_core.result import JudgeResult
 from rubric_core.rubric import Rubric
 from rubric_core.task import DocumentAnalysis, Task
+from rubric_core.usage import Usage
 from rubric_core.views import JudgeView, PolicyView, SftExample
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import numpy as np
 
 from rubric_core.errors import RewardError
-from rubric_core.groups import ROUNDING, checked_groups, spread, std_over_valid
+from rubric_core.groups import ROUNDING, check_number, checked_groups, spread, std_over_valid
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -36,7 +36,7 @@ def leave_one_out_baseline(
 
     Raises:
         RewardShapeError: not [P, G], G < 2, or a mask of another shape.
-        RewardError: a valid reward that is not a finite number.
+        RewardError: a valid reward that is not a finite number, or beyond ±1e100.
 
     Source: paper, §3.2, Eq. advantage.
     """
@@ -71,7 +71,8 @@ def group_advantages(
 
     Raises:
         RewardShapeError: not [P, G], G < 2, or a mask of another shape.
-        RewardError: a valid reward that is not a finite number, or an unknown `std` or `delta`.
+        RewardError: a valid reward that is not a finite number or beyond ±1e100, or an unknown
+            `std` or `delta`.
 
     Source: paper, §3.2, Eq. advantage.
     Source: NeMo-RL 0.4 and later, use_leave_one_out_baseline with normalize_rewards.
@@ -92,8 +93,7 @@ def advantage_scale(
     Raises:
         RewardError: an unknown `std`, or a `delta` that is negative or not finite.
     """
-    if not 0 <= delta < np.inf:
-        raise RewardError(f"delta must be finite and not negative, not {delta!r}")
+    check_number(delta, name="delta")
     match std:
         case "sample" | "population":
             std_P = std_over_valid(rewards_PG, valid_PG, ddof=1 if std == "sample" else 0)

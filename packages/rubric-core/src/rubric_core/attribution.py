@@ -9,7 +9,14 @@ import numpy as np
 from rubric_core.advantage import advantage_scale
 from rubric_core.effective import shares
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_core.groups import ROUNDING, float_array, spread, std_over_valid, valid_members
+from rubric_core.groups import (
+    ROUNDING,
+    check_number,
+    float_array,
+    spread,
+    std_over_valid,
+    valid_members,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -97,8 +104,7 @@ def decoupled_advantages(
 
     Source: arXiv 2601.05242 (GDPO), group-wise decoupled normalisation.
     """
-    if not 0 <= delta < np.inf:
-        raise RewardError(f"delta must be finite and not negative, not {delta!r}")
+    check_number(delta, name="delta")
     z, alpha, valid = _checked(z_PGM, weights_PM, valid_PG)
     count_P = np.maximum(valid.sum(axis=1), 1)
     combined_PG = np.zeros(valid.shape)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import chain
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_core.groups import float_array
+from rubric_core.groups import check_number, float_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -82,8 +84,7 @@ def reward_noise_variance(weights_M: ArrayLike, tau2: float) -> float:
 
     Source: paper, §3.3, Eq. effective_criteria.
     """
-    if not 0 <= tau2 < np.inf:
-        raise RewardError(f"tau2 is a variance: it must be finite and not negative, not {tau2!r}")
+    check_number(tau2, name="tau2, a variance,")
     return tau2 / effective_criteria(weights_M)
 
 
@@ -104,12 +105,15 @@ def attainable_levels(
 
     Raises:
         RewardShapeError: not one grid per weight, or an empty grid.
-        RewardError: weights that no reward can be computed from, or a value outside [0, 1].
+        RewardError: weights that no reward can be computed from, or a value that is no number or
+            outside [0, 1].
 
     Source: paper, §3.3, Resolution.
     """
+    if not all(isinstance(value, Real) for value in chain(weights_M, *grids)):
+        raise RewardError("weights and grid values must be real numbers: floats or fractions")
     shares([float(w) for w in weights_M])
-    if len(grids) != len(weights_M) or not all(grids):
+    if len(grids) != len(weights_M) or not all(len(grid) for grid in grids):
         raise RewardShapeError(
             f"{len(weights_M)} weights need as many non-empty grids, not {len(grids)}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, SupportsFloat, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 ROUNDING: Final = 64 * float(np.finfo(np.float64).eps)
 """Rewards no further apart than this, relative to the largest, may be equal but for rounding."""
+
+
+LARGEST: Final = 1e100
+"""Of a larger reward the square, or a sum of squares, may be no finite number."""
 
 
 def float_array(values: ArrayLike, *, name: str, axes: str) -> FloatArray:
@@ -36,6 +40,17 @@ def float_array(values: ArrayLike, *, name: str, axes: str) -> FloatArray:
     if array.ndim != len(axes):
         raise RewardShapeError(f"{name} must have shape [{', '.join(axes)}], not {array.shape}")
     return array.astype(np.float64)
+
+
+def check_number(value: float, *, name: str) -> None:
+    """Refuse what is not a finite number from 0 up.
+
+    Raises:
+        RewardError: it is not one.
+    """
+    # A comparison of None or a text would be a TypeError, which says nothing of the argument.
+    if not isinstance(value, SupportsFloat) or not 0 <= float(value) < np.inf:  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+        raise RewardError(f"{name} must be finite and not negative, not {value!r}")
 
 
 def valid_members(valid_PG: ArrayLike | None, shape: tuple[int, ...]) -> BoolArray:
@@ -64,13 +79,18 @@ def checked_groups(
 
     Raises:
         RewardShapeError: not [P, G], G < 2, or a mask of another shape.
-        RewardError: a valid reward that is not a finite number.
+        RewardError: a valid reward that is not a finite number, or beyond ±1e100.
     """
     rewards = float_array(rewards_PG, name="rewards_PG", axes="PG")
     valid = valid_members(valid_PG, rewards.shape)
     if not np.isfinite(rewards[valid]).all():
         first = tuple(int(i) for i in np.argwhere(valid & ~np.isfinite(rewards))[0])
         raise RewardError(f"rewards_PG{list(first)} is {rewards[first]}: mask it with valid_PG")
+    if (np.abs(rewards[valid]) > LARGEST).any():
+        first = tuple(int(i) for i in np.argwhere(valid & (np.abs(rewards) > LARGEST))[0])
+        raise RewardError(
+            f"rewards_PG{list(first)} is {rewards[first]}, beyond ±{LARGEST:g}: scale the rewards"
+        )
     return np.where(valid, rewards, 0.0), valid
 
 

@@ -1,12 +1,9 @@
-"""What became of one judgement: the outcome, the reason for a failure, and the usage."""
+"""What became of one judgement: the outcome, and the reason for a failure."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
-
-from rubric_core.fields import Amount, Count
-from rubric_core.sealed import Sealed
 
 
 class Outcome(StrEnum):
@@ -65,19 +62,3 @@ _UNAVAILABLE: Final = frozenset(
         Reason.JUDGE_ERROR,
     }
 )
-
-
-class Usage(Sealed):
-    """What one judge call consumed."""
-
-    prompt_tokens: Count = 0
-    """Tokens read, cached ones included."""
-
-    completion_tokens: Count = 0
-    """Tokens written."""
-
-    cached_tokens: Count = 0
-    """Prompt tokens that the server had in its prefix cache."""
-
-    cost_usd: Amount | None = None
-    """Price of the call, or None when it is not known."""

@@ -9,7 +9,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from rubric_core.errors import RepeatedKeyError, ReplyError
+from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
 from rubric_core.outcome import Reason
 from rubric_core.strict_json import decode
 
@@ -41,6 +41,7 @@ def read_reply(rubric: Rubric, text: str) -> Reply:
 
     Raises:
         ReplyError: the first departure found, with its reason. The detail holds no reply text.
+        SchemaError: not given a text at all, which is no fault of the judge's.
 
     Source: paper, §3.1, Eq. judge_scores.
     """
@@ -79,6 +80,8 @@ def _object(rubric: Rubric, text: str) -> Mapping[str, object]:
 
 
 def _decoded(rubric: Rubric, text: str) -> object:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+        raise SchemaError(f"a reply is a str, not {type(text).__name__}: a fault of the caller")
     if not text.strip():
         raise ReplyError("the reply is empty", reason=Reason.EMPTY)
     try:

@@ -9,9 +9,10 @@ from pydantic import Field, model_validator
 
 from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.fields import Amount, Count, Text
-from rubric_core.outcome import Outcome, Reason, Usage
+from rubric_core.outcome import Outcome, Reason
 from rubric_core.reply import read_reply
 from rubric_core.sealed import Sealed
+from rubric_core.usage import Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,6 +92,9 @@ class JudgeResult(Sealed):
         """Read a judge's reply strictly: scored, or invalid with the first departure found.
 
         Never raises for what the reply holds; `rubric_core.reply.read_reply` lists the contract.
+
+        Raises:
+            SchemaError: `text` is no str.
         """
         try:
             reply = read_reply(rubric, text)

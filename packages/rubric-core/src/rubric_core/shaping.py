@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rubric_core.errors import RewardError, RewardShapeError
+from rubric_core.groups import check_number
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -35,11 +36,13 @@ def length_penalty(lengths: ArrayLike, *, max_length: int, buffer: int) -> Float
     Source: paper, §app:variants, Reward shaping.
     Source: arXiv 2503.14476 (DAPO), Eq. 13, soft overlong punishment.
     """
+    check_number(max_length, name="max_length")
+    check_number(buffer, name="buffer")
     if not 0 < buffer <= max_length:
         raise RewardError(f"buffer must be in (0, max_length = {max_length}], not {buffer}")
-    tokens = np.asarray(lengths, dtype=np.float64)
+    tokens = _numbers(lengths, name="lengths")
     if not (tokens >= 0).all():
-        raise RewardError(f"lengths must not be negative, the smallest is {tokens.min()}")
+        raise RewardError(f"lengths must be numbers from 0 up, the smallest is {tokens.min()}")
     return np.clip((max_length - buffer - tokens) / buffer, -1.0, 0.0)
 
 
@@ -63,11 +66,19 @@ def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: floa
 
     Source: paper, §app:variants, Reward shaping.
     """
-    if not 0 <= alpha_stop < 1:
+    check_number(alpha_stop, name="alpha_stop")
+    if not alpha_stop < 1:
         raise RewardError(f"alpha_stop must be in [0, 1), not {alpha_stop!r}")
-    values, complete = np.asarray(rewards, dtype=np.float64), np.asarray(ended, dtype=np.bool_)
+    values, complete = _numbers(rewards, name="rewards"), np.asarray(ended, dtype=np.bool_)
     if values.shape != complete.shape:
         raise RewardShapeError(f"rewards have shape {values.shape}, ended has {complete.shape}")
     if (values < 0).any():
         raise RewardError(f"rewards must not be negative, the smallest is {np.nanmin(values)}")
     return np.where(complete, values, alpha_stop * values)
+
+
+def _numbers(values: ArrayLike, *, name: str) -> FloatArray:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise RewardError(f"{name} must be an array of real numbers") from None

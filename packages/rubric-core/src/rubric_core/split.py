@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Literal, TypeAlias
 
-from rubric_core.errors import ConfigError
+from rubric_core.errors import ConfigError, SchemaError
 
 Split: TypeAlias = Literal["train", "validation", "test"]
 
@@ -21,6 +21,7 @@ def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) ->
         validation: share for validation; the rest is for the test.
 
     Raises:
+        SchemaError: no text, or one that UTF-8 cannot hold.
         ConfigError: shares that are negative or add up to more than 1.
 
     Source: paper, §4, Dataset.
@@ -30,7 +31,12 @@ def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) ->
             f"shares must be ≥ 0 and add up to at most 1, not {train!r} and {validation!r}",
             location="train" if not 0 <= train <= 1 else "validation",
         )
-    digest = hashlib.sha256(doc_hash.encode()).digest()
+    try:
+        digest = hashlib.sha256(doc_hash.encode()).digest()
+    except (AttributeError, UnicodeEncodeError):
+        raise SchemaError(
+            f"doc_hash must be a text that UTF-8 can hold, not {doc_hash!r}", field="doc_hash"
+        ) from None
     position = int.from_bytes(digest[: _HASH_BITS // 8]) / 2**_HASH_BITS
     if position < train:
         return "train"

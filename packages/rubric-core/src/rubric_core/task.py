@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field
 
 from rubric_core.errors import SchemaError
-from rubric_core.fields import Identifier, Text
+from rubric_core.fields import Identifier, Prose, Text, not_blank
 from rubric_core.grounding import Grounding
 from rubric_core.rubric import Criteria, Rubric
 from rubric_core.sealed import Sealed
 from rubric_core.views import JudgeView, PolicyView
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class DocumentAnalysis(Sealed):
@@ -43,6 +41,11 @@ class DocumentAnalysis(Sealed):
     """Dominant mode of reasoning, such as "derivation"."""
 
 
+def _with_text(grounding: Grounding) -> Grounding:
+    not_blank(grounding.reveal())
+    return grounding
+
+
 def _passage_hash(fields: dict[str, Any]) -> str:
     return fields["grounding"].sha256
 
@@ -56,10 +59,10 @@ class Task(Sealed):
     Source: paper, §3, Method.
     """
 
-    question: Identifier
+    question: Prose
     """x: all that the policy will see."""
 
-    grounding: Grounding = Field(exclude=True)
+    grounding: Annotated[Grounding, AfterValidator(_with_text)] = Field(exclude=True)
     """g: the passage, for the judge."""
 
     rubric: Rubric
@@ -107,10 +110,9 @@ class Task(Sealed):
 
         Source: paper, §app:data_pipeline, Data schema.
         """
-        try:
-            parsed = _Row.model_validate(dict(row))
-        except ValidationError as error:
-            raise _schema_error(error) from None
+        if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+            raise SchemaError(f"a task is read from a mapping, not {type(row).__name__}")
+        parsed = _Row.model_validate(dict(row))
         grounding = Grounding(parsed.passage)
         return cls(
             question=parsed.question,
@@ -158,21 +160,10 @@ class Task(Sealed):
 class _Row(Sealed):
     """The paper's JSON as it is written, so that an error's path is the path in the file."""
 
-    question: Identifier
-    passage: Text
+    question: Prose
+    passage: Prose
     criteria: Criteria
     question_rationale: Text = ""
     document_analysis: DocumentAnalysis | None = None
     doc_hash: Identifier | None = None
     reference_answer: Text | None = None
-
-
-def _schema_error(error: ValidationError) -> SchemaError:
-    problems = error.errors(include_url=False, include_context=False)
-    first = problems[0]
-    field = ".".join(str(part) for part in first["loc"])
-    # A number may be shown; any other input may be the text of a passage or a criterion.
-    shown = f", not {first['input']!r}" if isinstance(first["input"], float) else ""
-    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-    wrong = first["msg"].removeprefix("Value error, ")
-    return SchemaError(f"field {field!r}: {wrong}{shown}{more}", field=field)
