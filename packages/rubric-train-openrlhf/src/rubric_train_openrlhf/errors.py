@@ -9,6 +9,7 @@ RubricError
     ├── JudgeAbortError (RuntimeError)               too many answers without a score
     ├── NoInformativePromptError (RuntimeError)      every group had equal rewards
     ├── NonFiniteUpdateError (ArithmeticError)       a loss or a gradient that is not a number
+    ├── NonFiniteLogitsError (ArithmeticError)       a policy that cannot be sampled from
     ├── ResumeError (RuntimeError)                   a run folder that cannot be continued
     └── DiskWriteError (OSError)                     the run folder could not be written
 
@@ -95,6 +96,10 @@ class NonFiniteUpdateError(TrainError, ArithmeticError):
         """Keep the step."""
         super().__init__(message)
         self.step = step
+
+
+class NonFiniteLogitsError(TrainError, ArithmeticError):
+    """A policy whose next-token scores are not finite numbers."""
 
 
 class ResumeError(TrainError, RuntimeError):

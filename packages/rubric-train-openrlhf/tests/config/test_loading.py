@@ -122,7 +122,17 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
         ),
         (("--steps", "0"), r"steps: .*greater than or equal to 1"),
         (("--steps", "many"), r"steps: .*integer"),
-        (("--rollout.temperature", "0"), r"rollout\.temperature: .*greater than 0"),
+        (("--rollout.temperature", "0"), r"rollout\.temperature: .*equal to 0\.001"),
+        (("--rollout.temperature", "1.0e-300"), r"rollout\.temperature: .*equal to 0\.001"),
+        (("--rollout.temperature", ".inf"), r"rollout\.temperature: .*finite"),
+        (("--validation.temperature", "1.0e-300"), r"validation\.temperature=1e-300 must be 0"),
+        (("--advantage.delta", ".inf"), r"advantage\.delta: .*finite"),
+        (("--objective.kl_coef", ".inf"), r"objective\.kl_coef=inf must be a finite number"),
+        (("--sft", "{learning_rate: .nan}"), r"sft\.learning_rate: .*finite"),
+        (("--rollout.group_size", "1000000000000"), r"rollout\.group_size: .*65536"),
+        (("--seed", str(10**100)), r"seed: "),
+        (("--out", '"a\\0b"'), r"out=.*null character"),
+        (("--out", "2001-99-99"), r"--out: '2001-99-99' is not YAML"),
         (
             ("--shaping.length_penalty.buffer_tokens", "4096"),
             r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=2048",
@@ -161,6 +171,25 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, mes
         load_config(path)
 
     assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"steps: 3 # \xff", r"not YAML in UTF-8"),
+        (b"[" * 5000, r"nested too deep"),
+        (b"seed: 2001-99-99", r"not YAML in UTF-8: month"),
+    ],
+    ids=["not UTF-8", "deep", "no such day"],
+)
+def test_a_file_that_cannot_be_parsed_is_named(
+    tmp_path: Path, content: bytes, message: str
+) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_bytes(content)
+
+    with pytest.raises(TrainConfigError, match=rf"run\.yaml.*{message}"):
+        load_config(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

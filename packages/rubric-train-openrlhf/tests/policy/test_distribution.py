@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_train_openrlhf.errors import PolicyInputError
+from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 
 LOGITS = torch.tensor([2.0, 0.5, -1.0, 7.0, 0.0, -3.0])
@@ -60,6 +60,22 @@ def test_a_row_draws_the_same_whichever_others_are_left() -> None:
 
     every = drawn([0, 1, 2, 3, 4])
     assert drawn([1, 4]) == [every[1], every[4]]
+
+
+@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("way", ["sample", "greedy"])
+def test_scores_that_are_not_finite_are_refused(broken: float, way: str) -> None:
+    scores = torch.zeros(3, 4)
+    scores[1] = broken
+
+    def draw() -> None:
+        if way == "greedy":
+            distribution.most_likely(scores)
+        generator, rows_N = torch.Generator(), torch.arange(3)
+        distribution.sample(scores, rows_N=rows_N, total_rows=3, generator=generator)
+
+    with pytest.raises(NonFiniteLogitsError, match="1 of 3 rows are not finite"):
+        draw()
 
 
 def test_a_generator_of_another_device_is_refused() -> None:

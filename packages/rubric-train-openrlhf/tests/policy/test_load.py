@@ -136,6 +136,30 @@ def test_a_broken_file_is_an_error_of_the_folder(
     assert caught.value.path == tmp_path / "policy"
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", "[]"),
+        ("config.json", "{}"),
+        ("config.json", '{"model_type": "llama", "hidden_size": "abc"}'),
+        ("config.json", '{"model_type": ["llama"]}'),
+        ("tokenizer.json", "{}"),
+        ("tokenizer_config.json", "[]"),
+        ("slots.json", "{"),
+        ("slots.json", "[]"),
+        ("slots.json", '{"slot_tokens": ["<F>"]}'),
+    ],
+)
+def test_a_file_of_the_wrong_shape_is_an_error_of_the_folder(
+    tiny_policy: Policy, tmp_path: Path, name: str, content: str
+) -> None:
+    tiny_policy.save(tmp_path / "policy")
+    (tmp_path / "policy" / name).write_text(content)
+    with pytest.raises(PolicyLoadError, match=r"could not be read|does not name") as caught:
+        load_policy(tmp_path / "policy")
+    assert caught.value.path == tmp_path / "policy"
+
+
 def test_weights_that_lack_a_tensor_are_refused(tiny_policy: Policy, tmp_path: Path) -> None:
     tiny_policy.save(tmp_path / "policy")
     shutil.copytree(tmp_path / "policy", tmp_path / "deeper")

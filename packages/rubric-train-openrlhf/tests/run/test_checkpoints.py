@@ -80,6 +80,46 @@ def test_without_a_checkpoint_there_is_no_latest(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
 
 
+def test_names_that_no_checkpoint_gets_are_ignored(policy: Policy, tmp_path: Path) -> None:
+    for name in ("step_foo", "step_9", "step_000009.bak"):
+        (tmp_path / name).mkdir()
+    save_checkpoint(tmp_path, policy, state(1))
+    save_checkpoint(tmp_path, policy, state(2))
+
+    prune(tmp_path, keep=1, best_step=None)
+
+    assert latest_checkpoint(tmp_path) == tmp_path / "step_000002"
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == {"step_foo", "step_9", "step_000009.bak", "step_000002"}
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "fields", "types"])
+def test_any_damage_to_the_state_is_one_error(policy: Policy, tmp_path: Path, damage: str) -> None:
+    path = save_checkpoint(tmp_path, policy, state(2)) / "trainer_state.pt"
+    whole = path.read_bytes()
+    if damage == "types":
+        torch.save({**vars(state(2)), "step": "2"}, path)
+        contents = [path.read_bytes()]
+    elif damage == "fields":
+        torch.save({"step": 2}, path)
+        contents = [path.read_bytes()]
+    elif damage == "cut":
+        contents = [whole[:size] for size in range(0, len(whole), 101)]
+    else:
+        contents = [
+            whole[:80],
+            b"\x80\x02",
+            b"\x80\x02cfoo\nbar\n.",
+            b"\x80\x02J\x00",
+            b"\x80X\xff",
+        ]
+
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ResumeError, match=r"trainer_state\.pt.*move step_000002 away"):
+            load_state(path.parent)
+
+
 @pytest.mark.parametrize("content", [None, b"not a pickle"])
 def test_a_checkpoint_without_its_state_cannot_be_resumed(
     tmp_path: Path, content: bytes | None

@@ -98,10 +98,35 @@ def test_cutting_back_removes_all_of_the_later_steps(folder: RunFolder) -> None:
     assert steps_of(folder) == ([1, 2], [0, 1, 2], files, files)
 
 
-def test_cutting_back_to_before_the_start_empties_the_run(folder: RunFolder) -> None:
-    folder.cut_back(-1)
+def test_cutting_back_to_before_step_1_keeps_the_pass_before_training(folder: RunFolder) -> None:
+    folder.cut_back(0)
 
-    assert steps_of(folder) == ([], [], [], [])
+    assert steps_of(folder) == ([], [0], [], [])
+
+
+def test_files_with_names_that_no_run_gives_are_left_alone(folder: RunFolder) -> None:
+    for place in (folder.rollouts, folder.judgements):
+        (place / "step_foo.jsonl").write_text("mine")
+        (place / "step_9.jsonl").write_text("mine")
+
+    folder.cut_back(0)
+
+    assert steps_of(folder)[2:] == (["step_9.jsonl", "step_foo.jsonl"],) * 2
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "heldout.jsonl"])
+def test_a_damaged_row_is_refused_before_anything_is_cut(folder: RunFolder, name: str) -> None:
+    path = folder.path / name
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + b"\xff\x00\n" + b"".join(lines[2:]))
+    before = {file: file.read_bytes() for file in folder.path.rglob("*.jsonl")}
+
+    with pytest.raises(ResumeError, match=rf"{name}.*line 2 is missing or damaged"):
+        folder.cut_back(2, heldout=(0, 1, 2))
+    with pytest.raises(ResumeError, match=rf"line 2 of .*{name}"):
+        _ = folder.read_metrics(), folder.read_heldout()
+
+    assert before == {file: file.read_bytes() for file in folder.path.rglob("*.jsonl")}
 
 
 @pytest.mark.parametrize("tail", ["{", '{"step": 4', '{"step": 4}\n', '{"step": 3}\n{"st'])

@@ -133,10 +133,32 @@ def test_leftovers_of_a_kill_are_removed(tmp_path: Path) -> None:
     (tmp_path / "checkpoints" / ".step_000002.tmp" / "deep").mkdir(parents=True)
     (tmp_path / "checkpoints" / "step_000001").mkdir()
     (tmp_path / "checkpoints" / ".best.tmp").symlink_to("step_000001")
+    (tmp_path / "checkpoints" / f"..step_000002.tmp.{'0a' * 16}").mkdir()
+    (tmp_path / "rollouts").mkdir()
+    (tmp_path / "rollouts" / ".step_000002.jsonl.tmp").write_text("{")
     (tmp_path / ".summary.json.tmp").write_text("{")
-    (tmp_path / ".gitignore").write_text("*")
 
     remove_unfinished(tmp_path)
 
-    assert names(tmp_path) == {"checkpoints", ".gitignore"}
+    assert names(tmp_path) == {"checkpoints", "rollouts"}
     assert names(tmp_path / "checkpoints") == {"step_000001"}
+    assert names(tmp_path / "rollouts") == set()
+
+
+def test_hidden_and_temporary_names_of_others_are_left_alone(tmp_path: Path) -> None:
+    others = [
+        ".notes.tmp",
+        ".gitignore",
+        "project/.git/HEAD",
+        "project/.summary.json.tmp",
+        "checkpoints/.keep",
+        "checkpoints/.mine.tmp",
+        "rollouts/.env",
+    ]
+    for name in others:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("mine")
+
+    remove_unfinished(tmp_path)
+
+    assert all((tmp_path / name).read_text() == "mine" for name in others)

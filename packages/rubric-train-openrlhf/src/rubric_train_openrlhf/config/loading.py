@@ -29,8 +29,14 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
             "YAML file",
             location=str(path),
         ) from exc
-    except yaml.YAMLError as exc:
-        raise TrainConfigError(f"{str(path)!r} is not YAML: {exc}", location=str(path)) from exc
+    except (yaml.YAMLError, ValueError) as exc:
+        raise TrainConfigError(
+            f"{str(path)!r} is not YAML in UTF-8: {exc}", location=str(path)
+        ) from exc
+    except RecursionError as exc:
+        raise TrainConfigError(
+            f"{str(path)!r} is nested too deep for a configuration", location=str(path)
+        ) from exc
     if not isinstance(document, dict):
         raise TrainConfigError(
             f"{str(path)!r} holds {type(document).__name__}, not a mapping of keys to values",
@@ -79,7 +85,7 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
 def _parsed(name: str, value: str) -> object:
     try:
         return yaml.safe_load(value)
-    except yaml.YAMLError as exc:
+    except (yaml.YAMLError, ValueError, RecursionError) as exc:
         raise TrainConfigError(f"--{name}: {value!r} is not YAML", location=name) from exc
 
 

@@ -11,12 +11,19 @@ from rubric_judge import JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
+LOWEST_TEMPERATURE = 1e-3
+"""Below it, logits divided by the temperature leave the range that float32 can tell apart."""
+HIGHEST_TEMPERATURE = 1e3
+LARGEST_BATCH = 65_536
+"""Bound on what is held at once along one axis; a slip of the pen is found before memory is."""
 
 
 class Section(BaseModel):
     """Base of the tree: frozen, no unknown keys, fields documented by their docstrings."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+    )
 
 
 class DataConfig(Section):
@@ -33,13 +40,13 @@ class DataConfig(Section):
 class RolloutConfig(Section):
     """How responses are sampled."""
 
-    prompts: Annotated[int, Field(ge=1)] = 64
+    prompts: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 64
     """Prompts per step (P; the paper's B)."""
-    group_size: Annotated[int, Field(ge=1)] = 32
+    group_size: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
     """Responses per prompt (G); at least 2."""
     max_new_tokens: Annotated[int, Field(ge=1)] = 2048
     """Longest response; what reaches it counts as truncated."""
-    temperature: Annotated[float, Field(gt=0.0)] = 1.0
+    temperature: Annotated[float, Field(ge=LOWEST_TEMPERATURE, le=HIGHEST_TEMPERATURE)] = 1.0
     """Sampling temperature; log-probabilities are taken at it too."""
     micro_batch: Annotated[int, Field(ge=1)] = 8
     """Prompts whose groups are sampled together, and then judged while the next are sampled."""
@@ -50,7 +57,7 @@ class JudgingConfig(Section):
 
     spec: JudgeSpec = Field(default_factory=LexicalConfig)
     """The judge."""
-    workers: Annotated[int, Field(ge=1)] = 32
+    workers: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 32
     """Judge calls in flight (the paper's N_workers)."""
     micro_batch: Annotated[int, Field(ge=1)] = 4
     """Responses that one worker takes at a time."""
@@ -119,9 +126,9 @@ class ValidationConfig(Section):
     """Steps between two passes; there is one before training and one after it too."""
     questions: Annotated[int, Field(ge=1)] | None = None
     """The first so many validation tasks; all of them by default."""
-    samples: Annotated[int, Field(ge=1)] = 1
+    samples: Annotated[int, Field(ge=1, le=LARGEST_BATCH)] = 1
     """Responses per question."""
-    temperature: Annotated[float, Field(ge=0.0)] = 1.0
+    temperature: Annotated[float, Field(ge=0.0, le=HIGHEST_TEMPERATURE)] = 1.0
     """Sampling temperature; 0 is greedy."""
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from rubric_train_openrlhf.config.sections import (
+    LOWEST_TEMPERATURE,
     AdvantageConfig,
     CheckpointConfig,
     DataConfig,
@@ -55,7 +57,7 @@ class TrainConfig(Section):
     """Checkpoints."""
     steps: Annotated[int, Field(ge=1)]
     """Rollout batches to train on."""
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     """All randomness of the run follows from it."""
     threads: Annotated[int, Field(ge=1)] | None = None
     """CPU threads; a resumed run repeats the killed one bit by bit only with as many."""
@@ -68,7 +70,7 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        problems = [*self._batch_problems(), *self._shaping_problems()]
+        problems = [*self._batch_problems(), *self._shaping_problems(), *self._number_problems()]
         if problems:
             raise ValueError("; ".join(problems))
         return self
@@ -106,4 +108,19 @@ class TrainConfig(Section):
                 "advantage.estimator='decoupled' normalises criteria, which penalties on the "
                 "reward do not touch; switch shaping off or use estimator='group'"
             )
+        return problems
+
+    def _number_problems(self) -> list[str]:
+        problems: list[str] = []
+        temperature = self.validation.temperature
+        if 0 < temperature < LOWEST_TEMPERATURE:
+            problems.append(
+                f"validation.temperature={temperature} must be 0, which is greedy, or at least "
+                f"{LOWEST_TEMPERATURE}"
+            )
+        if not isfinite(self.objective.kl_coef):
+            problems.append(f"objective.kl_coef={self.objective.kl_coef} must be a finite number")
+        for name, path in (("out", self.out), ("data.train", self.data.train)):
+            if "\0" in str(path):
+                problems.append(f"{name}={str(path)!r} holds a null character; give a path")
         return problems

@@ -4,15 +4,16 @@
 # torch annotates these methods in part only.
 from __future__ import annotations
 
-from contextlib import contextmanager
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
 
 from rubric_judge import load_judge
+from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.local.judging import background_judge
-from rubric_train_openrlhf.local.policy_start import pick_device, start_policy
+from rubric_train_openrlhf.local.policy_start import pick_device, start_policy, use_threads
 from rubric_train_openrlhf.local.randomness import PromptOrder
 from rubric_train_openrlhf.local.resume import begin, checkpoint_to_resume, go_back
 from rubric_train_openrlhf.local.rollout import Examiner
@@ -23,6 +24,7 @@ from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.events import EventWriter
+from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -53,7 +55,7 @@ class LocalRun:
     """Where the loop begins."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def assembled(
     config: TrainConfig,
     *,
@@ -68,27 +70,31 @@ def assembled(
     Raises:
         RubricError: unusable tasks, model, judge or run folder; each with its own type.
     """
-    if config.threads is not None:
-        torch.set_num_threads(config.threads)
+    use_threads(config.threads)
     device = pick_device(config.device)
     folder = RunFolder(config.out)
-    checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
-    book = read_book(config.data.train, leak_ngram=config.data.leak_ngram)
-    heldout_book = _heldout_book(config)
-    judge = load_judge(config.judge.spec) if judge is None else judge
-    if checkpoint is None:
-        policy = start_policy(config, book=book, device=device, on_step=on_supervised)
-        begin(folder, config=config)
-        start = TrainerState.before_training()
-        save_checkpoint(folder.checkpoints, policy, start)
-    else:
-        policy = load_policy(checkpoint, device=device)
-        start = go_back(folder, config=config, checkpoint=checkpoint)
-    learner = _learner(policy, start=start, config=config, folder=folder)
-    with (
-        background_judge(judge, config=config.judge) as background,
-        EventWriter(folder.tensorboard, first_step=start.step + 1) as events,
-    ):
+    with contextlib.ExitStack() as held:
+        held.enter_context(locked(folder.path))
+        checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
+        book = read_book(config.data.train, leak_ngram=config.data.leak_ngram)
+        heldout_book = _heldout_book(config)
+        judge = load_judge(config.judge.spec) if judge is None else judge
+        tasks_sha256 = {
+            name: tasks.sha256
+            for name, tasks in (("train", book), ("validation", heldout_book))
+            if tasks is not None
+        }
+        if checkpoint is None:
+            policy = start_policy(config, book=book, device=device, on_step=on_supervised)
+            begin(folder, config=config, tasks_sha256=tasks_sha256)
+            start = TrainerState.before_training()
+            save_checkpoint(folder.checkpoints, policy, start)
+        else:
+            policy = load_policy(checkpoint, device=device)
+            start = go_back(folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint)
+        learner = _learner(policy, start=start, config=config, folder=folder)
+        background = held.enter_context(background_judge(judge, config=config.judge))
+        events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
         examiner = Examiner(policy, judge=background, autocast=learner.autocast)
         yield LocalRun(
             config=config,
@@ -122,8 +128,15 @@ def _learner(
     optimizer = adamw(model.parameters(), config=config.optim)
     schedule = warmup(optimizer, config=config.optim)
     if start.step:
-        optimizer.load_state_dict(start.optimizer)
-        schedule.load_state_dict(start.schedule)
+        try:
+            optimizer.load_state_dict(start.optimizer)
+            schedule.load_state_dict(start.schedule)
+        except (AttributeError, LookupError, RuntimeError, TypeError, ValueError) as exc:
+            raise ResumeError(
+                f"the trainer state of step {start.step} in {str(folder.checkpoints)!r} does not "
+                "fit its model; start again in another `out`",
+                path=folder.path,
+            ) from exc
     return Learner(
         model=model,
         reference=_reference(folder, config=config, device=policy.device),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -47,14 +48,42 @@ class BackgroundJudge:
     async def _judge(self, views: Sequence[JudgeView]) -> Judged:
         started = time.perf_counter()
         results = await self._pool.judge_all(views)
+        if len(results) != len(views):
+            raise JudgeAbortError(
+                f"the judge gave {len(results)} results for {len(views)} responses, so which is "
+                "whose is not known; repair the judge and continue with --resume"
+            )
         return Judged(tuple(results), time.perf_counter() - started)
+
+
+class _Contained:
+    """A judge that cannot end the thread that it is run in, nor pass for cancelled when it is not.
+
+    The pool counts what is raised here instead as a failed judgement.
+    """
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+        self.name = judge.name
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        try:
+            return await self._judge.judge(view)
+        except (SystemExit, KeyboardInterrupt) as exc:
+            # Ctrl-C reaches the main thread alone: here both are something that the judge did.
+            raise RuntimeError(type(exc).__name__) from exc
+        except asyncio.CancelledError as exc:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise RuntimeError(type(exc).__name__) from exc
 
 
 @contextmanager
 def background_judge(judge: Judge, *, config: JudgingConfig) -> Generator[BackgroundJudge]:
     """Open a pool on a background event loop; leaving cancels what is still being judged."""
     with start_blocking_portal() as portal:
-        pool = JudgePool(judge, workers=config.workers, micro_batch=config.micro_batch)
+        pool = JudgePool(_Contained(judge), workers=config.workers, micro_batch=config.micro_batch)
         yield BackgroundJudge(pool, portal=portal)
 
 

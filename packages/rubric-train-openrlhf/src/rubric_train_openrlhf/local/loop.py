@@ -12,7 +12,7 @@ import structlog
 import torch
 
 from rubric_core import RubricError
-from rubric_train_openrlhf.errors import DiskWriteError
+from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.local.assembly import assembled
 from rubric_train_openrlhf.local.credit import assign_credit, judge_rewards, shaped_rewards
 from rubric_train_openrlhf.local.groups import sample_step
@@ -80,9 +80,9 @@ def run_grpo(
         _write_summary(run.folder, status="running", wall_s=clock.total_s)
         try:
             _train(run, clock=clock, on_step=on_step, on_heldout=on_heldout)
-        except RubricError as error:
+        except Exception as error:
             # The error that stopped the run must reach the caller, also from a full disk.
-            with contextlib.suppress(DiskWriteError):
+            with contextlib.suppress(DiskWriteError, ResumeError):
                 _write_summary(run.folder, status="failed", wall_s=clock.total_s, error=error)
             raise
         return _write_summary(run.folder, status="finished", wall_s=clock.total_s)
@@ -209,8 +209,14 @@ def _best_row(folder: RunFolder) -> HeldoutRow:
     return [row for row in folder.read_heldout() if row.best][-1]
 
 
+def _shown(error: Exception) -> str:
+    """Name an error; only our own are known to hold no text of a task or an answer."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, RubricError) else name
+
+
 def _write_summary(
-    folder: RunFolder, *, status: Status, wall_s: float, error: RubricError | None = None
+    folder: RunFolder, *, status: Status, wall_s: float, error: Exception | None = None
 ) -> RunSummary:
     steps = folder.read_metrics()
     heldout = folder.read_heldout()
@@ -223,7 +229,7 @@ def _write_summary(
         first_heldout_reward=heldout[0].reward_mean if heldout else None,
         last_heldout_reward=heldout[-1].reward_mean if heldout else None,
         wall_s=wall_s,
-        error=None if error is None else f"{type(error).__name__}: {error}",
+        error=None if error is None else _shown(error),
     )
     folder.write_summary(summary)
     return summary

@@ -11,6 +11,7 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from rubric_train_openrlhf.config import PathModel, TinyModel, dump_config
+from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import build_tiny_llama
 
 if TYPE_CHECKING:
@@ -32,9 +33,14 @@ def parameter_count(model: PathModel | TinyModel) -> int | None:
         return build_tiny_llama(model.architecture, seed=0).num_parameters()
     if not (model.path / "config.json").is_file():
         return None
-    architecture = cast("object", AutoConfig.from_pretrained(model.path, local_files_only=True))
-    with torch.device("meta"):
-        empty = cast("torch.nn.Module", AutoModelForCausalLM.from_config(architecture))
+    try:
+        architecture = cast("object", AutoConfig.from_pretrained(model.path, local_files_only=True))
+        with torch.device("meta"):
+            empty = cast("torch.nn.Module", AutoModelForCausalLM.from_config(architecture))
+    # The named boundary for model folders, as in `load_policy`.
+    except Exception as error:
+        message = f"the model folder {str(model.path)!r} could not be read: {error}"
+        raise PolicyLoadError(message, path=model.path) from error
     return sum(parameter.numel() for parameter in empty.parameters())
 
 

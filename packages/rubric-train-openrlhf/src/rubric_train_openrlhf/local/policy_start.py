@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -83,6 +84,23 @@ def pick_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     return torch.device(name)
+
+
+def use_threads(threads: int | None) -> None:
+    """Compute on so many CPU threads; None leaves the number as it is.
+
+    Raises:
+        TrainConfigError: there are fewer cores.
+    """
+    if threads is None:
+        return
+    cores = os.cpu_count() or 1
+    if threads > cores:
+        raise TrainConfigError(
+            f"threads={threads}, but this machine has {cores} cores; use at most {cores}",
+            location="threads",
+        )
+    torch.set_num_threads(threads)
 
 
 def _tiny_policy(

@@ -6,6 +6,7 @@ response is made here, by task id.
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from rubric_core import SftExample, check_no_leak, read_tasks
@@ -45,6 +46,11 @@ class TaskBook:
     def rubric(self, task_id: str) -> Rubric:
         """Rubric of a task."""
         return self._tasks[task_id].rubric
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the ids in their order: the same for the same tasks alone."""
+        return hashlib.sha256("\n".join(self._tasks).encode()).hexdigest()
 
     @property
     def doc_hashes(self) -> frozenset[str]:

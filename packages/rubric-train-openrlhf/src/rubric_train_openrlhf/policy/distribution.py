@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from rubric_train_openrlhf.errors import PolicyInputError
+from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyInputError
 
 # Far below any logit, yet finite: its exp is exactly 0 in float32, and 0 times it is 0, not NaN.
 BANNED_SCORE = -1e30
@@ -50,7 +50,11 @@ def most_likely(scores_NV: torch.Tensor) -> Draw:
 
     Returns:
         The tokens [N] and their log-probabilities [N], float32.
+
+    Raises:
+        NonFiniteLogitsError: a row has no highest score that is a finite number.
     """
+    _check_finite(scores_NV.amax(dim=-1))
     logprobs_NV = torch.log_softmax(scores_NV, dim=-1)
     logprobs_N, tokens_N = logprobs_NV.max(dim=-1)
     return Draw(tokens_N, logprobs_N)
@@ -69,8 +73,13 @@ def sample(
 
     Returns:
         The tokens [N] and their log-probabilities [N], float32. A banned token is never drawn.
+
+    Raises:
+        NonFiniteLogitsError: a row has no highest score that is a finite number.
     """
-    weights_NV = scores_NV.sub_(scores_NV.amax(dim=-1, keepdim=True)).exp_()
+    highest_N1 = scores_NV.amax(dim=-1, keepdim=True)
+    _check_finite(highest_N1[:, 0])
+    weights_NV = scores_NV.sub_(highest_N1).exp_()
     if weights_NV.is_cuda:
         tokens_N1, totals_N1 = _by_race(weights_NV, generator)
     else:
@@ -104,6 +113,18 @@ def _by_race(
     times_NV = torch.empty_like(weights_NV).exponential_(generator=generator)
     tokens_N1 = (weights_NV / times_NV).argmax(dim=-1, keepdim=True)
     return tokens_N1, weights_NV.sum(dim=-1, keepdim=True, dtype=torch.float64)
+
+
+def _check_finite(highest_N: torch.Tensor) -> None:
+    # NaN wins every maximum, so one number per row tells of the whole row.
+    broken = int((~highest_N.isfinite()).sum())
+    if broken:
+        message = (
+            f"cannot sample: the next-token scores of {broken} of {len(highest_N)} rows are not "
+            "finite numbers; the model's weights hold NaN or infinity (go back to an older "
+            "checkpoint, with a lower learning rate), or the temperature is too low for its logits"
+        )
+        raise NonFiniteLogitsError(message)
 
 
 def check_generator(generator: torch.Generator, device: torch.device) -> None:

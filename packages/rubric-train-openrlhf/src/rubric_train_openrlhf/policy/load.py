@@ -16,7 +16,7 @@ from transformers.utils import logging as transformers_logging
 
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
-from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec
+from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec, check_slot_file
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -99,7 +99,11 @@ def load_policy(
     try:
         with _silently():
             tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
-    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+        codec = _codec(folder, tokenizer)
+    except PolicyLoadError:
+        raise
+    # The named boundary for model folders: what a broken file makes the library raise is not known.
+    except Exception as error:
         message = f"the model folder {str(folder)!r} could not be read: {error}"
         raise PolicyLoadError(message, path=folder) from error
     lacking = sorted(report["missing_keys"])
@@ -111,7 +115,7 @@ def load_policy(
         raise PolicyLoadError(message, path=folder)
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
-    return Policy(model, _codec(folder, tokenizer))
+    return Policy(model, codec)
 
 
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
@@ -127,7 +131,10 @@ def _read_tokenizer(folder: Path) -> Tokenizer:
 
 
 def _codec(folder: Path, tokenizer: Tokenizer) -> TextCodec:
-    return SlotCodec(tokenizer) if (folder / SLOT_FILE).exists() else ChatCodec(tokenizer)
+    if not (folder / SLOT_FILE).exists():
+        return ChatCodec(tokenizer)
+    check_slot_file(folder)
+    return SlotCodec(tokenizer)
 
 
 def _switch_dropout_off(model: PreTrainedModel) -> None:

@@ -26,7 +26,7 @@ _AT_START_FRAC = 0.7
 class PretrainConfig(BaseModel):
     """Schedule of language-model training, in steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     steps: PositiveInt = 200
     """Optimiser steps."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 class SftConfig(BaseModel):
     """Schedule of the warm start, in steps."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     steps: PositiveInt = 250
     """Optimiser steps."""

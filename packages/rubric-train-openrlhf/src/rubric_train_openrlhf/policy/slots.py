@@ -40,6 +40,25 @@ def slot_names(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(_NAME.findall(question)))[: len(SLOT_TOKENS)]
 
 
+def check_slot_file(folder: Path) -> None:
+    """Make sure that a folder's mark is ours.
+
+    Raises:
+        PolicyLoadError: it is damaged, or names other slots.
+    """
+    path = folder / SLOT_FILE
+    try:
+        mark = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        mark = None
+    if mark != {"slot_tokens": list(SLOT_TOKENS)}:
+        message = (
+            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
+            "folder again"
+        )
+        raise PolicyLoadError(message, path=folder)
+
+
 class SlotCodec:
     """Questions and answers through slot tokens.
 

@@ -5,7 +5,7 @@ Step 0 is the policy before training; it is the reference model too and is never
 
 from __future__ import annotations
 
-import pickle
+import re
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -73,16 +73,33 @@ def load_state(path: Path) -> TrainerState:
     """
     file = path / _STATE_FILE
     try:
-        return TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
-    except (OSError, RuntimeError, TypeError, pickle.UnpicklingError) as exc:
-        raise ResumeError(
-            f"{str(file)!r} holds no trainer state; start again in another `out`", path=path
-        ) from exc
+        state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
+    # The named boundary for a damaged archive: its bytes decide what reading them raises.
+    except Exception as exc:
+        raise _no_state(path) from exc
+    expected = {
+        "step": int,
+        "prompts_drawn": int,
+        "wall_s": float,
+        "optimizer": dict,
+        "schedule": dict,
+    }
+    if any(type(getattr(state, name)) is not kind for name, kind in expected.items()):
+        raise _no_state(path)
+    return state
+
+
+def _no_state(path: Path) -> ResumeError:
+    return ResumeError(
+        f"{str(path / _STATE_FILE)!r} holds no trainer state; move {path.name} away to go on from "
+        "the checkpoint before it, or start again in another `out`",
+        path=path,
+    )
 
 
 def latest_checkpoint(checkpoints: Path) -> Path | None:
     """The checkpoint with the highest step, None where there is none."""
-    return max(checkpoints.glob("step_*"), default=None, key=step_of)
+    return max(_all_checkpoints(checkpoints), default=None, key=step_of)
 
 
 def step_of(path: Path) -> int:
@@ -97,7 +114,7 @@ def mark_best(checkpoints: Path, *, step: int) -> None:
 
 def prune(checkpoints: Path, *, keep: int, best_step: int | None) -> None:
     """Delete all but the first, the best and the last `keep` checkpoints."""
-    newest_first = sorted(checkpoints.glob("step_*"), key=step_of, reverse=True)
+    newest_first = sorted(_all_checkpoints(checkpoints), key=step_of, reverse=True)
     for path in newest_first[keep:]:
         if step_of(path) not in {0, best_step}:
             with disk_errors(path):
@@ -106,3 +123,8 @@ def prune(checkpoints: Path, *, keep: int, best_step: int | None) -> None:
                 shutil.rmtree(doomed, ignore_errors=True)
                 path.rename(doomed)
                 shutil.rmtree(doomed)
+
+
+def _all_checkpoints(checkpoints: Path) -> list[Path]:
+    """Folders with a name that a checkpoint gets; other names are not ours."""
+    return [path for path in checkpoints.glob("step_*") if re.fullmatch(r"step_\d{6,}", path.name)]

@@ -10,8 +10,12 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _DISTRIBUTIONS = (
     "rubric-core",
@@ -25,7 +29,9 @@ _DISTRIBUTIONS = (
 )
 
 
-def describe_environment(*, seed: int, config_text: str) -> dict[str, object]:
+def describe_environment(
+    *, seed: int, config_text: str, tasks_sha256: Mapping[str, str]
+) -> dict[str, object]:
     """Collect what another machine would need to repeat the run."""
     return {
         "python": sys.version.split()[0],
@@ -38,6 +44,7 @@ def describe_environment(*, seed: int, config_text: str) -> dict[str, object]:
         "git_sha": git_sha(),
         "seed": seed,
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
+        "tasks_sha256": dict(tasks_sha256),
     }
 
 

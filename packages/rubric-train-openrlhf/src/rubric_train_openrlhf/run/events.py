@@ -6,6 +6,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self, cast
 
+from rubric_train_openrlhf.run.writing import disk_errors
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -21,7 +23,8 @@ class EventWriter:
         # Half a second of import that only a run needs.
         from torch.utils.tensorboard.writer import SummaryWriter  # noqa: PLC0415
 
-        self._writer = SummaryWriter(str(folder), purge_step=first_step)
+        with disk_errors(folder):
+            self._writer = SummaryWriter(str(folder), purge_step=first_step)
 
     def __enter__(self) -> Self:
         """Use as a context: the file is closed on leaving."""

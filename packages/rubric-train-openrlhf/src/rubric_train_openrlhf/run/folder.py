@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -24,7 +26,7 @@ from rubric_train_openrlhf.run.writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Generator, Sequence
     from pathlib import Path
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -55,6 +57,25 @@ class RunFolder:
         """Whether a run was started here."""
         return self.config.exists()
 
+    @property
+    def names_taken(self) -> list[str]:
+        """Names of a run folder that exist here, whoever wrote them."""
+        ours = (
+            *(self.config, self.environment, self.metrics, self.heldout, self.summary),
+            *(self.rollouts, self.judgements, self.checkpoints, self.tensorboard),
+        )
+        return [path.name for path in ours if path.exists() or path.is_symlink()]
+
+    @property
+    def holds_rows(self) -> bool:
+        """Whether a step or a held-out pass was written here."""
+        files = (self.metrics, self.heldout)
+        folders = (self.rollouts, self.judgements)
+        with _reading(self.path):
+            return any(path.is_dir() and any(path.iterdir()) for path in folders) or any(
+                path.exists() and path.stat().st_size for path in files
+            )
+
     def write_step(
         self,
         row: MetricsRow,
@@ -83,27 +104,41 @@ class RunFolder:
         """All held-out passes written so far."""
         return _read_rows(self.heldout, HeldoutRow)
 
-    def cut_back(self, step: int) -> None:
-        """Delete everything after this step, so that it can be done again; -1 empties the run.
+    def cut_back(self, step: int, *, heldout: Collection[int] = ()) -> None:
+        """Delete everything after this step, so that it can be done again.
+
+        Args:
+            step: of the checkpoint to go on from.
+            heldout: steps whose held-out pass must be there.
 
         Raises:
-            ResumeError: a row up to this step is missing.
+            ResumeError: a row up to this step is missing or damaged; nothing was deleted then.
         """
-        remove_unfinished(self.path)
-        _cut_rows(self.metrics, MetricsRow, last_step=step)
-        _cut_rows(self.heldout, HeldoutRow, last_step=step)
-        with disk_errors(self.path):
-            for folder in (self.rollouts, self.judgements):
-                for file in folder.glob("step_*.jsonl"):
-                    if _step_of(file) > step:
-                        file.unlink()
-        steps = [row.step for row in self.read_metrics()]
+        steps, metrics_size = _leading_rows(self.metrics, MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
             raise ResumeError(
                 f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
-                "last checkpoint belongs; start again in another `out`",
+                f"last checkpoint belongs: line {len(steps) + 1} is missing or damaged; bring the "
+                "file back from a copy, or start again in another `out`",
                 path=self.path,
             )
+        passes, heldout_size = _leading_rows(self.heldout, HeldoutRow, last_step=step)
+        if missing := sorted(set(heldout).difference(passes)):
+            raise ResumeError(
+                f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
+                f"{len(passes) + 1} is missing or damaged; bring the file back from a copy, or "
+                "start again in another `out`",
+                path=self.path,
+            )
+        with disk_errors(self.path):
+            remove_unfinished(self.path)
+            for file, size in ((self.metrics, metrics_size), (self.heldout, heldout_size)):
+                if file.exists():
+                    os.truncate(file, size)
+            for folder in (self.rollouts, self.judgements):
+                for file in list(folder.glob("step_*.jsonl")):
+                    if (number := _step_of(file)) is not None and number > step:
+                        file.unlink()
 
     def _step_file(self, folder: Path, step: int) -> Path:
         return folder / f"step_{step:06d}.jsonl"
@@ -113,23 +148,49 @@ def _json_line(row: BaseModel) -> str:
     return row.model_dump_json()
 
 
-def _step_of(path: Path) -> int:
-    return int(path.stem.removeprefix("step_"))
+def _step_of(path: Path) -> int | None:
+    """Step of a file of rows; None for a name that we do not give."""
+    match = re.fullmatch(r"step_(\d{6,})\.jsonl", path.name)
+    return int(match[1]) if match else None
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Generator[None]:
+    try:
+        yield
+    except OSError as exc:
+        raise ResumeError(
+            f"cannot read {str(path)!r}: {exc.strerror}; repair it, or choose another `out`",
+            path=path,
+        ) from exc
 
 
 def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
+    rows: list[_Row] = []
     if not path.exists():
-        return []
-    with path.open(encoding="utf-8") as file:
-        return [row_type.model_validate_json(line) for line in file]
+        return rows
+    with _reading(path), path.open("rb") as file:
+        for line in file:
+            try:
+                rows.append(row_type.model_validate_json(line))
+            except ValidationError as exc:
+                raise ResumeError(
+                    f"line {len(rows) + 1} of {str(path)!r} is damaged; bring the file back from "
+                    "a copy, or start again in another `out`",
+                    path=path,
+                ) from exc
+    return rows
 
 
-def _cut_rows(path: Path, row_type: type[MetricsRow | HeldoutRow], *, last_step: int) -> None:
-    """Keep the leading whole rows up to a step; a kill can leave half a line at the end."""
-    if not path.exists():
-        return
+def _leading_rows(
+    path: Path, row_type: type[MetricsRow | HeldoutRow], *, last_step: int
+) -> tuple[list[int], int]:
+    """Steps and bytes of the whole rows up to a step; a kill can leave half a line at the end."""
+    steps: list[int] = []
     size = 0
-    with path.open("rb") as file:
+    if not path.exists():
+        return steps, size
+    with _reading(path), path.open("rb") as file:
         for line in file:
             try:
                 row = row_type.model_validate_json(line)
@@ -137,6 +198,6 @@ def _cut_rows(path: Path, row_type: type[MetricsRow | HeldoutRow], *, last_step:
                 break
             if row.step > last_step or not line.endswith(b"\n"):
                 break
+            steps.append(row.step)
             size += len(line)
-    with disk_errors(path):
-        os.truncate(path, size)
+    return steps, size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,15 @@ from rubric_train_openrlhf.errors import DiskWriteError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
+
+_UNFINISHED = {
+    "": r"\.(config\.resolved\.yaml|environment\.json|summary\.json)\.tmp",
+    "rollouts": r"\.step_\d{6,}\.jsonl\.tmp",
+    "judgements": r"\.step_\d{6,}\.jsonl\.tmp",
+    # A policy that is saved into a temporary folder has a temporary folder of its own.
+    "checkpoints": r"\.(best|step_\d{6,})\.tmp|\.\.step_\d{6,}\.tmp\.[0-9a-f]{32}",
+}
+"""The temporary names that this package gives, by folder; anything else is somebody's."""
 
 
 @contextlib.contextmanager
@@ -118,12 +128,15 @@ def point_link(link: Path, target: str) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Delete what a kill left half written: all hidden names below, ours alone at the top."""
-    for leftover in [*folder.glob(".*.tmp"), *folder.glob("*/.*")]:
-        if leftover.is_dir() and not leftover.is_symlink():
-            shutil.rmtree(leftover)
-        else:
-            leftover.unlink()
+    """Delete what a kill left half written: temporary names of ours in their places alone."""
+    for place, pattern in _UNFINISHED.items():
+        for leftover in list((folder / place).glob(".*")):
+            if not re.fullmatch(pattern, leftover.name):
+                continue
+            if leftover.is_dir() and not leftover.is_symlink():
+                shutil.rmtree(leftover)
+            else:
+                leftover.unlink()
 
 
 def _sync(path: Path) -> None:

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
+from rubric_train_openrlhf.run.lock import locked
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HOLD = """
+import sys, pathlib
+from rubric_train_openrlhf.run.lock import locked
+with locked(pathlib.Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_a_folder_is_one_process_at_a_time_and_a_kill_frees_it(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+
+        with (
+            pytest.raises(ResumeError, match=rf"in use by another process, pid {holder.pid}\b"),
+            locked(folder),
+        ):
+            pass
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+
+    assert (folder / ".lock").exists()
+    with locked(folder):
+        assert (folder / ".lock").read_text() == f"{os.getpid()}\n"
+    assert not (folder / ".lock").exists()
+
+
+def test_a_folder_that_was_there_stays_and_an_empty_new_one_goes(tmp_path: Path) -> None:
+    (tmp_path / "old").mkdir()
+    for name in ("old", "new", "used"):
+        with locked(tmp_path / name):
+            if name == "used":
+                (tmp_path / name / "row").touch()
+
+    assert {path.name for path in tmp_path.iterdir()} == {"old", "used"}
+
+
+def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "mine")
+
+    with pytest.raises(DiskWriteError), locked(tmp_path / "run"):
+        pass
+
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+
+    for path in (tmp_path / "file", tmp_path / "file" / "run"):
+        with pytest.raises(DiskWriteError, match="file"), locked(path):
+            pass
