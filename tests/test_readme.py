@@ -1,34 +1,111 @@
-"""What the README shows, runs."""
+"""What the README and the pages of docs show, runs; what they name, is there."""
 
 from __future__ import annotations
 
+import asyncio
+import importlib
+import json
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
+import yaml
 
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-COMMAND = re.compile(r"^uv run python (\S+)", re.MULTILINE)
-LINK = re.compile(r"\]\(([^)#:]+)\)")
-PACKAGES = sorted(path.name for path in (Path(__file__).parents[1] / "packages").iterdir())
+from rubric_core import (
+    Criterion,
+    Grounding,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    Rubric,
+    Task,
+    read_tasks,
+    write_tasks,
+)
+from rubric_judge.config import read_judge_spec
+from rubric_synth import CriterionDraft, Draft, collect, read_collected, synthesise
+from rubric_train_openrlhf.config import load_config, parse_config
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]
+PACKAGES = sorted(path.name for path in (ROOT / "packages").iterdir())
+PACKAGE_PAGES = [ROOT / "packages" / package / "README.md" for package in PACKAGES]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
+RUN = re.compile(r"^uv run python (\S+)", re.MULTILINE)
+RECIPE = re.compile(r"^uv run just (\S+)", re.MULTILINE)
+COMMAND = re.compile(r"^(rubric-\w+) (\w+)", re.MULTILINE)
+LOCAL_PACKAGE = re.compile(r"\./(packages/\S+)")
+TITLE = (
+    "Rubric-Grounded Reinforcement Learning: Structured Judge Rewards for Generalizable Reasoning "
+    "in Language Models"
+)
+CLI_MODULES = {
+    "rubric-judge": "rubric_judge.cli",
+    "rubric-synth": "rubric_synth.cli",
+    "rubric-train": "rubric_train_openrlhf.cli",
+}
+# Pages whose Python is run by a test of its own; every other page with Python fails the census.
+RUN_HERE = {"README.md", "docs/eval.md", "docs/judge.md", "docs/synth.md", "docs/train.md"}
+READ_AS = {"python", "bash", "yaml", "toml", "bibtex", "text", "json"}
 
 
-@pytest.fixture(scope="module")
-def readme(root: Path) -> str:
-    return (root / "README.md").read_text("utf-8")
+class Block(NamedTuple):
+    language: str
+    code: str
+
+
+def _blocks(page: Path) -> list[Block]:
+    return [Block(*found) for found in BLOCK.findall(page.read_text("utf-8"))]
+
+
+def _code(page: Path, language: str) -> list[str]:
+    return [block.code for block in _blocks(page) if block.language == language]
 
 
 def _printed(code: str, folder: Path) -> str:
+    """What a script prints; modules in the folder it runs in can be imported."""
     command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
-def test_the_example_runs_and_its_first_response_wins(readme: str, tmp_path: Path) -> None:
-    (code,) = BLOCK.findall(readme)
+def _name(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as a reader of the pages has it: a dataset, and a run with two checkpoints."""
+    folder = tmp_path_factory.mktemp("workplace")
+    collected = collect(["python:numpy.linalg"], folder / "documents")
+    synthesise(collected.out, folder / "dataset")
+    checkpoints = folder / "runs" / "mine" / "checkpoints"
+    policy = build_tiny_policy(
+        [task.question for task in read_tasks(folder / "dataset" / "train.jsonl")],
+        TinyConfig(hidden_size=32, intermediate_size=32, layers=1, heads=2, kv_heads=2),
+        seed=0,
+    )
+    for name in ("step_000000", "best"):
+        policy.save(checkpoints / name)
+    return folder
+
+
+def test_the_example_runs_and_its_first_response_wins(tmp_path: Path) -> None:
+    (code,) = _code(ROOT / "README.md", "python")
 
     rewards = [float(number) for number in re.findall(r"[\d.]+", _printed(code, tmp_path))[:3]]
 
@@ -37,9 +114,9 @@ def test_the_example_runs_and_its_first_response_wins(readme: str, tmp_path: Pat
 
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_example_of_a_package_runs_and_prints_what_it_says(
-    root: Path, package: str, tmp_path: Path
+    package: str, tmp_path: Path
 ) -> None:
-    (code,) = BLOCK.findall((root / "packages" / package / "README.md").read_text("utf-8"))
+    (code,) = _code(ROOT / "packages" / package / "README.md", "python")
 
     printed = _printed(code, tmp_path)
 
@@ -48,7 +125,294 @@ def test_the_example_of_a_package_runs_and_prints_what_it_says(
     assert [line for line in promised if line not in printed.splitlines()] == []
 
 
-def test_every_file_that_the_readme_names_is_there(root: Path, readme: str) -> None:
-    named = LINK.findall(readme) + COMMAND.findall(readme)
+# --- docs/judge.md: a judge of your own -----------------------------------------------------------
 
-    assert [name for name in named if not (root / name).exists()] == []
+
+@pytest.fixture
+def plugin(tmp_path: Path) -> Path:
+    """The page's package, installed as a wheel's metadata says it; its folder goes on the path."""
+    (module,) = _code(ROOT / "docs/judge.md", "python")
+    (toml,) = _code(ROOT / "docs/judge.md", "toml")
+    project = tomllib.loads(toml)["project"]
+    (tmp_path / "required_words.py").write_text(module, encoding="utf-8")
+    metadata = tmp_path / f"required_words-{project['version']}.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text(
+        f"Metadata-Version: 2.4\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    lines = [
+        line
+        for group, points in project["entry-points"].items()
+        for line in (f"[{group}]", *(f"{name} = {target}" for name, target in points.items()))
+    ]
+    (metadata / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    return tmp_path
+
+
+def _score(folder: Path, *, judge: str) -> subprocess.CompletedProcess[str]:
+    """Judge one response on the command line with the configuration given."""
+    rubric = Rubric(
+        criteria=(
+            Criterion(id="words", weight=3, required_elements=("Fourier", "signal", "inverse")),
+            Criterion(id="none", weight=1),
+        )
+    )
+    task = Task(question="What is an FFT?", grounding=Grounding("A passage."), rubric=rubric)
+    write_tasks(folder / "tasks.jsonl", [task])
+    row = {"task_id": task.task_id, "response": "The FOURIER transform of a signal."}
+    (folder / "responses.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
+    (folder / "judge.yaml").write_text(judge, encoding="utf-8")
+    call = "from rubric_judge.cli import main; main()"
+    files = "score tasks.jsonl responses.jsonl --judge judge.yaml --out judged.jsonl"
+    return subprocess.run(
+        [sys.executable, "-c", call, *files.split()],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_judge_written_from_the_page_scores_on_the_command_line(plugin: Path) -> None:
+    (configuration,) = _code(ROOT / "docs/judge.md", "yaml")
+
+    done = _score(plugin, judge=configuration)
+
+    assert done.returncode == 0, done.stderr
+    row = json.loads((plugin / "judged.jsonl").read_text("utf-8"))
+    assert row["result"]["scores"] == {"words": 2.0, "none": 0.0}
+    assert row["result"]["judge"] == "required-words/1"
+    assert row["reward"] == 0.5
+
+
+def test_a_judge_written_from_the_page_refuses_an_option_that_it_lacks(plugin: Path) -> None:
+    (configuration,) = _code(ROOT / "docs/judge.md", "yaml")
+
+    done = _score(plugin, judge=configuration.replace("case_sensitive", "casing"))
+
+    assert done.returncode != 0
+    assert "no option ['casing']" in " ".join(done.stderr.split())
+
+
+def test_the_shipped_plugin_configuration_is_the_one_on_the_page() -> None:
+    (configuration,) = _code(ROOT / "docs/judge.md", "yaml")
+
+    shipped = read_judge_spec(ROOT / "configs/judge/plugin.yaml").model_dump()
+
+    assert shipped == yaml.safe_load(configuration)
+
+
+# --- docs/train.md: scale, and rewards for TRL ----------------------------------------------------
+
+
+def test_the_scale_for_tiny_models_is_that_of_the_tiny_preset() -> None:
+    (section,) = _code(ROOT / "docs/train.md", "yaml")
+    shown = yaml.safe_load(section)
+    needed = {"model": {"type": "path", "path": "m"}, "data": {"train": "t"}, "out": "o"}
+
+    config = parse_config(needed | shown)
+    preset = load_config(ROOT / "configs/train/tiny.yaml")
+
+    assert config.steps == preset.steps
+    for name in ("rollout", "optim"):
+        ours, theirs = getattr(config, name), getattr(preset, name)
+        assert {key: getattr(theirs, key) for key in shown[name]} == {
+            key: getattr(ours, key) for key in shown[name]
+        }
+
+
+class _Unreachable:
+    name = "unreachable"
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        del view
+        return JudgeResult.unavailable(Reason.TIMEOUT, judge=self.name)
+
+
+@pytest.fixture
+def trl(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What the page's Python defines, run where the dataset is."""
+    monkeypatch.chdir(workplace)
+    names: dict[str, Any] = {}
+    for code in _code(ROOT / "docs/train.md", "python"):
+        exec(code, names)  # noqa: S102 - the page's own code is the thing under test
+    return names
+
+
+def _called_as_trl_does(names: dict[str, Any], completions: list[Any]) -> list[float | None]:
+    rows = names["rows"][: len(completions)]
+    return asyncio.run(
+        names["reward"](
+            prompts=[row["prompt"] for row in rows],
+            completions=completions,
+            completion_ids=[[0]] * len(rows),
+            task_id=[row["task_id"] for row in rows],
+            trainer_state=None,
+        )
+    )
+
+
+def test_the_reward_for_trl_pays_a_reference_answer_and_no_empty_one(trl: dict[str, Any]) -> None:
+    first, second, *_ = trl["tasks"].values()
+
+    text = _called_as_trl_does(trl, [first.reference_answer, ""])
+    chat = _called_as_trl_does(
+        trl,
+        [
+            [{"role": "assistant", "content": first.reference_answer}],
+            [{"role": "assistant", "content": second.reference_answer}],
+        ],
+    )
+
+    assert text[0] is not None
+    assert text[0] >= 0.7
+    assert text[1] == 0.0
+    assert chat[0] == text[0]
+
+
+def test_the_reward_for_trl_is_none_where_there_is_no_judgement(trl: dict[str, Any]) -> None:
+    trl["pool"] = type(trl["pool"])(_Unreachable())
+
+    assert _called_as_trl_does(trl, ["An answer.", "Another."]) == [None, None]
+
+
+def test_the_rows_for_trl_hold_no_passage_and_no_rubric(trl: dict[str, Any]) -> None:
+    assert {frozenset(row) for row in trl["rows"]} == {frozenset({"prompt", "task_id"})}
+
+
+# --- docs/synth.md, docs/eval.md ------------------------------------------------------------------
+
+
+def _criterion(word: str) -> CriterionDraft:
+    return CriterionDraft(
+        id=word,
+        weight=2,
+        name=word,
+        description=f"The answer says {word}.",
+        scoring_guide="All or nothing.",
+        verification_method="sentences: any",
+        required_elements=(word,),
+    )
+
+
+def test_a_synthesiser_written_from_the_page_makes_tasks(tmp_path: Path) -> None:
+    (code,) = _code(ROOT / "docs/synth.md", "python")
+    words = ("pump", "pressure", "valve", "filter", "vessel")
+    answer = (
+        "The pump raises the pressure of the water in the loop, and the valve lets some of it out. "
+        "The filter then cleans what is left, before it all flows back into the vessel."
+    )
+    draft = Draft(
+        question="How does the loop keep its water clean?",
+        passage="A passage about the loop.",
+        criteria=tuple(map(_criterion, words)),
+        reference_answer=answer,
+    )
+    model = f"async def complete(prompt):\n    return {draft.model_dump_json()!r}\n"
+    (tmp_path / "my_model.py").write_text(model, encoding="utf-8")
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "loop.md").write_text(f"# The loop\n\n{answer} {answer}\n", "utf-8")
+
+    printed = _printed(f"{code}\nprint(sum(report.tasks.values()))", tmp_path)
+
+    assert printed.splitlines()[-1] == "1"
+
+
+STYLES = {
+    "numpydoc": "Parameters\n----------\nsignal : list\n    The samples that are read.",
+    "google": "Args:\n    signal (list): The samples that are read.",
+    "sphinx": ":param signal: The samples that are read.\n:type signal: list",
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_parameters_are_read_from_every_docstring_style_that_the_page_names(
+    style: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = "Smooth a signal by a running mean, so that its slow part is left. " * 4
+    docstring = f"{summary}\n\n{STYLES[style]}\n"
+    (tmp_path / f"in_{style}.py").write_text(f"def smooth(signal):\n    {docstring!r}\n", "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    collected = collect([f"python:in_{style}"], tmp_path / "documents")
+
+    (document,) = read_collected(collected.out)
+    assert "## Parameters\n\n- `signal` [list]: The samples that are read." in document.text
+
+
+def test_the_evaluation_of_a_policy_folder_runs(workplace: Path) -> None:
+    (code,) = _code(ROOT / "docs/eval.md", "python")
+
+    printed = _printed(code, workplace)
+
+    assert "mean=" in printed
+    assert printed.splitlines()[-1].startswith("mean=0.0 ci_low=0.0 ci_high=0.0")
+
+
+# --- every page -----------------------------------------------------------------------------------
+
+
+def test_every_page_with_python_is_run() -> None:
+    assert {_name(page) for page in PAGES if _code(page, "python")} == RUN_HERE
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PACKAGE_PAGES], ids=_name)
+def test_every_block_of_a_page_can_be_read(page: Path) -> None:
+    for language, code in _blocks(page):
+        assert language in READ_AS
+        if language == "bash":
+            subprocess.run(["bash", "-n"], input=code, text=True, check=True)
+        elif language == "yaml":
+            assert yaml.safe_load(code)
+        elif language == "toml":
+            assert tomllib.loads(code)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *PACKAGE_PAGES], ids=_name)
+def test_everything_that_a_page_names_is_there(page: Path) -> None:
+    text = page.read_text("utf-8")
+    shell = "\n".join(_code(page, "bash"))
+    recipes = (ROOT / "justfile").read_text("utf-8")
+
+    missing = [name for name in LINK.findall(text) if not (page.parent / name).exists()]
+    missing += [name for name in RUN.findall(shell) if not (ROOT / name).exists()]
+    missing += [name for name in LOCAL_PACKAGE.findall(shell) if not (ROOT / name).exists()]
+    missing += [
+        name
+        for name in RECIPE.findall(shell)
+        if not re.search(rf"^{name}( |:)", recipes, re.MULTILINE)
+    ]
+    missing += [
+        f"{program} {command}"
+        for program, command in COMMAND.findall(shell)
+        if command not in _commands(program)
+    ]
+
+    assert missing == []
+
+
+def _commands(program: str) -> set[str]:
+    """The subcommands of one of our programs."""
+    return set(importlib.import_module(CLI_MODULES[program]).app)
+
+
+def test_the_numbered_examples_are_all_in_the_readme() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+
+    numbered = sorted((ROOT / "examples").glob("[0-9]*.py"))
+    assert [one.name for one in numbered if f"(examples/{one.name})" not in readme] == []
+
+
+def _entries() -> Iterator[str]:
+    for name in ("README.md", "docs/equations.md"):
+        (entry,) = _code(ROOT / name, "bibtex")
+        yield entry
+
+
+def test_the_paper_is_named_where_its_equations_are_and_in_the_readme() -> None:
+    first, second = _entries()
+
+    assert first == second
+    assert TITLE in " ".join(first.split())
+    for name in ("README.md", "docs/equations.md"):
+        assert TITLE in " ".join((ROOT / name).read_text("utf-8").split("```")[0].split())
