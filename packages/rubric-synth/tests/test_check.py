@@ -65,9 +65,14 @@ def test_a_leak_is_found_without_showing_it(dataset: Path) -> None:
     assert rows[0]["question"] not in problems
 
 
-@pytest.mark.parametrize("content", [None, "{", "[]"])
+@pytest.mark.parametrize("content", [None, "{", "[]", '{"config": {"no_such_key": 1}}'])
 def test_a_folder_without_a_manifest_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "manifest.json").write_text(content)
     with pytest.raises(DatasetFolderError, match="rubric-synth run"):
         check_dataset(tmp_path)
+
+
+def test_a_collected_folder_is_named_as_such(collected: Callable[[], Path]) -> None:
+    with pytest.raises(DatasetFolderError, match=r"collected documents.*rubric-synth run"):
+        check_dataset(collected())

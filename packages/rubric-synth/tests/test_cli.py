@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 import structlog
 import yaml
 
+from rubric_core import read_tasks
 from rubric_synth.cli import main
 
 
@@ -49,7 +51,11 @@ def test_collect_run_stats_and_check_from_one_end_to_the_other(
     made = run("run", "c", "--out", "d", "--config", config)
     assert made.status == 0, made.err
     assert "3 of 3 documents, in d" in made.out
-    assert made.err == ""  # no progress where there is no terminal
+    # No progress where there is no terminal.
+    assert made.err.splitlines() == [
+        "rubric-synth: validation has no task: 3 documents are too few to fill every split; "
+        "collect more"
+    ]
     shown = run("stats", "d")
     assert shown.status == 0, shown.err
     assert "keyword_spam" in shown.out
@@ -71,7 +77,68 @@ def test_a_run_without_a_task_fails_and_shows_the_reasons(
     done = run("run", "c", "--out", "d")
     assert done.status == 1
     assert "no_passage" in done.out
-    assert "no task was accepted" in done.err
+    assert "no task was accepted out of 1 documents" in done.err
+    assert "no_passage (1)" in done.err
+    assert "collect longer documents" in done.err
+    checked = run("check", "d")
+    assert checked.status == 1
+    assert "no task at all" in checked.err
+
+
+def test_a_run_without_training_tasks_fails_and_empty_held_out_splits_warn(
+    tmp_path: Path, folder: Path, run: Callable[..., _Done]
+) -> None:
+    run("collect", folder / "tides.md", "--out", "c")
+    shares = {"train_frac": 0.99, "validation_frac": 0.005}
+    (tmp_path / "most.yaml").write_text(yaml.safe_dump(shares))
+    done = run("run", "c", "--out", "d", "--config", "most.yaml")
+    assert done.status == 0
+    assert done.err == (
+        "rubric-synth: validation and test have no task: 1 documents are too few to fill every "
+        "split; collect more\n"
+    )
+    shares = {"train_frac": 0.001, "validation_frac": 0.5}
+    (tmp_path / "least.yaml").write_text(yaml.safe_dump(shares))
+    done = run("run", "c", "--out", "d", "--config", "least.yaml")
+    assert done.status == 1
+    assert "no task for training: all 1 fell into validation and test" in done.err
+    assert "train has no task" in run("check", "d").err
+
+
+def test_answers_to_the_questions_are_scored(
+    tmp_path: Path, folder: Path, run: Callable[..., _Done]
+) -> None:
+    run("collect", folder, "--out", "c")
+    run("run", "c", "--out", "d")
+    written = run("questions", "d", "--split", "train", "--out", "questions.jsonl")
+    assert written.status == 0, written.err
+    rows = [json.loads(line) for line in (tmp_path / "questions.jsonl").read_text().splitlines()]
+    assert rows
+    assert all(set(row) == {"task_id", "question"} for row in rows)
+    shown = run("questions", "d", "--split", "train", "--out", "-")
+    assert [json.loads(line) for line in shown.out.splitlines()] == rows
+    references = {t.task_id: t.reference_answer for t in read_tasks(tmp_path / "d" / "train.jsonl")}
+    answers = ({"task_id": r["task_id"], "response": references[r["task_id"]]} for r in rows)
+    (tmp_path / "answers.jsonl").write_text("".join(json.dumps(a) + "\n" for a in answers))
+    (tmp_path / "judge.yaml").write_text("type: lexical\n")
+    command = [Path(sys.executable).parent / "rubric-judge", "score", "d/train.jsonl"]
+    options = ["answers.jsonl", "--judge", "judge.yaml", "--out", "judged.jsonl"]
+    subprocess.run([*command, *options], cwd=tmp_path, check=True, capture_output=True)
+    judged = [json.loads(line) for line in (tmp_path / "judged.jsonl").read_text().splitlines()]
+    assert [row["task_id"] for row in judged] == [row["task_id"] for row in rows]
+    assert all(row["reward"] >= 0.7 for row in judged)
+
+
+def test_questions_of_an_unknown_or_empty_split_are_an_error(
+    tmp_path: Path, folder: Path, run: Callable[..., _Done]
+) -> None:
+    assert "'dev' is unknown" in run("questions", "d", "--split", "dev", "--out", "-").err
+    run("collect", folder / "tides.md", "--out", "c")
+    run("run", "c", "--out", "d")
+    empty = next(s for s in ("validation", "test") if not (tmp_path / f"d/{s}.jsonl").read_text())
+    done = run("questions", "d", "--split", empty, "--out", "-")
+    assert done.status == 1
+    assert "holds no task" in done.err
 
 
 @pytest.mark.parametrize(
@@ -82,6 +149,7 @@ def test_a_run_without_a_task_fails_and_shows_the_reasons(
         (("run", "nowhere", "--out", "d"), "rubric-synth collect"),
         (("stats", "nowhere"), "rubric-synth run"),
         (("check", "nowhere"), "rubric-synth run"),
+        (("questions", "nowhere", "--out", "-"), "rubric-synth run"),
         (("run", "c", "--out", "d", "--config", "absent.yaml"), "'absent.yaml' cannot be read"),
     ],
 )
@@ -96,5 +164,5 @@ def test_an_expected_error_is_one_message_and_status_one(
 def test_the_module_runs_as_a_program() -> None:
     command = [sys.executable, "-m", "rubric_synth.cli", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for name in ("collect", "run", "stats", "check"):
+    for name in ("collect", "run", "stats", "check", "questions"):
         assert name in done.stdout

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError, leaked_ngrams, read_tasks, split_of
+from rubric_synth.collect import DOCUMENTS_FILE
 from rubric_synth.config import SynthConfig
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.files import file_sha256
-from rubric_synth.pipeline import MANIFEST_FILE, SPLITS
+from rubric_synth.pipeline import MANIFEST_FILE, REJECTED_FILE, SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,14 +31,26 @@ class CheckReport(BaseModel):
     """One line per problem; empty for a sound dataset."""
 
 
+class _AnyManifest(BaseModel):
+    """What the manifests of collected folders and datasets share."""
+
+    sha256: dict[str, str] = {}
+
+
+class _Manifest(_AnyManifest):
+    """What a check reads of a dataset's manifest."""
+
+    config: SynthConfig = SynthConfig()
+
+
 def check_dataset(dataset: Path) -> CheckReport:
     """Check every file and every task of a dataset folder.
 
     Raises:
-        DatasetFolderError: The folder has no readable manifest.
+        DatasetFolderError: The folder has no readable manifest, or is one that `collect` wrote.
     """
     manifest = _read_manifest(dataset)
-    config = SynthConfig.model_validate(manifest.get("config", {}))
+    config = manifest.config
     problems = list(_hash_problems(dataset, manifest))
     counts: dict[str, int] = {}
     split_by_document: dict[str, str] = {}
@@ -56,25 +68,41 @@ def check_dataset(dataset: Path) -> CheckReport:
                 seen.add(task.task_id)
         except (RubricFileError, OSError) as error:
             problems.append(str(error))
+    problems += _count_problems(counts)
     return CheckReport(tasks=counts, problems=tuple(problems))
 
 
-def _read_manifest(dataset: Path) -> dict[str, object]:
+def _read_manifest(dataset: Path) -> _Manifest:
     path = dataset / MANIFEST_FILE
     try:
-        content: object = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        manifest = _AnyManifest.model_validate_json(path.read_bytes())
+        if DOCUMENTS_FILE in manifest.sha256:
+            message = (
+                f"{str(dataset)!r} is a folder of collected documents, not a dataset; "
+                f"make one of it with `rubric-synth run {dataset} --out DATASET`"
+            )
+            raise DatasetFolderError(message, path=dataset)
+        return _Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
         message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
         raise DatasetFolderError(message, path=path) from error
-    if not isinstance(content, dict):
-        message = f"{str(path)!r} holds no mapping; write the dataset with `rubric-synth run`"
-        raise DatasetFolderError(message, path=path)
-    return cast("dict[str, object]", content)
+    except ValidationError as error:
+        message = (
+            f"{str(path)!r} is no manifest of a dataset ({error.error_count()} faults); "
+            "write the dataset with `rubric-synth run`"
+        )
+        raise DatasetFolderError(message, path=path) from None
 
 
-def _hash_problems(dataset: Path, manifest: dict[str, object]) -> Iterator[str]:
-    hashes = cast("dict[str, str]", manifest.get("sha256", {}))
-    for name, expected in hashes.items():
+def _count_problems(counts: dict[str, int]) -> Iterator[str]:
+    if not any(counts.values()):
+        yield f"there is no task at all; {REJECTED_FILE} gives the reasons"
+    elif not counts["train"]:
+        yield "train has no task; collect more documents"
+
+
+def _hash_problems(dataset: Path, manifest: _Manifest) -> Iterator[str]:
+    for name, expected in manifest.sha256.items():
         path = dataset / name
         if not path.is_file():
             yield f"{name} is missing"

@@ -1,4 +1,4 @@
-"""`rubric-synth collect | run | stats | check`: parse, call, print; no logic."""
+"""`rubric-synth collect | run | stats | check | questions`: parse, call, print; no logic."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from rubric_core import RubricError
+from rubric_synth.advice import empty_splits, fatal_shortfall
 from rubric_synth.check import check_dataset
 from rubric_synth.collect import collect, read_collected
 from rubric_synth.config import SynthConfig, load_config
+from rubric_synth.files import write_lines
 from rubric_synth.pipeline import synthesise
+from rubric_synth.questions import question_lines
 from rubric_synth.stats import dataset_statistics
 
 if TYPE_CHECKING:
@@ -75,8 +78,10 @@ def run(collected: Path, *, out: Path, config: Path | None = None) -> None:
     _print_counts("Left out", report.rejected)
     _print_counts("Tasks", report.tasks)
     _out.print(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")
-    if not any(report.tasks.values()):
-        _fail("no task was accepted; the table above gives the reasons")
+    if shortfall := fatal_shortfall(report):
+        _fail(shortfall)
+    if warning := empty_splits(report):
+        _err.print(f"rubric-synth: {warning}", style="yellow", markup=False, soft_wrap=True)
 
 
 @app.command
@@ -107,6 +112,31 @@ def check(dataset: Path) -> None:
     _out.print(f"{sum(report.tasks.values())} tasks, {len(report.problems)} problems")
     if report.problems:
         sys.exit(1)
+
+
+@app.command
+def questions(
+    dataset: Path,
+    *,
+    split: str = "test",
+    out: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+) -> None:
+    """Write the questions of a split, for answers that `rubric-judge score` can score.
+
+    Each line is {"task_id", "question"}: what a policy sees, and no more. Answer with lines of
+    {"task_id", "response"}, then: rubric-judge score DATASET/test.jsonl ANSWERS --judge
+    JUDGE.yaml --out JUDGED.jsonl
+
+    Args:
+        dataset: Dataset folder.
+        split: train, validation or test.
+        out: File to write; - for standard output.
+    """
+    lines = question_lines(dataset, split=split)
+    if str(out) == "-":
+        sys.stdout.writelines(lines)
+    else:
+        _out.print(f"{write_lines(out, lines)} questions in {out}")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -175,7 +205,8 @@ def _print_statistics(statistics: DatasetStatistics) -> None:
 
 
 def _fail(message: str) -> NoReturn:
-    _err.print(f"rubric-synth: {message}", style="red", markup=False, highlight=False)
+    shown = f"rubric-synth: {message}"
+    _err.print(shown, style="red", markup=False, highlight=False, soft_wrap=True)
     sys.exit(1)
 
 
