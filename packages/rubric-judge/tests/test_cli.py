@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -160,3 +161,53 @@ def test_a_file_that_cannot_be_finished_leaves_the_older_one(
     assert list(tmp_path.iterdir()) == [path]
     write_judgements(path, [good, lost])
     assert [row["reward"] for row in _rows(path)] == [1.0, None]
+
+
+def test_no_workers_are_a_clear_error(task: Task, score: Callable[..., Run]) -> None:
+    done = score([_line(task, "one")], CONFIGS / "lexical.yaml", "--workers", "0")
+    assert (done.returncode, done.stderr) == (2, "rubric-judge: --workers is 0: give at least 1\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "problem"),
+    [(', "response": "Zyzzyva"', "the same key twice"), ("", "hex escape")],
+)
+def test_a_line_that_cannot_be_taken_as_it_is_written_is_refused_with_its_place(
+    tmp_path: Path, task: Task, more: str, problem: str
+) -> None:
+    response = "one" if more else "\\ud800"
+    path = tmp_path / "responses.jsonl"
+    path.write_text(f'\n{{"task_id": "{task.task_id}", "response": "{response}"{more}}}')
+    with pytest.raises(RubricFileError) as caught:
+        read_responses(path, {task.task_id: task})
+    assert caught.value.line == 2
+    assert problem in str(caught.value)
+    assert "Zyzzyva" not in str(caught.value)
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(
+    tmp_path: Path, make_view: Callable[..., JudgeView]
+) -> None:
+    view = make_view()
+    judged = JudgedResponse(line=1, view=view, result=anyio.run(ScriptedJudge().judge, view))
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    write_judgements(path, [judged])
+    row = json.loads(os.read(reader, 65536))
+    os.close(reader)
+    assert row["reward"] == 1.0
+    assert path.is_fifo()
+
+
+@pytest.mark.parametrize(
+    "content", [b"[" * 5000, b"type: \xff", b"type: 2001-99-99"], ids=["deep", "bytes", "date"]
+)
+def test_a_configuration_that_is_no_yaml_is_a_clear_error(
+    tmp_path: Path, task: Task, score: Callable[..., Run], content: bytes
+) -> None:
+    judge = tmp_path / "judge.yaml"
+    judge.write_bytes(content)
+    done = score([_line(task, "one")], judge)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"rubric-judge: {judge}: ")

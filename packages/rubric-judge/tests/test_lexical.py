@@ -287,9 +287,31 @@ def test_a_pattern_that_backtracks_without_end_is_stopped(
         criteria=(Criterion(id="p", weight=1.0, verification_method="regex: (?:a|aa)+b"),)
     )
     judge = LexicalJudge(LexicalConfig(regex_timeout_s=0.05))
+    # Scored, not masked: a response that provokes it must not escape its 0.
     result = judge.judge_now(make_view("a" * 5000 + "!", rubric=rubric))
-    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.JUDGE_ERROR)
-    assert "ran past 0.05 s" in result.detail
+    assert (result.outcome, result.scores) == (Outcome.SCORED, {"p": 0.0})
+    assert "p 0/1 (its pattern ran past 0.05 s)" in result.reasoning
+
+
+@pytest.mark.parametrize(
+    ("response", "why"),
+    [
+        ("It is.", "1 too short"),
+        ("It is " + "the word " * 50 + ".", "1 too long"),
+        ("It is the output of a filter", "1 no end mark"),
+        ("Digital filter output signal array.", "1 few function words"),
+        ("It is that which it is.", "1 few other words"),
+        ("The gain of the gain of the gain of it.", "1 repeated words"),
+        ("It is 1234567890 of 1234567890.", "1 few letters"),
+        (f"{PROSE} {PROSE}", "4 said before"),
+    ],
+)
+def test_the_reasoning_says_why_sentences_earn_nothing(
+    make_view: Callable[..., JudgeView], response: str, why: str
+) -> None:
+    rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),))
+    reasoning = LexicalJudge().judge_now(make_view(response, rubric=rubric)).reasoning
+    assert f"(others: {why})" in reasoning
 
 
 def test_the_reasoning_holds_no_text_of_rubric_or_response(

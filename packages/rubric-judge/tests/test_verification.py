@@ -74,6 +74,8 @@ def test_anything_else_is_free_text(method: str) -> None:
         ("contains_all: a | | b", "none of them empty"),
         ("regex:", "needs a pattern"),
         ("regex: (unclosed", "character"),
+        pytest.param("regex: " + "(" * 9000 + ")" * 9000, "nest too deep", id="deep pattern"),
+        pytest.param("structure: count 1.." + "9" * 5000, "part 1 is unknown", id="long count"),
         ("numeric: many", "VALUE ± TOLERANCE"),
         ("numeric: 1.2.3", "VALUE ± TOLERANCE"),
     ],

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from rubric_core import Judge, JudgeResult, JudgeView, RubricError, read_tasks
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, RubricError, read_tasks
 from rubric_judge.config import read_judge_spec
 from rubric_judge.load import load_judge
 from rubric_judge.pool import JudgePool, PoolStatistics
@@ -55,6 +55,8 @@ def score(
     Returns:
         Exit status: 1 when not a single response could be judged.
     """
+    if workers < 1:
+        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
     _configure_log(verbose=verbose)
     judging = load_judge(read_judge_spec(judge))
     by_id = {task.task_id: task for task in read_tasks(tasks)}

@@ -33,7 +33,7 @@ class LexicalConfig(BaseModel):
     type: Literal["lexical"] = "lexical"
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
-    """Longest time for one `regex:` search; past it the judgement is unavailable."""
+    """Longest time for one `regex:` search; past it the criterion scores 0."""
 
 
 class JudgeConfig(BaseModel):
@@ -156,6 +156,10 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig:
         raise ConfigError(f"{path}: cannot be read ({error})", location=str(path)) from None
     except yaml.YAMLError as error:
         raise ConfigError(f"{path}: is not YAML ({error})", location=str(path)) from None
+    except (RecursionError, ValueError) as error:  # too deep, or a date that is none
+        raise ConfigError(
+            f"{path}: is not usable YAML ({type(error).__name__})", location=str(path)
+        ) from None
     if not isinstance(options, dict):
         raise ConfigError(f"{path}: needs `type: lexical | llm | plugin`", location=str(path))
     return judge_spec(cast("dict[str, object]", options), source=str(path))

@@ -22,6 +22,8 @@ from rubric_core import (
     Task,
     normalized_reward,
 )
+from rubric_core.errors import RepeatedKeyError
+from rubric_core.strict_json import decode
 
 __all__ = ["JudgedResponse", "read_responses", "write_judgements"]
 
@@ -83,7 +85,8 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
         if not text.strip():
             continue
         try:
-            yield line, _Row.model_validate_json(text)
+            row = _Row.model_validate_json(text)
+            decode(text.decode())  # pydantic would take the last of two equal keys
         except ValidationError as error:
             problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
             field = ".".join(str(part) for part in problem["loc"]) or None
@@ -94,6 +97,9 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
                 line=line,
                 field=field,
             ) from None
+        except RepeatedKeyError as error:
+            raise RubricFileError(str(error), path=path, line=line) from None
+        yield line, row
 
 
 def write_judgements(path: Path, judged: Iterable[JudgedResponse]) -> None:
@@ -105,7 +111,13 @@ def write_judgements(path: Path, judged: Iterable[JudgedResponse]) -> None:
 
     Raises:
         OSError: the file cannot be written; an older one is still there.
+
+    What is no regular file, such as a pipe, is written straight to.
     """
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as stream:
+            stream.writelines(f"{json.dumps(_judgement(row))}\n" for row in judged)
+        return
     with tempfile.NamedTemporaryFile(
         "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
     ) as file:

@@ -1,4 +1,9 @@
-"""The lexical judge: a `Judge` that needs no model."""
+"""The lexical judge: a `Judge` that needs no model.
+
+It knows no grammar: the words of a good answer, shuffled within their sentences, score about as
+high as the answer. Its guards are against lists, loops and copies; a policy that is trained on it
+for long can learn word salad, so read its samples.
+"""
 
 from __future__ import annotations
 
@@ -63,8 +68,8 @@ class LexicalJudge:
             try:
                 credit = credit_criterion(criterion, reading, regex_timeout_s=timeout_s)
             except TimeoutError:
-                detail = f"criterion {criterion.id!r}: the pattern ran past {timeout_s} s"
-                return self._unavailable(detail)
+                # The response provoked it: a mask instead of a 0 would be a way out of a 0.
+                credit = Credit(0, 1, note=f"its pattern ran past {timeout_s} s")
             share = credit.earned / credit.units if credit.units else 0.0
             scores[criterion.id] = criterion.weight * share * reading.original_share
             credits_by_id[criterion.id] = credit
@@ -90,10 +95,12 @@ class LexicalJudge:
 
 def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:
     shares = ", ".join(
-        f"{name} {credit.earned}/{credit.units}"
+        f"{name} {credit.earned}/{credit.units}" + (credit.note and f" ({credit.note})")
         if credit.units
         else f"{name} has nothing that a program can look for"
         for name, credit in credits_by_id.items()
     )
     sentences = f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
+    if reading.flaws:
+        sentences += f" (others: {', '.join(f'{n} {flaw}' for flaw, n in reading.flaws.items())})"
     return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."

@@ -8,6 +8,7 @@ share is scaled by what is not repetition.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -31,6 +32,8 @@ class Credit:
 
     earned: int
     units: int
+    note: str = ""
+    """What else there is to say of it."""
 
 
 @dataclass(slots=True)
@@ -45,6 +48,8 @@ class Reading:
     """Units that each sentence can still earn."""
     original_share: float
     """1 − the share of repeated three-word runs."""
+    flaws: Counter[str]
+    """Why the other sentences cannot earn, and how many cannot for each reason."""
 
     def earn(self, term: SentenceTest, where: Sequence[int]) -> bool:
         """Credit a term to the first sentence that holds it and can still earn."""
@@ -71,20 +76,21 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
     first_at: dict[tuple[str, ...], int] = {}
     for position, sentence in enumerate(sentences):
         first_at.setdefault(sentence.lowered, position)
-    live = [
-        position
+    flaws = [
+        sentence.flaw
+        or (sentence.lowered in rubric.own_sentences and "copied from the rubric")
+        or (_repeats(sentence, asked) and "copied from the question")
+        or (first_at[sentence.lowered] != position and "said before")
+        or None
         for position, sentence in enumerate(sentences)
-        if sentence.well_formed
-        and sentence.lowered not in rubric.own_sentences
-        and not _repeats(sentence, asked)
-        and first_at[sentence.lowered] == position
     ]
     return Reading(
         text=response,
         sentences=sentences,
-        live=live,
+        live=[position for position, flaw in enumerate(flaws) if flaw is None],
         capacity=[sentence.capacity for sentence in sentences],
         original_share=1 - repeated_share(sentences),
+        flaws=Counter(flaw for flaw in flaws if flaw is not None),
     )
 
 

@@ -66,21 +66,27 @@ class Sentence:
         """The stems of the words."""
         return frozenset(map(stem, self.words))
 
-    @cached_property
+    @property
     def well_formed(self) -> bool:
         """Whether this reads as prose: length, end mark, function words, variety, letters."""
+        return self.flaw is None
+
+    @cached_property
+    def flaw(self) -> str | None:
+        """The first thing that keeps this from reading as prose, if any does."""
         n_words = len(self.words)
         if not _MIN_WORDS <= n_words <= _MAX_WORDS:
-            return False
+            return "too short" if n_words < _MIN_WORDS else "too long"
         if self.text.rstrip(_CLOSERS)[-1:] not in _END_MARKS:
-            return False
+            return "no end mark"
         function_share = sum(word in FUNCTION_WORDS for word in self.lowered) / n_words
         if not _MIN_FUNCTION_SHARE <= function_share <= _MAX_FUNCTION_SHARE:
-            return False
+            few = function_share < _MIN_FUNCTION_SHARE
+            return "few function words" if few else "few other words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
-            return False
+            return "repeated words"
         letters = sum(map(str.isalpha, self.text)) + self.text.count(" ")
-        return letters >= _MIN_LETTER_SHARE * len(self.text)
+        return None if letters >= _MIN_LETTER_SHARE * len(self.text) else "few letters"
 
     @property
     def capacity(self) -> int:

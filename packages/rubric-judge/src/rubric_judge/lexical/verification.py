@@ -88,7 +88,7 @@ _PLACES = ("first", "lead", "last", "any")
 _WITH = re.compile(r"with\s*\((.*)\)")
 _OPTIONS = ("skip_first", "one", "presence")
 _ORDER = re.compile(r"order\s*\((.*)\)")
-_COUNT = re.compile(r"count\s+(\d+)\s*\.\.\s*(\d+)")
+_COUNT = re.compile(r"count\s+(\d{1,9})\s*\.\.\s*(\d{1,9})")
 _NUMERIC = re.compile(
     r"(?P<value>[-+]?[\d.]+(?:[eE][-+]?\d+)?)"
     r"(?:\s*(?:±|\+/?-)\s*(?P<tolerance>[\d.]+(?:[eE][-+]?\d+)?)\s*(?P<percent>%)?)?"
@@ -195,6 +195,10 @@ def _regex_check(body: str) -> RegexCheck:
         raise VerificationError("`regex:` needs a pattern")
     try:
         regex.compile(body)
+    except (RecursionError, OverflowError, MemoryError):
+        raise VerificationError(
+            f"`regex:` is no usable pattern: its {len(body)} characters nest too deep"
+        ) from None
     except regex.error as error:
         raise VerificationError(
             f"`regex:` is no pattern: see its character {getattr(error, 'pos', 0)}"
