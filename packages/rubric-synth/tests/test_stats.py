@@ -9,7 +9,15 @@ import pytest
 from rubric_core import read_tasks
 from rubric_judge.testing import FailingJudge
 from rubric_synth import DatasetFolderError, dataset_statistics, synthesise
-from rubric_synth.controls import fixed_template, keyword_spam
+from rubric_synth.controls import (
+    CONTROLS,
+    fixed_template,
+    keyword_spam,
+    learned_template,
+    negated,
+    shuffled,
+    usual_terms,
+)
 
 
 def test_statistics_count_what_the_dataset_holds(
@@ -39,6 +47,57 @@ def test_answers_that_know_nothing_earn_much_less_than_the_reference(
     assert controls["keyword_spam"] <= 0.05
     assert controls["question"] <= 0.05
     assert controls["empty"] == 0.0
+    assert tuple(controls) == tuple(CONTROLS)
+    assert controls["learned_template"] < controls["reference"] - 0.2
+
+
+def test_the_lexical_judge_sees_neither_word_order_nor_truth(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
+    synthesise(collected(), tmp_path / "data")
+    controls = dataset_statistics(tmp_path / "data").controls
+    for name in ("shuffled", "negated"):  # its known weakness, shown and not hidden
+        assert controls[name] > 0.7
+
+
+def test_a_shuffled_text_keeps_words_and_end_marks() -> None:
+    text = "The gauge records high water. It is slow!"
+    mixed = shuffled(text, seed="a")
+    assert mixed != text
+    assert mixed == shuffled(text, seed="a")
+    assert sorted(mixed.split(".")[0].split()) == sorted(
+        ["The", "gauge", "records", "high", "water"]
+    )
+    assert mixed.endswith("!")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "denied"),
+    [
+        ("It is slow.", "It is not slow."),
+        ("It takes a gauge.", "It does not take a gauge."),
+        ("It returns a level.", "It does not return a level."),
+        ("It must not be used.", "It must be used."),
+        ("It cannot be used.", "It can be used."),
+        ("Salt weakened it.", "It is not true that salt weakened it."),
+    ],
+)
+def test_a_negated_sentence_says_the_opposite(sentence: str, denied: str) -> None:
+    assert negated(sentence) == denied
+
+
+def test_the_learned_template_reads_the_question_and_other_rubrics_alone(
+    tmp_path: Path, collected: Callable[[], Path]
+) -> None:
+    synthesise(collected(), tmp_path / "data")
+    tasks = list(read_tasks(tmp_path / "data" / "train.jsonl"))
+    usual = usual_terms(tasks)
+    assert set(usual) <= {
+        criterion.id.rstrip("_123") for task in tasks for criterion in task.rubric
+    }
+    answer = learned_template("Describe tides. Cover high water and the ebb.", usual)
+    assert "The high water is " in answer
+    assert "`f` is used to" in learned_template("Explain `f` with `a`.", usual)
 
 
 def test_a_dataset_without_tasks_or_files_is_refused(

@@ -18,6 +18,7 @@ from rubric_synth.advice import empty_splits, fatal_shortfall
 from rubric_synth.check import check_dataset
 from rubric_synth.collect import collect, read_collected
 from rubric_synth.config import SynthConfig, load_config
+from rubric_synth.controls import CONTROLS
 from rubric_synth.files import write_lines
 from rubric_synth.pipeline import synthesise
 from rubric_synth.questions import question_lines
@@ -198,9 +199,9 @@ def _print_statistics(statistics: DatasetStatistics) -> None:
         table.add_row(name, *(f"{value:.4g}" for value in spread.model_dump().values()))
     _out.print(table)
     _print_counts("Left out", statistics.rejected)
-    controls = Table("", "mean reward", title="Controls", title_justify="left")
+    controls = Table("", "mean reward", "the answer", title="Controls", title_justify="left")
     for name, reward in statistics.controls.items():
-        controls.add_row(name, f"{reward:.3f}")
+        controls.add_row(name, f"{reward:.3f}", CONTROLS[name])
     _out.print(controls)
 
 

@@ -6,21 +6,48 @@ nothing earns much less of it than the reference answer.
 
 from __future__ import annotations
 
+import random
 import re
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import normalized_reward
-from rubric_synth.extractive.wording import listed
-from rubric_synth.language import content_words
+from rubric_synth.extractive.wording import base_form, listed
+from rubric_synth.language import content_words, lower_first, sentences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rubric_core import Judge, Task
 
+CONTROLS: Final = {
+    "reference": "the reference answer: what a good answer earns",
+    "fixed_template": "one form for all, filled with the names of the question",
+    "learned_template": "the same, with the words that rubrics of this dataset expect most often",
+    "other_reference": "the reference answer of the next task",
+    "question": "the question given back",
+    "passage_start": "the opening of the passage",
+    "shuffled": "the reference, the words of each sentence in random order: grammar is not judged",
+    "negated": "the reference, every sentence denied: truth is not judged",
+    "keyword_spam": "every term of the rubric, without sentences",
+    "empty": "nothing",
+}
+"""Each control, and what it is."""
+
 _NAMED = re.compile(r"`([^`]+)`")
+_POINTS = re.compile(r"\b(?:Cover|Discuss|Include) ([^.]+)\.")
 _PASSAGE_CHARS: Final = 400
 _SPAM_REPEATS: Final = 3
+_USUAL_TERMS: Final = 20
+_TERMS: Final = 5
+_TAKEN: Final = " as the input of the function"
+_AUXILIARY = re.compile(
+    r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
+    re.IGNORECASE,
+)
+_DENIED = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
+_FURTHER_VERBS: Final = frozenset({"become", "cause", "contain", "depend", "occur", "return"})
+_VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 
 def fixed_template(question: str) -> str:
@@ -31,12 +58,93 @@ def fixed_template(question: str) -> str:
     else:
         found = content_words(question)
         subject, parameters = f"The {' '.join(found[:2]).lower()}", found[2:8]
-    takes = f" It takes {listed(parameters)} as the input of the function." if parameters else ""
+    takes = f" It takes {listed(parameters)}{_TAKEN}." if parameters else ""
     return (
         f"{subject} is a function that is used to compute the values of an array.{takes} "
         "It returns the array of the output values. "
         "Note that the input must be given if it is not the default."
     )
+
+
+def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
+    """Return the words that each kind of criterion expects most often, the most frequent first."""
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for task in tasks:
+        for criterion in task.rubric:
+            words = (word.lower() for word in criterion.expected_keywords)
+            counts[criterion.id.rstrip("_0123456789")].update(words)
+    return {
+        kind: [word for word, _ in found.most_common(_USUAL_TERMS)]
+        for kind, found in counts.items()
+    }
+
+
+def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
+    """Return one form for all, with the question's names and the dataset's usual words.
+
+    It is what a policy could learn without reading: it knows which words rubrics like, and
+    nothing of the passage.
+
+    Args:
+        question: The question.
+        usual: Of `usual_terms`.
+    """
+    names = [f"`{name}`" for name in _NAMED.findall(question)]
+    if not names:
+        return _learned_prose(question, usual)
+    return (
+        f"{names[0]} is used to compute {_phrase(usual, 'purpose_terms')}. "
+        f"It takes {listed(names[1:])} as {_phrase(usual, 'parameters_described')}. "
+        f"It returns {_phrase(usual, 'returns')}. "
+        f"Note that {_phrase(usual, 'caveat')} must not be used if it is not the default."
+    )
+
+
+def _learned_prose(question: str, usual: Mapping[str, Sequence[str]]) -> str:
+    asked = _POINTS.search(question)
+    points = re.split(r", | and ", asked[1]) if asked else []
+    subject = " ".join(content_words(question)[1:3]) or "subject"
+    parts = [f"The {subject} is {_phrase(usual, 'central_idea')}."]
+    for number, point in enumerate(points):
+        parts.append(f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}.")
+    limit = _phrase(usual, "limitation")
+    return " ".join([*parts, f"However, {limit} must not be used in all of these cases."])
+
+
+def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
+    """Join the usual words of a kind as a phrase that reads like one; each turn has others."""
+    terms = usual.get(kind, ())[turn * _TERMS :][:_TERMS]
+    if len(terms) < _TERMS:
+        return "the value of an input"
+    return "the {} of an {} in {}, {} and {}".format(*terms)
+
+
+def shuffled(text: str, *, seed: str) -> str:
+    """Return a text with the words of each sentence in random order, end marks in place."""
+    source = random.Random(seed)
+    found: list[str] = []
+    for sentence in sentences(text):
+        body = sentence.rstrip(".!?").split()
+        source.shuffle(body)
+        found.append(" ".join(body) + sentence[len(sentence.rstrip(".!?")) :])
+    return " ".join(found)
+
+
+def negated(text: str) -> str:
+    """Return a text with every sentence denied by the simplest change that does so."""
+    return " ".join(map(_denial, sentences(text)))
+
+
+def _denial(sentence: str) -> str:
+    if _DENIED.search(sentence):
+        return _DENIED.sub(lambda match: match[1] or match[2], sentence, count=1)
+    if _AUXILIARY.search(sentence):
+        return _AUXILIARY.sub(r"\1 not", sentence, count=1)
+    for match in _VERB.finditer(sentence):
+        verb = match[0].removesuffix("s")
+        if verb in _FURTHER_VERBS or (verb := base_form(match[0])):
+            return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
+    return f"It is not true that {lower_first(sentence)}"
 
 
 def keyword_spam(task: Task) -> str:
@@ -61,22 +169,25 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge) -> dict[str, floa
         judge: Scores the answers.
 
     Returns:
-        By control: `reference`, `fixed_template`, `other_reference` (the next task's), `question`,
-        `passage_start`, `keyword_spam` and `empty`, in [0, 1].
+        By name in `CONTROLS`, in [0, 1].
     """
     following = dict(zip((t.task_id for t in tasks), [*tasks[1:], tasks[0]], strict=True))
-    controls: dict[str, Callable[[Task], str]] = {
+    usual = usual_terms(tasks)
+    answers: dict[str, Callable[[Task], str]] = {
         "reference": lambda task: task.reference_answer or "",
         "fixed_template": lambda task: fixed_template(task.question),
+        "learned_template": lambda task: learned_template(task.question, usual),
         "other_reference": lambda task: following[task.task_id].reference_answer or "",
         "question": lambda task: task.question,
         "passage_start": lambda task: task.grounding.reveal()[:_PASSAGE_CHARS],
+        "shuffled": lambda task: shuffled(task.reference_answer or "", seed=task.task_id),
+        "negated": lambda task: negated(task.reference_answer or ""),
         "keyword_spam": keyword_spam,
         "empty": lambda _task: "",
     }
     return {
-        name: sum([await _reward(task, judge, answer(task)) for task in tasks]) / len(tasks)
-        for name, answer in controls.items()
+        name: sum([await _reward(task, judge, answers[name](task)) for task in tasks]) / len(tasks)
+        for name in CONTROLS
     }
 
 
