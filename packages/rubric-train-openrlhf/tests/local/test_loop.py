@@ -369,6 +369,8 @@ def test_missing_and_empty_task_files_are_named(make_config: MakeConfig, tmp_pat
     with pytest.raises(TrainConfigError, match=r"absent\.jsonl"):
         run_grpo(make_config(data={"train": tmp_path / "absent.jsonl"}))
 
+    with pytest.raises(TrainConfigError, match="no task file"):
+        run_grpo(make_config(data={"validation": tmp_path / ("x" * 300)}))
     (tmp_path / "empty.jsonl").write_text("")
     with pytest.raises(TrainConfigError, match="holds no task"):
         run_grpo(make_config(data={"train": tmp_path / "empty.jsonl"}))

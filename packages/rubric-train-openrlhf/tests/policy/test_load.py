@@ -120,6 +120,12 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(caught.value)).path == tmp_path / "absent"
 
 
+@pytest.mark.parametrize("name", ["x" * 300, "a\0b"], ids=["long", "null"])
+def test_a_name_that_no_folder_can_have_is_named(name: str) -> None:
+    with pytest.raises(PolicyLoadError, match="no folder at"):
+        load_policy(name)
+
+
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     with pytest.raises(PolicyLoadError, match=r"no model configuration at .*config\.json"):
         load_policy(tmp_path)

@@ -7,6 +7,7 @@ response is made here, by task id.
 from __future__ import annotations
 
 import hashlib
+import os
 from typing import TYPE_CHECKING
 
 from rubric_core import SftExample, check_no_leak, read_tasks
@@ -74,7 +75,8 @@ def read_book(path: Path, *, leak_ngram: int) -> TaskBook:
         LeakError: a question shares a run of words with its passage or rubric.
         TrainConfigError: there is no such file, or no task in it.
     """
-    if not path.is_file():
+    # Unlike the method of a path, false for a name that is too long or holds a null character too.
+    if not os.path.isfile(path):  # noqa: PTH113
         raise TrainConfigError(
             f"no task file at {str(path)!r}; write one with `rubric-synth run`", location=str(path)
         )

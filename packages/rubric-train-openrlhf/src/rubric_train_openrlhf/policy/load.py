@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -90,7 +91,8 @@ def load_policy(
     """
     folder = Path(path)
     for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
-        if not wanted.exists():
+        # Unlike the method of a path, false for a name that is too long too.
+        if not os.path.exists(wanted):  # noqa: PTH110
             message = (
                 f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
                 "language model (config.json, safetensors weights, tokenizer)"
