@@ -12,7 +12,9 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import normalized_reward
-from rubric_synth.extractive.wording import base_form, listed
+from rubric_synth.extractive.cues import PROSE_VERBS, VERBS
+from rubric_synth.extractive.inflection import base_form
+from rubric_synth.extractive.wording import listed
 from rubric_synth.language import content_words, lower_first, sentences
 
 if TYPE_CHECKING:
@@ -46,7 +48,6 @@ _AUXILIARY = re.compile(
     re.IGNORECASE,
 )
 _DENIED = re.compile(r"\b(?:(can)not|(\w+) not)\b", re.IGNORECASE)
-_FURTHER_VERBS: Final = frozenset({"become", "cause", "contain", "depend", "occur", "return"})
 _VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 
@@ -141,8 +142,7 @@ def _denial(sentence: str) -> str:
     if _AUXILIARY.search(sentence):
         return _AUXILIARY.sub(r"\1 not", sentence, count=1)
     for match in _VERB.finditer(sentence):
-        verb = match[0].removesuffix("s")
-        if verb in _FURTHER_VERBS or (verb := base_form(match[0])):
+        if verb := base_form(match[0], VERBS | PROSE_VERBS):
             return f"{sentence[: match.start()]}does not {verb}{sentence[match.end() :]}"
     return f"It is not true that {lower_first(sentence)}"
 

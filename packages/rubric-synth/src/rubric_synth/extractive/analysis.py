@@ -40,7 +40,9 @@ class ExtractiveAnalyst:
     async def analyse(self, document: Document) -> DocumentAnalysis:
         """Return the analysis of a document."""
         text = self._running_text(document)
-        concepts = noun_phrases(text[:_SAMPLE_CHARS], self._terms, limit=_CONCEPTS)
+        concepts = noun_phrases(
+            text[:_SAMPLE_CHARS], self._terms, limit=_CONCEPTS, prose=document.kind == "prose"
+        )
         return DocumentAnalysis(
             genre=_genre(document),
             contribution=_contribution(text) or document.title,

@@ -14,9 +14,10 @@ from rubric_synth.extractive.cues import (
     GLUED_HEADING,
     NOT_A_CLAIM,
     NOT_UNITS,
+    VERBS,
 )
+from rubric_synth.extractive.inflection import base_form
 from rubric_synth.extractive.phrases import best_phrase
-from rubric_synth.extractive.wording import base_form
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ def _is_claim(sentence: str) -> bool:
 def _lacks_subject(sentence: str) -> bool:
     """Tell whether a sentence begins with a verb, as after a formula that was removed."""
     first = sentence.partition(" ")[0].lower()
-    return first.endswith("s") and bool(base_form(first))
+    return first.endswith("s") and bool(base_form(first, VERBS))
 
 
 def _scored(

@@ -43,6 +43,23 @@ VERBS: Final = word_set(
 )
 """Verbs, and adverbs before them, that open the summary of a function, in their base form."""
 
+PROSE_VERBS: Final = word_set(
+    """accompany achieve allow appear arise assume become begin behave belong bring comprise consist
+    contain contribute decay depend describe differ disappear emerge employ enable encourage exhibit
+    exist explain follow happen hold imply improve inhibit involve keep lead lie maintain make
+    occupy occur possess prevent promote reach remain require respond return reveal rise seem serve
+    speak suffer suggest take teach tell tend undergo utilize vary weaken"""
+)
+"""Verbs that are hardly ever nouns: a phrase that holds one is cut out of a clause."""
+
+ADVERBS: Final = word_set(
+    """afterwards again ago alike almost alone aloud apart aside away together back elsewhere enough
+    ever everywhere far fast fastest faster forever forward further hardly hence hereby inside later
+    maybe meanwhile moreover nearby nowadays often once outside perhaps quite rarely rather seldom
+    sometimes somewhat soon still therefore thereby today tomorrow twice upward downward well yet"""
+)
+"""Adverbs that do not show it by their ending."""
+
 BARE_TYPES: Final = word_set(
     """int integer float double complex bool boolean str string array array_like arraylike ndarray
     object scalar dtype list tuple dict callable sequence none true false function any"""

@@ -26,6 +26,13 @@ _HEAD_NOUN = re.compile(
 )
 
 
+_AFTER_VERB_MARK = re.compile(
+    r"\b(?:to|can|cannot|could|may|might|must|will|would|should)\s+([a-z]+)"
+)
+_NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")
+_CLEAR_NOUN_FRAC: Final = 0.04
+
+
 class CorpusTerms:
     """Document frequencies of stems and of sentences over a whole collection."""
 
@@ -36,11 +43,15 @@ class CorpusTerms:
         self._sentences: Counter[int] = Counter()
         self._words: Counter[str] = Counter()
         self._heads: Counter[str] = Counter()
+        self._verbs: Counter[str] = Counter()
+        self._names: Counter[str] = Counter()
         for document in documents:
             self._documents += 1
             found = Counter(words(document.text))
             self._words.update(found)
             self._heads.update(_HEAD_NOUN.findall(document.text))
+            self._verbs.update(_AFTER_VERB_MARK.findall(document.text))
+            self._names.update(_NAME.findall(document.text))
             self._frequency.update({stem(word) for word in found})
             names = frozenset(words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in sentences(document.text)}
@@ -56,6 +67,28 @@ class CorpusTerms:
             return True  # too little text to tell
         heads = self._heads[word]
         return heads > 0 and heads >= _NOUN_FRAC * self._words[word]
+
+    def is_clear_noun(self, word: str) -> bool:
+        """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
+        if self._documents < _LARGE_COLLECTION:
+            return True
+        heads = self._heads[word]
+        return heads > self.verb_uses(word) and heads >= _CLEAR_NOUN_FRAC * self._words[word]
+
+    def verb_uses(self, word: str) -> int:
+        """Return how often a word, or what is left of it without its -s, follows "to", "can" …."""
+        forms = {word, word.removesuffix("s"), word.removesuffix("es")}
+        if word.endswith("ies"):
+            forms.add(word.removesuffix("ies") + "y")
+        return max(self._verbs[form] for form in forms)
+
+    def is_verb(self, word: str) -> bool:
+        """Tell whether a word is a verb rather than a noun, as far as the collection shows."""
+        return self.verb_uses(word) > self._heads[word]
+
+    def is_name(self, word: str) -> bool:
+        """Tell whether a word keeps its capital: "Kalman", but not "The" or "Level"."""
+        return self._names[word] > self._words[word.lower()]
 
     def is_common(self, word: str) -> bool:
         """Tell whether a word's stem occurs in many documents of a collection of some size."""

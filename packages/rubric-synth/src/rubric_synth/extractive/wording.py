@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_synth.extractive.cues import VERBS
+from rubric_synth.extractive.inflection import base_form
 from rubric_synth.language import lower_first
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ def purpose_sentence(name: str, form: str, summary: str, proper: frozenset[str])
     plain = lower_first(summary, proper)
     subject = f"The {form} `{name}`"
     head, _, rest = summary.partition(" ")
-    verb = base_form(head.lower().rstrip(","))
+    verb = base_form(head.lower().rstrip(","), VERBS)
     if head.lower() in _RETURN_VERBS and rest:
         return f"{subject} gives {rest}."
     if verb:
@@ -54,14 +55,6 @@ def listed(parts: Sequence[str], *, last: str = "and") -> str:
 def choose(options: Sequence[str], key: str) -> str:
     """Choose one option by a hexadecimal hash: the same key always gives the same option."""
     return options[int(key[:8], 16) % len(options)]
-
-
-def base_form(word: str) -> str:
-    """Return the base form of a verb that begins a summary, or "" for any other word."""
-    candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
-    if word.endswith("ies"):
-        candidates.append(word.removesuffix("ies") + "y")
-    return next((candidate for candidate in candidates if candidate in VERBS), "")
 
 
 def _after_subject(rest: str, form: str) -> str:
