@@ -241,13 +241,20 @@ class Breaking:
 
 
 @pytest.mark.timeout(60)
-@pytest.mark.parametrize("fault", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()])
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        (SystemExit(3), "judge_error"),
+        (KeyboardInterrupt(), "judge_error"),
+        (asyncio.CancelledError(), "cancelled"),
+    ],
+)
 def test_a_judge_that_exits_or_cancels_is_an_unavailable_judge(
-    make_config: MakeConfig, fault: BaseException
+    make_config: MakeConfig, fault: BaseException, reason: str
 ) -> None:
     config = make_config(steps=1, data={"validation": None})
 
-    with pytest.raises(JudgeAbortError, match=r"unavailable judgements 100\.0%.*judge_error 16"):
+    with pytest.raises(JudgeAbortError, match=rf"unavailable judgements 100\.0%.*{reason} 16"):
         run_grpo(config, judge=Breaking(fault, every=1))
 
     assert summary(config).status == "failed"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import Counter
 from contextlib import contextmanager
@@ -57,7 +56,7 @@ class BackgroundJudge:
 
 
 class _Contained:
-    """A judge that cannot end the thread that it is run in, nor pass for cancelled when it is not.
+    """A judge that cannot end the thread that it is run in.
 
     The pool counts what is raised here instead as a failed judgement.
     """
@@ -71,11 +70,6 @@ class _Contained:
             return await self._judge.judge(view)
         except (SystemExit, KeyboardInterrupt) as exc:
             # Ctrl-C reaches the main thread alone: here both are something that the judge did.
-            raise RuntimeError(type(exc).__name__) from exc
-        except asyncio.CancelledError as exc:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
             raise RuntimeError(type(exc).__name__) from exc
 
 
