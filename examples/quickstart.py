@@ -343,7 +343,9 @@ def finish(out: Path, comparison: Comparison, *, wall_s: float) -> None:
         json.dumps(comparison.to_json(), indent=1), encoding="utf-8"
     )
     summary = json.loads((out / "summary.json").read_text(encoding="utf-8"))
-    summary |= {"heldout": comparison.heldout_json(), "pipeline_wall_s": round(wall_s, 1)}
+    shown = comparison.to_json()
+    summary |= {name: shown[name] for name in ("heldout", "differences", "claim")}
+    summary |= {"pipeline_wall_s": round(wall_s, 1)}
     (out / "summary.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     report = write_report(out)
     console.print(Markdown(comparison.markdown()))

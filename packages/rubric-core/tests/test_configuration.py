@@ -24,6 +24,16 @@ class Language(Strict):
     temperature: float = Field(default=0.1, ge=0)
 
 
+class ByPath(Strict):
+    type: Literal["path"] = "path"
+    path: str = "p"
+
+
+class ByName(Strict):
+    type: Literal["name"] = "name"
+    name: str = "n"
+
+
 class Optimiser(Strict):
     learning_rate: float = Field(default=3e-7, gt=0)
     warmup_steps: int = 13
@@ -35,6 +45,7 @@ class Train(Strict):
     stages: list[Optimiser] = []
     warm: Optimiser | None = None
     judge: Annotated[Lexical | Language, Field(discriminator="type")] = Lexical()
+    policy: Annotated[ByPath | ByName, Field(discriminator="type")] = ByPath()
 
 
 class Hidden(Train):
@@ -56,6 +67,7 @@ def refused(values: dict[str, Any], model: type[BaseModel] = Train) -> ConfigErr
         ({"warm": {"warm_steps": 1}}, "warm.warm_steps", "warmup_steps"),
         ({"judge": {"type": "llm", "modle": "x"}}, "judge.llm.modle", "model"),
         ({"judge": {"type": "lexical", "stem_word": 1}}, "judge.lexical.stem_word", "stem_words"),
+        ({"policy": {"type": "path", "paht": "x"}}, "policy.path.paht", "path"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_right_one(
@@ -105,12 +117,12 @@ def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
     assert "secret" not in str(refused({"group_size": "secret"}, Hidden))
 
 
-def test_a_problem_of_the_whole_is_called_so() -> None:
+def test_a_problem_of_the_whole_has_no_place() -> None:
     with pytest.raises(ValidationError) as caught:
         Train.model_validate("text")
 
     error = config_error(caught.value, model=Train, source="run.yaml")
-    assert str(error).startswith("run.yaml: the whole: ")
+    assert str(error).startswith("run.yaml: Input should be a valid dictionary")
     assert error.location == ""
 
 

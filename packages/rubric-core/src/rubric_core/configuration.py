@@ -50,7 +50,9 @@ def _line(model: type[BaseModel], problem: ErrorDetails, *, hidden: bool) -> str
         return f"unknown key {_dotted(location)!r}: {remedy}"
     value = repr(problem["input"])
     shown = "" if hidden or problem["type"] == "missing" or len(value) > _LONGEST_VALUE else value
-    return f"{_dotted(location) or 'the whole'}: {problem['msg']}" + (shown and f", not {shown}")
+    wrong = problem["msg"].removeprefix("Value error, ")
+    where = f"{_dotted(location)}: " if location else ""
+    return where + wrong + (shown and f", not {shown}")
 
 
 def _dotted(location: tuple[int | str, ...]) -> str:
@@ -61,11 +63,12 @@ def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[
     """Follow a location down the tree; indices and union tags are no level of their own."""
     models = [model]
     for part in location:
+        # A tag may be a field's name too, but it is always what follows a choice of models.
+        if len(models) > 1 and (tagged := [m for m in models if _tagged(m, part)]):
+            models = tagged
+            continue
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
-        if fields:
-            models = [m for field in fields for m in _models_in(field.annotation)]
-        else:
-            models = [m for m in models if _tagged(m, part)] or models
+        models = [m for field in fields for m in _models_in(field.annotation)] or models
     return models
 
 

@@ -108,7 +108,7 @@ def attainable_levels(
         RewardError: weights that no reward can be computed from, or a value that is no number or
             outside [0, 1].
 
-    Source: paper, §3.3, Resolution.
+    Source: paper, §3.3, topic resolution.
     """
     if not all(isinstance(value, Real) for value in chain(weights_M, *grids)):
         raise RewardError("weights and grid values must be real numbers: floats or fractions")

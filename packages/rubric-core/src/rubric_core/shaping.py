@@ -64,7 +64,7 @@ def truncation_penalty(rewards: ArrayLike, ended: ArrayLike, *, alpha_stop: floa
         RewardShapeError: arrays of different shape.
         RewardError: a negative reward, or α_stop outside [0, 1).
 
-    Source: paper, §app:variants, Reward shaping.
+    Source: paper, §app:variants, topic truncation_penalty.
     """
     check_number(alpha_stop, name="alpha_stop")
     if not alpha_stop < 1:

@@ -17,12 +17,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rubric_core import RubricError
+from rubric_core import RubricError, find_trainer
 from rubric_train_openrlhf.log import configure_logging
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from rubric_core import TrainerBackend
     from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run import HeldoutRow, MetricsRow
 
@@ -55,12 +56,16 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     # The tensor libraries take seconds to import; `--help` should not.
     from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
 
-    from rubric_train_openrlhf.config import load_config  # noqa: PLC0415
+    from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
     from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415
 
     disable_progress_bar()
-    loaded = load_config(config, overrides=overrides)
+    values = read_values(config, overrides=overrides)
+    if (backend := _backend_from_elsewhere(values)) is not None:
+        print(backend.run(values, resume=resume))
+        return
+    loaded = parse_config(values, source=str(config))
     with _LiveProgress(steps=loaded.steps) as live:
         summary = run_grpo(
             loaded,
@@ -82,10 +87,14 @@ def plan(config: Path, *overrides: Overrides) -> None:
         config: YAML file.
         overrides: values that replace the file's.
     """
-    from rubric_train_openrlhf.config import load_config  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # as above
 
-    print(describe_plan(load_config(config, overrides=overrides)))
+    values = read_values(config, overrides=overrides)
+    if (backend := _backend_from_elsewhere(values)) is not None:
+        print(backend.plan(values))
+    else:
+        print(describe_plan(parse_config(values, source=str(config))))
 
 
 @app.command
@@ -98,6 +107,12 @@ def report(folder: Path) -> None:
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
 
     print(write_report(folder))
+
+
+def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:
+    """Find the backend that a configuration names; None for ours, which shows its progress here."""
+    name = str(values.get("backend", "local"))
+    return None if name == "local" else find_trainer(name)
 
 
 class _LiveProgress(Progress):

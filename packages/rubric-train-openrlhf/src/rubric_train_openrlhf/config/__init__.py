@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
+from rubric_train_openrlhf.config.loading import (
+    dump_config,
+    load_config,
+    parse_config,
+    read_values,
+)
 from rubric_train_openrlhf.config.sections import (
     AdvantageConfig,
     CheckpointConfig,
@@ -35,4 +40,5 @@ __all__ = [
     "dump_config",
     "load_config",
     "parse_config",
+    "read_values",
 ]

@@ -21,6 +21,15 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
     Raises:
         TrainConfigError: the file, an override or a value is wrong; names the nearest right key.
     """
+    return parse_config(read_values(path, overrides=overrides), source=str(path))
+
+
+def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, object]:
+    """Read a YAML file and put overrides over it, unchecked: what a backend of any kind takes.
+
+    Raises:
+        TrainConfigError: the file is no mapping, or an override is no `--key value` pair.
+    """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as exc:
@@ -42,9 +51,7 @@ def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
             f"{str(path)!r} holds {type(document).__name__}, not a mapping of keys to values",
             location=str(path),
         )
-    return parse_config(
-        _with_overrides(cast("dict[str, Any]", document), overrides), source=str(path)
-    )
+    return _with_overrides(cast("dict[str, Any]", document), overrides)
 
 
 def parse_config(values: Mapping[str, object], *, source: str = "configuration") -> TrainConfig:

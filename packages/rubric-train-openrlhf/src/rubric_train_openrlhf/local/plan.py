@@ -77,6 +77,7 @@ def _memory_line(config: TrainConfig) -> str:
         parts["reference"] = (2 if config.precision == "bfloat16" else 4) * count
     shown = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items())
     return (
-        f"memory: {count:,} parameters; {sum(parts.values()) / _GIB:.2f} GiB ({shown}) and "
+        f"memory: {count:,} parameters; {sum(parts.values()) / _GIB:.2f} GiB ({shown}), and beside "
+        "it the cache of the prompts sampled at once, which rollout.micro_batch bounds, or the "
         "activations, which optim.micro_batch and optim.gradient_checkpointing bound"
     )

@@ -72,7 +72,7 @@ def truncated_weights(ratio_BT: Tensor, *, cap: float) -> Tensor:
     Returns:
         Shape [B, T], in [0, C].
 
-    Source: paper, §C, importance sampling (TIS); https://fengyao.notion.site/off-policy-rl.
+    Source: paper, §C, topic tis; https://fengyao.notion.site/off-policy-rl.
     """
     return ratio_BT.clamp(max=cap)
 
@@ -125,7 +125,7 @@ def sequence_masked_weights(
     Raises:
         ObjectiveShapeError: shapes differ, or the mask is not boolean.
 
-    Source: paper, §C, importance sampling (Seq-Mask-TIS).
+    Source: paper, §C, topic seq_mask_tis.
     """
     log_ratio_BT = masked_log_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT).detach()
     geometric_mean_B = bounded_exp(mean_over_tokens(log_ratio_BT, mask_BT))
