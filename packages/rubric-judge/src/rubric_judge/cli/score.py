@@ -1,8 +1,7 @@
-"""The command `rubric-judge`: parse, call, print; no logic."""
+"""`rubric-judge score`: one judgement for each response of a file."""
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -10,27 +9,21 @@ from pathlib import Path
 from typing import Annotated
 
 import anyio
-import structlog
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, RubricError, read_tasks
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, read_tasks
+from rubric_judge.capabilities import close
+from rubric_judge.cli.app import FAILED, configure_log, progress_bar
 from rubric_judge.config import read_judge_spec
 from rubric_judge.load import load_judge
 from rubric_judge.pool import JudgePool, PoolStatistics
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
-__all__ = ["app", "main"]
-
-_FAILED = 1
-_BAD_INPUT = 2
-
-app = App(name="rubric-judge", help="Judge responses against rubrics.")
+__all__ = ["score"]
 
 
-@app.command
 def score(
     tasks: Path,
     responses: Path,
@@ -57,7 +50,7 @@ def score(
     """
     if workers < 1:
         raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
-    _configure_log(verbose=verbose)
+    configure_log(verbose=verbose)
     judging = load_judge(read_judge_spec(judge))
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     numbered = read_responses(responses, by_id)
@@ -69,17 +62,15 @@ def score(
     ]
     write_judgements(out, judged)
     _report(judged, statistics, out=out)
-    return _FAILED if judged and all(row.reward is None for row in judged) else 0
+    return FAILED if judged and all(row.reward is None for row in judged) else 0
 
 
 async def _judge_all(
     judge: Judge, views: Sequence[JudgeView], workers: int
 ) -> tuple[list[JudgeResult], PoolStatistics]:
     pool = JudgePool(judge, workers=workers)
-    columns = (TextColumn("judging"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
     try:
-        with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        with progress_bar() as progress:
             bar = progress.add_task("judging", total=len(views))
 
             def advance(position: int, result: JudgeResult) -> None:
@@ -88,9 +79,7 @@ async def _judge_all(
 
             results = await pool.judge_all(views, on_result=advance)
     finally:
-        close = getattr(judge, "aclose", None)
-        if close is not None:
-            await close()
+        await close(judge)
     return results, pool.statistics()
 
 
@@ -116,28 +105,3 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
     details = Counter(row.result.detail for row in judged if row.reward is None)
     for detail, count in details.most_common(3):
         print(f"not judged ({count}): {detail}", file=sys.stderr)
-
-
-def _configure_log(*, verbose: bool) -> None:
-    to_terminal = sys.stderr.isatty()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer() if to_terminal else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.INFO if verbose else logging.WARNING
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
-def main() -> None:
-    """Run the command; known errors end with one line on stderr and status 2."""
-    try:
-        status = app(sys.argv[1:], result_action="return_value")
-    except (RubricError, OSError) as error:
-        print(f"rubric-judge: {error}", file=sys.stderr)
-        sys.exit(_BAD_INPUT)
-    sys.exit(status)

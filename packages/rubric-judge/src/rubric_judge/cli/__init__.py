@@ -1,0 +1,7 @@
+"""The command `rubric-judge`: parse, call, print; no logic."""
+
+from __future__ import annotations
+
+from rubric_judge.cli.entry import app, main
+
+__all__ = ["app", "main"]
