@@ -1,4 +1,7 @@
-"""The entry point, and the list of commands; each is imported when it is called."""
+"""The entry point, and the list of commands.
+
+The module of a command imports nothing heavy before it is called.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,12 @@ import sys
 
 from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
+from rubric_judge.cli.score import score
 
 __all__ = ["app", "main"]
 
-_COMMANDS = {
-    "score": "Score responses and write one judgement for each.",
-}
-for _name, _help in _COMMANDS.items():
-    app.command(f"rubric_judge.cli.{_name}:{_name}", name=_name, help=_help)
+for _command in (score,):
+    app.command(_command)
 
 
 def main() -> None:
