@@ -43,10 +43,11 @@ imports:
 test *arguments:
     uv run pytest {{ arguments }}
 
-# Default tests with coverage, the slow ones, and the comparison with other stacks.
+# Default tests with coverage, the slow ones, the comparison with other stacks, and a real vLLM.
 test-all:
-    uv run pytest --cov -m "not stacks and not gpu"
+    uv run pytest --cov -m "not stacks and not vllm and not gpu"
     uv run --group stacks pytest -m stacks
+    uv run --extra openrlhf-cpu pytest -m vllm
 
 docs:
     uv run mkdocs build --strict
