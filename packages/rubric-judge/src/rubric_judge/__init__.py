@@ -15,7 +15,13 @@ from rubric_judge.config import (
     judge_spec,
     read_judge_spec,
 )
-from rubric_judge.errors import JudgeSetupError, JudgeTransportError, VerificationError
+from rubric_judge.errors import (
+    JudgeSetupError,
+    JudgeTransportError,
+    LedgerError,
+    VerificationError,
+)
+from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.lexical import LexicalJudge, parse_verification
 from rubric_judge.llm import LLMJudge
 from rubric_judge.load import load_judge
@@ -31,6 +37,9 @@ __all__ = [
     "JudgeTransportError",
     "LLMJudge",
     "LatencyQuantiles",
+    "Ledger",
+    "LedgerEntry",
+    "LedgerError",
     "LexicalConfig",
     "LexicalJudge",
     "PluginConfig",

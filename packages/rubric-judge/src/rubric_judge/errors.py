@@ -2,15 +2,18 @@
 
 RubricError (rubric_core)
 ├── VerificationError(ValueError)      a verification method that starts as a directive and is none
+├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rubric_core import Reason, RubricError
 
-__all__ = ["JudgeSetupError", "JudgeTransportError", "VerificationError"]
+__all__ = ["JudgeSetupError", "JudgeTransportError", "LedgerError", "VerificationError"]
 
 
 class VerificationError(RubricError, ValueError):
@@ -55,3 +58,15 @@ class JudgeTransportError(RubricError, RuntimeError):
         self.retry_after_s = retry_after_s
         self.attempts = attempts
         super().__init__(f"{reason.value} after {attempts} attempt(s): {detail}")
+
+
+class LedgerError(RubricError, RuntimeError):
+    """A ledger that cannot be opened, read or trusted. It is never repaired or replaced unasked.
+
+    Attributes:
+        path: the file.
+    """
+
+    def __init__(self, problem: str, *, path: Path) -> None:
+        self.path = path
+        super().__init__(f"ledger {path}: {problem}")

@@ -14,7 +14,7 @@ from rubric_core import JudgeResult
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["call_finished", "unexpected_exception"]
+__all__ = ["call_finished", "ledger_unwritten", "unexpected_exception"]
 
 
 @lru_cache(maxsize=1)
@@ -47,3 +47,8 @@ def call_finished(result: JudgeResult, *, task_id: str, passage_truncated: bool)
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:
     """Log an exception that a judge let out: its type and place, not its message."""
     _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)
+
+
+def ledger_unwritten(*, path: str, error: str) -> None:
+    """Log the first judgement that a ledger could not write; the others are only counted."""
+    _log().error("judge.ledger.unwritten", path=path, error=error)

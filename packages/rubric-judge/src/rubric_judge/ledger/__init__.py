@@ -1,0 +1,8 @@
+"""The ledger: every judgement that was made, kept, and found again by what was judged."""
+
+from __future__ import annotations
+
+from rubric_judge.ledger.entry import LedgerEntry
+from rubric_judge.ledger.store import Ledger
+
+__all__ = ["Ledger", "LedgerEntry"]

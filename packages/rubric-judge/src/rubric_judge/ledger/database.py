@@ -1,0 +1,159 @@
+"""The file under a ledger: made whole or not at all, and refused unless it is a sound ledger."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from rubric_judge.errors import LedgerError
+
+__all__ = ["open_database", "unusable"]
+
+_APPLICATION_ID: Final = 0x52554C44
+"""Tells a ledger from any other SQLite file; "RULD"."""
+
+_SCHEMA_VERSION: Final = 1
+_SQLITE_HEADER: Final = b"SQLite format 3\0"
+_WAIT_S: Final = 30.0
+"""Longest wait for another writer, which holds the file for less than a millisecond."""
+
+_LARGEST_CHECKED_BYTES: Final = 256 * 2**20
+"""Up to here the whole file is checked when it is opened, in about a second. What is larger is
+checked where it is read."""
+
+_SCHEMA: Final = f"""
+PRAGMA application_id = {_APPLICATION_ID};
+PRAGMA user_version = {_SCHEMA_VERSION};
+CREATE TABLE judgements (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    judge TEXT NOT NULL,
+    task_id TEXT NOT NULL,
+    replicate INTEGER NOT NULL,
+    rubric_sha256 TEXT NOT NULL,
+    passage_sha256 TEXT NOT NULL,
+    question_sha256 TEXT NOT NULL,
+    response TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    recorded_at REAL NOT NULL,
+    result TEXT NOT NULL,
+    check_sum BLOB NOT NULL
+) STRICT;
+CREATE INDEX settled ON judgements (key, number) WHERE outcome <> 'unavailable';
+CREATE TRIGGER no_update BEFORE UPDATE ON judgements
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+CREATE TRIGGER no_delete BEFORE DELETE ON judgements
+    BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
+"""
+
+
+def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Open a ledger, and make a new one where there is none.
+
+    Raises:
+        LedgerError: there is none to read, or what is there is damaged, of a newer version, or no
+            ledger at all. Nothing is ever repaired or replaced.
+    """
+    try:
+        if not path.exists():
+            if read_only:
+                raise LedgerError("there is no such ledger", path=path)
+            _create(path)
+        _check_header(path)
+        return _connect(path, read_only=read_only)
+    except OSError as error:
+        raise LedgerError(f"cannot be opened ({error.strerror})", path=path) from error
+    except sqlite3.Error as error:
+        raise unusable(error, path=path) from error
+
+
+def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
+    """Say what SQLite found, and what to do."""
+    damaged = getattr(error, "sqlite_errorcode", None) in {
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+    }
+    advice = (
+        "the file is damaged: restore it from a copy, or save what is whole with "
+        "`sqlite3 LEDGER .recover`, or name a new file"
+        if damaged
+        else "the file must lie on a disk of this machine (no NFS or SMB) that has room and that "
+        "this user may write to"
+    )
+    return LedgerError(f"{advice} ({error})", path=path)
+
+
+def _create(path: Path) -> None:
+    """Build the file beside its place and link it there, so that no half of one is ever found."""
+    unfinished = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+    os.close(os.open(unfinished, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    try:
+        with closing(sqlite3.connect(unfinished, isolation_level=None)) as database:
+            database.executescript(f"BEGIN; {_SCHEMA} COMMIT;")
+            database.execute("PRAGMA journal_mode = WAL")
+        try:
+            os.link(unfinished, path)
+        except FileExistsError:
+            return  # another process was first; its ledger is as good
+    finally:
+        for leftover in path.parent.glob(f"{unfinished.name}*"):
+            leftover.unlink(missing_ok=True)
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.read(len(_SQLITE_HEADER))
+    if header != _SQLITE_HEADER:
+        size = path.stat().st_size
+        raise LedgerError(
+            f"is no ledger, or one whose beginning is lost ({size} bytes); restore it from a copy "
+            "or name another file",
+            path=path,
+        )
+
+
+def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    # Where nothing can be written, not even the files that readers share, the file must be at rest.
+    frozen = read_only and not os.access(path.parent, os.W_OK) and not _has_open_log(path)
+    options = "immutable=1" if frozen else f"mode={'ro' if read_only else 'rw'}"
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?{options}",
+        uri=True,
+        timeout=_WAIT_S,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    try:
+        _check(database, path)
+        # A power cut may take the last entries, never the file; a killed process loses nothing.
+        database.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _has_open_log(path: Path) -> bool:
+    log = path.with_name(f"{path.name}-wal")
+    return log.exists() and log.stat().st_size > 0
+
+
+def _check(database: sqlite3.Connection, path: Path) -> None:
+    (application_id,) = database.execute("PRAGMA application_id").fetchone()
+    if application_id != _APPLICATION_ID:
+        raise LedgerError("is an SQLite file, but no ledger; name another file", path=path)
+    (version,) = database.execute("PRAGMA user_version").fetchone()
+    if version > _SCHEMA_VERSION:
+        raise LedgerError(
+            f"has schema version {version}, this release reads up to {_SCHEMA_VERSION}; upgrade "
+            "rubric-judge or name another file",
+            path=path,
+        )
+    if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
+        (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+        if found != "ok":
+            raise unusable(sqlite3.DatabaseError(found), path=path)

@@ -1,0 +1,99 @@
+"""One judgement as the ledger holds it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rubric_core import JudgeResult, SchemaError
+from rubric_judge.errors import LedgerError
+
+__all__ = ["LedgerEntry", "Row", "row_to_entry", "row_to_write"]
+
+Row = tuple[str, str, str, int, str, str, str, str, str, float, str]
+"""The columns of `LedgerEntry`, in its order; the result as JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One judgement: who judged what, and what came of it.
+
+    The response is there in full; of rubric, passage and question only the hashes are. They are in
+    the task file.
+    """
+
+    key: str
+    """What `Ledger.find` looks for."""
+    judge: str
+    """The judge's fingerprint."""
+    task_id: str
+    """The task that the response answers, under the rubric that it was judged by."""
+    replicate: int
+    """0 for the first judgement of a response, 1 for a repetition of it, and so on."""
+    rubric_sha256: str
+    passage_sha256: str
+    question_sha256: str
+    response: str = field(repr=False)
+    """What the policy wrote."""
+    recorded_at: float
+    """Seconds since 1970."""
+    result: JudgeResult
+
+
+def row_to_write(entry: LedgerEntry) -> tuple[Row, bytes]:
+    """Return the columns to store, and their check sum."""
+    row: Row = (
+        entry.key,
+        entry.judge,
+        entry.task_id,
+        entry.replicate,
+        entry.rubric_sha256,
+        entry.passage_sha256,
+        entry.question_sha256,
+        entry.response,
+        entry.result.outcome.value,
+        entry.recorded_at,
+        entry.result.model_dump_json(),
+    )
+    return row, _check_sum(row)
+
+
+def row_to_entry(row: Row, check_sum: bytes, *, path: Path, number: int) -> LedgerEntry:
+    """Read one stored row.
+
+    Raises:
+        LedgerError: it is not what was written: a score could have changed.
+    """
+    if _check_sum(row) != check_sum:
+        raise _damaged(path, number, "its check sum does not fit")
+    key, judge, task_id, replicate, rubric, passage, question, response, _, recorded_at, text = row
+    try:
+        result = JudgeResult.model_validate_json(text)
+    except SchemaError as error:
+        raise _damaged(path, number, f"its result cannot be read ({error})") from None
+    return LedgerEntry(
+        key=key,
+        judge=judge,
+        task_id=task_id,
+        replicate=replicate,
+        rubric_sha256=rubric,
+        passage_sha256=passage,
+        question_sha256=question,
+        response=response,
+        recorded_at=recorded_at,
+        result=result,
+    )
+
+
+def _check_sum(row: Row) -> bytes:
+    return hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest()
+
+
+def _damaged(path: Path, number: int, problem: str) -> LedgerError:
+    return LedgerError(
+        f"entry {number}: {problem}; restore the file from a copy, or save what is whole with "
+        "`sqlite3 LEDGER .recover`",
+        path=path,
+    )

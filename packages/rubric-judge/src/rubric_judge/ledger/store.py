@@ -1,0 +1,196 @@
+"""The ledger itself: look up, record, read back."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Self, cast
+
+from rubric_core import JudgeResult, JudgeView
+from rubric_judge import events
+from rubric_judge.errors import LedgerError
+from rubric_judge.ledger.database import open_database, unusable
+from rubric_judge.ledger.entry import LedgerEntry, Row, row_to_entry, row_to_write
+from rubric_judge.ledger.keys import ContentHashes, hash_text
+
+__all__ = ["Ledger"]
+
+_COLUMNS: Final = (
+    "key, judge, task_id, replicate, rubric_sha256, passage_sha256, question_sha256, response, "
+    "outcome, recorded_at, result"
+)
+_INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
+_FIRST_SETTLED: Final = (
+    f"SELECT number, check_sum, {_COLUMNS} FROM judgements "  # noqa: S608 - constants
+    "WHERE key = ? AND outcome <> 'unavailable' ORDER BY number LIMIT 1"
+)
+_PAGE: Final = (
+    f"SELECT number, check_sum, {_COLUMNS} FROM judgements "  # noqa: S608 - constants
+    "WHERE number > ? ORDER BY number LIMIT 500"
+)
+
+
+class Ledger:
+    """Keeps every judgement in one SQLite file, and finds it again by what was judged.
+
+    Append-only: nothing is changed or deleted, and a judgement that is made twice is there twice;
+    `find` returns the first that settled the matter, so that every reader gets the same one. Any
+    number of threads and of processes on one machine may share the file. A process that is killed
+    loses nothing that was recorded.
+
+    A judge's reasoning may quote the passage: the file is for the judge's side, and only its owner
+    can read it (mode 0600).
+    """
+
+    def __init__(self, path: Path | str, *, read_only: bool = False) -> None:
+        """Open the file; a new one is made where there is none, unless it is only to be read.
+
+        Raises:
+            LedgerError: the file is damaged, of a newer version, no ledger, or cannot be opened.
+        """
+        self._path = Path(path)
+        self._read_only = read_only
+        self._pid = os.getpid()
+        self._hashes = ContentHashes()
+        self._lock = threading.Lock()
+        self._unwritten = 0
+        self._closed = False
+        self._database = open_database(self._path, read_only=read_only)
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def unwritten(self) -> int:
+        """Judgements that could not be written; where it is not 0, say so and end with status 1."""
+        return self._unwritten
+
+    def key(self, view: JudgeView, *, judge: str, replicate: int = 0) -> str:
+        """Return what identifies a judgement.
+
+        Args:
+            view: what is judged.
+            judge: the judge's fingerprint.
+            replicate: 0, or which repetition of the same judgement.
+
+        Returns:
+            64 hex digits.
+        """
+        return self._hashes.key(view, judge=judge, replicate=replicate)
+
+    def find(self, key: str) -> JudgeResult | None:
+        """Return the first scored or invalid judgement with this key, as it was recorded.
+
+        Raises:
+            LedgerError: the file turns out to be damaged or cannot be read.
+        """
+        with self._usable():
+            found = self._rows(_FIRST_SETTLED, key)
+        return self._entry(found[0]).result if found else None
+
+    def record(
+        self,
+        key: str,
+        view: JudgeView,
+        result: JudgeResult,
+        *,
+        judge: str,
+        replicate: int = 0,
+    ) -> None:
+        """Add one judgement, whatever its outcome.
+
+        A write that fails, as on a full disk, costs the entry and nothing else: it is counted in
+        `unwritten`, and the first is logged.
+
+        Args:
+            key: what `key` returns for the same view, judge and replicate.
+            view: what was judged.
+            result: what came of it.
+            judge: the judge's fingerprint.
+            replicate: 0, or which repetition of the same judgement.
+
+        Raises:
+            LedgerError: the ledger was opened to be read, or is closed.
+        """
+        if self._read_only:
+            raise LedgerError("was opened to be read; open it without `read_only`", path=self._path)
+        row, check_sum = row_to_write(
+            LedgerEntry(
+                key=key,
+                judge=judge,
+                task_id=view.task_id,
+                replicate=replicate,
+                rubric_sha256=self._hashes.rubric(view.rubric),
+                passage_sha256=self._hashes.passage(view.grounding),
+                question_sha256=hash_text(view.question),
+                response=view.response,
+                recorded_at=time.time(),
+                result=result,
+            )
+        )
+        with self._usable():
+            try:
+                self._database.execute(_INSERT, (*row, check_sum))
+            except sqlite3.DatabaseError as error:
+                self._unwritten += 1
+                if self._unwritten == 1:
+                    events.ledger_unwritten(path=str(self._path), error=str(error))
+
+    def entries(self) -> Iterator[LedgerEntry]:
+        """Read all judgements in the order in which they were recorded.
+
+        Those that are recorded meanwhile, by whomever, come too.
+
+        Raises:
+            LedgerError: an entry is damaged, or the file cannot be read.
+        """
+        last = 0
+        while True:
+            with self._usable():
+                page = self._rows(_PAGE, last)
+            if not page:
+                return
+            yield from map(self._entry, page)
+            last = page[-1][0]
+
+    def close(self) -> None:
+        """Let go of the file; once more does nothing."""
+        with self._lock:
+            self._database.close()
+            self._closed = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    @contextmanager
+    def _usable(self) -> Generator[None]:
+        """Hold the connection, unless it was closed or belongs to another process."""
+        if os.getpid() != self._pid:
+            raise LedgerError(
+                f"was opened by process {self._pid} before a fork; open it in this process too",
+                path=self._path,
+            )
+        with self._lock:
+            if self._closed:
+                raise LedgerError("is closed; open it again", path=self._path)
+            yield
+
+    def _rows(self, query: str, argument: str | int) -> list[tuple[Any, ...]]:
+        try:
+            return self._database.execute(query, (argument,)).fetchall()
+        except sqlite3.DatabaseError as error:
+            raise unusable(error, path=self._path) from error
+
+    def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
+        number, check_sum, *row = found
+        return row_to_entry(cast("Row", tuple(row)), check_sum, path=self._path, number=number)
