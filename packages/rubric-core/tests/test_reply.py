@@ -39,7 +39,7 @@ def without_score(key: str) -> str:
 
 
 def test_a_reply_by_the_contract_is_read(rubric: Rubric) -> None:
-    scores, reasoning = read_reply(rubric, reply())
+    scores, reasoning, _ = read_reply(rubric, reply())
 
     assert scores == {"derivation": 1.5, "units": 1.0, "limits": 0.0}
     assert reasoning == "The law is stated, not derived."
@@ -198,8 +198,8 @@ def test_a_departure_from_the_contract_has_its_reason(
 def test_the_table_has_every_reason_that_a_reply_can_give() -> None:
     invalid = {reason for reason in Reason if reason.outcome is Outcome.INVALID}
 
-    # A refusal is what the server says beside the reply.
-    assert set(MALFORMED) == invalid - {Reason.REFUSED}
+    # A refusal is what the server says beside the reply; evidence has a test file of its own.
+    assert set(MALFORMED) == invalid - {Reason.REFUSED, Reason.EVIDENCE_NOT_FOUND}
 
 
 @pytest.mark.parametrize("cut", range(len(reply())))

@@ -26,6 +26,7 @@ def test_the_reasons_are_pinned() -> None:
         "total_mismatch",
         "max_total_mismatch",
         "empty",
+        "evidence_not_found",
     ]
     assert [reason.value for reason in UNAVAILABLE] == [
         "timeout",

@@ -26,6 +26,7 @@ from rubric_core.errors import (
     SchemaError,
     UnavailableRewardError,
 )
+from rubric_core.evidence import Evidence
 from rubric_core.grounding import Grounding
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.protocols import Judge, JudgeFactory, TrainerBackend
@@ -89,6 +90,7 @@ __all__ = [
     "ConfigError",
     "Criterion",
     "DocumentAnalysis",
+    "Evidence",
     "Grounding",
     "Judge",
     "JudgeFactory",

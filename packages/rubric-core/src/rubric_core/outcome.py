@@ -34,6 +34,7 @@ class Reason(StrEnum):
     TOTAL_MISMATCH = "total_mismatch"
     MAX_TOTAL_MISMATCH = "max_total_mismatch"
     EMPTY = "empty"
+    EVIDENCE_NOT_FOUND = "evidence_not_found"
 
     TIMEOUT = "timeout"
     RATE_LIMITED = "rate_limited"

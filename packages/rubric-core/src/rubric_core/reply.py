@@ -22,7 +22,7 @@ TOTAL_TOLERANCE: Final = 1e-6
 """Slack of `total` and `max_total`, relative to max(1, W): judges print few digits."""
 
 _REQUIRED: Final = frozenset({"scores", "total", "max_total"})
-_KEYS: Final = _REQUIRED | {"reasoning"}
+_KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
 
 
 class Reply(NamedTuple):
@@ -30,14 +30,17 @@ class Reply(NamedTuple):
 
     scores: dict[str, float]
     reasoning: str
+    quotes: dict[str, str]
+    """What the reply quotes for each criterion, unverified; empty unless asked for."""
 
 
-def read_reply(rubric: Rubric, text: str) -> Reply:
+def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Reply:
     """Read `{"scores": {id: s_j}, "total": Σ s_j, "max_total": W, "reasoning": …}`.
 
     Valid means: every criterion id exactly once and no other; 0 ≤ s_j ≤ w_j, finite numbers;
     |total − Σ s_j| and |max_total − W| ≤ 1e-6·max(1, W); `reasoning` text, or left out; no other
-    key; one JSON object and nothing around it.
+    key; one JSON object and nothing around it. `with_evidence`, there is also `evidence`, an object
+    of one quote per criterion, text and possibly empty; without it, that is a key too many.
 
     Raises:
         ReplyError: the first departure found, with its reason. The detail holds no reply text.
@@ -45,7 +48,7 @@ def read_reply(rubric: Rubric, text: str) -> Reply:
 
     Source: paper, §3.1, Eq. judge_scores.
     """
-    reply = _object(rubric, text)
+    reply = _object(rubric, text, required=_REQUIRED | {"evidence"} if with_evidence else _REQUIRED)
     scores = _scores(rubric, reply["scores"])
     total = _number(reply["total"], "total")
     max_total = _number(reply["max_total"], "max_total")
@@ -61,18 +64,23 @@ def read_reply(rubric: Rubric, text: str) -> Reply:
     if abs(max_total - rubric.total_weight) > slack:
         detail = f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
         raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
+    quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
+    return Reply(scores, _writable(reasoning), quotes)
+
+
+def _writable(text: str) -> str:
     # A lone surrogate, which JSON escapes can spell, would make every later UTF-8 write fail.
-    return Reply(scores, reasoning.encode("utf-8", "replace").decode())
+    return text.encode("utf-8", "replace").decode()
 
 
-def _object(rubric: Rubric, text: str) -> Mapping[str, object]:
+def _object(rubric: Rubric, text: str, *, required: frozenset[str]) -> Mapping[str, object]:
     reply = _decoded(rubric, text)
     if not isinstance(reply, dict):
         raise ReplyError(f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE)
     fields = cast("dict[str, object]", reply)
-    if missing := _REQUIRED - fields.keys():
+    if missing := required - fields.keys():
         raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
-    if extra := fields.keys() - _KEYS:
+    if extra := fields.keys() - required - {"reasoning"}:
         raise ReplyError(
             f"the reply has {len(extra)} keys beyond the contract", reason=Reason.WRONG_TYPE
         )
@@ -104,18 +112,37 @@ def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
     return at_end and text.lstrip().startswith("{")
 
 
-def _scores(rubric: Rubric, value: object) -> dict[str, float]:
+def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
     if not isinstance(value, dict):
-        raise ReplyError(f"scores is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE)
+        raise ReplyError(f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE)
     given = cast("dict[str, object]", value)
-    if unknown := given.keys() - set(rubric.ids):
+    known = set(rubric.ids)
+    if unknown := given.keys() - known:
         raise ReplyError(
             f"{len(unknown)} ids are not in the rubric", reason=Reason.UNKNOWN_CRITERION
         )
+    if missing := known - given.keys():
+        first = next(name for name in rubric.ids if name in missing)
+        raise ReplyError(f"no {each} for {first!r}", reason=Reason.MISSING_CRITERION)
+    return given
+
+
+def _quotes(rubric: Rubric, value: object) -> dict[str, str]:
+    given = _by_criterion(rubric, value, key="evidence", each="quote")
+    quotes: dict[str, str] = {}
+    for name in rubric.ids:
+        quote = given[name]
+        if not isinstance(quote, str):
+            detail = f"the quote of {name!r} is {_kind(quote)}, not a string"
+            raise ReplyError(detail, reason=Reason.WRONG_TYPE)
+        quotes[name] = _writable(quote)
+    return quotes
+
+
+def _scores(rubric: Rubric, value: object) -> dict[str, float]:
+    given = _by_criterion(rubric, value, key="scores", each="score")
     scores: dict[str, float] = {}
     for criterion in rubric:
-        if criterion.id not in given:
-            raise ReplyError(f"no score for {criterion.id!r}", reason=Reason.MISSING_CRITERION)
         score = _number(given[criterion.id], f"the score of {criterion.id!r}")
         if not 0 <= score <= criterion.weight:
             detail = f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self
 from pydantic import Field, model_validator
 
 from rubric_core.errors import ReplyError, SchemaError
+from rubric_core.evidence import Evidence, find_quote
 from rubric_core.fields import Amount, Count, Text
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.reply import read_reply
@@ -25,9 +26,10 @@ _DETAIL_CHARS = 200
 class JudgeResult(Sealed):
     """Scores, or the reason why there are none. A failure is never a number.
 
-    Make one with `from_reply`, `scored`, `invalid` or `unavailable`, which check the scores against
-    the rubric. `repr` leaves out the reasoning, which may quote the passage; `model_dump` keeps it,
-    for the judgement files that only the judge's side reads.
+    Make one with `from_reply`, `from_quoting_reply`, `scored`, `invalid` or `unavailable`, which
+    check the scores against the rubric. `repr` leaves out the reasoning and the quotes, which may
+    be the passage's; `model_dump` keeps them, for the judgement files that only the judge's side
+    reads.
     """
 
     outcome: Outcome
@@ -45,6 +47,9 @@ class JudgeResult(Sealed):
     reasoning: Text = Field(default="", repr=False)
     """The judge's own words."""
 
+    evidence: dict[str, Evidence] = Field(default_factory=dict)
+    """Quotes by criterion id, in the rubric's order; empty unless scored and asked for."""
+
     reason: Reason | None = None
     """Why there are no scores; None when there are."""
 
@@ -59,6 +64,9 @@ class JudgeResult(Sealed):
 
     attempts: Count = 1
     """Calls made, retries included; 0 for a judgement cancelled before its first."""
+
+    passage_truncated: bool = False
+    """Whether the judge saw only the first part of the passage."""
 
     detail: Text = Field(default="", max_length=_DETAIL_CHARS)
     """One machine-made line on the reason: numbers and ids, no text of the reply."""
@@ -76,6 +84,8 @@ class JudgeResult(Sealed):
             raise ValueError(
                 "a scored result has scores, total and max_total; any other has only a reason"
             )
+        if unscored := self.evidence.keys() - self.scores.keys():
+            raise ValueError(f"there is evidence for {len(unscored)} criteria without a score")
         return self
 
     @classmethod
@@ -103,6 +113,42 @@ class JudgeResult(Sealed):
         else:
             result = cls.scored(rubric, reply.scores, judge=judge, reasoning=reply.reasoning)
         return result.with_call(judge=judge, usage=usage, latency_s=latency_s, attempts=attempts)
+
+    @classmethod
+    def from_quoting_reply(
+        cls, rubric: Rubric, text: str, *, response: str, passage: str, required: bool
+    ) -> Self:
+        """Read a reply that also quotes its evidence, and look every quote up.
+
+        As `from_reply`; each quote is kept with the place where it stands. Put what is known of
+        the call in by `with_call`.
+
+        Args:
+            rubric: what was scored.
+            text: the reply.
+            response: y, where a quote is looked for first.
+            passage: g, as far as the judge saw it.
+            required: whether a score above 0 whose quote is found nowhere makes the reply invalid.
+
+        Raises:
+            SchemaError: `text` is no str.
+        """
+        try:
+            reply = read_reply(rubric, text, with_evidence=True)
+        except ReplyError as error:
+            return cls.invalid(error.reason, detail=str(error))
+        evidence = {
+            name: Evidence(
+                quote=quote, found_in=find_quote(quote, response=response, passage=passage)
+            )
+            for name, quote in reply.quotes.items()
+        }
+        bare = [name for name in rubric.ids if reply.scores[name] and not evidence[name].found_in]
+        if required and bare:
+            detail = f"{len(bare)} scores above 0 without a quote that is found, first {bare[0]!r}"
+            return cls.invalid(Reason.EVIDENCE_NOT_FOUND, detail=detail)
+        result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
+        return cls.model_validate({**dict(result), "evidence": evidence})
 
     @classmethod
     def scored(
@@ -176,9 +222,16 @@ class JudgeResult(Sealed):
         usage: Usage | None = None,
         latency_s: float | None = None,
         attempts: int | None = None,
+        passage_truncated: bool | None = None,
     ) -> Self:
         """Return a copy with what is known of the call; None keeps what is there."""
-        call = {"judge": judge, "usage": usage, "latency_s": latency_s, "attempts": attempts}
+        call = {
+            "judge": judge,
+            "usage": usage,
+            "latency_s": latency_s,
+            "attempts": attempts,
+            "passage_truncated": passage_truncated,
+        }
         known = {key: value for key, value in call.items() if value is not None}
         return type(self).model_validate({**dict(self), **known})
 
