@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, cast
+from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error
 
 __all__ = [
+    "EvidenceUse",
     "JudgeConfig",
     "JudgeSpec",
     "LexicalConfig",
+    "LimitsConfig",
     "PluginConfig",
     "PromptLayout",
     "judge_spec",
@@ -23,6 +35,32 @@ __all__ = [
 ]
 
 PromptLayout = Literal["paper", "shared_prefix"]
+EvidenceUse = Literal["off", "report", "require"]
+
+_NOT_PARAMETERS = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "authorization",
+        "base_url",
+        "extra_headers",
+        "headers",
+        "max_retries",
+        "max_tokens",
+        "messages",
+        "model",
+        "n",
+        "num_retries",
+        "response_format",
+        "response_model",
+        "stream",
+        "temperature",
+        "timeout",
+        "tool_choice",
+        "tools",
+    }
+)
+"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
 class LexicalConfig(BaseModel):
@@ -36,6 +74,24 @@ class LexicalConfig(BaseModel):
     """Longest time for one `regex:` search; past it the criterion scores 0."""
 
 
+class LimitsConfig(BaseModel):
+    """How much an endpoint is asked for, over all that call it through one limiter."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    max_in_flight: int | None = Field(default=None, ge=1)
+    """Most attempts in flight; left out, only the pool's workers bound them."""
+
+    rpm: int | None = Field(default=None, ge=1)
+    """Most attempts a minute."""
+
+    tpm: int | None = Field(default=None, ge=1)
+    """Most tokens a minute, prompt and reply."""
+
+    adaptive: bool = True
+    """Halve the attempts in flight when the endpoint answers 429, and raise them again slowly."""
+
+
 class JudgeConfig(BaseModel):
     """A language model as judge."""
 
@@ -44,23 +100,39 @@ class JudgeConfig(BaseModel):
     type: Literal["llm"] = "llm"
 
     model: str = Field(min_length=1)
-    """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`."""
+    """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
+    with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name that
+    the server knows, with or without litellm's prefix."""
 
-    api_base: str | None = None
-    """Address of an OpenAI-compatible server; left out, the provider's own."""
+    api_base: str | tuple[str, ...] | None = None
+    """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
+    one model: all responses to a task go to the same one."""
 
     api_key_env: str | None = None
     """Environment variable with the key. Left out: the provider's usual variable, and no key at all
     for an `api_base`, so that a hosted provider's key never goes to another server."""
 
+    transport: Literal["litellm", "direct"] = "litellm"
+    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, at a tenth of the work."""
+
+    litellm_config: Path | None = None
+    """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
+
     prompt: PromptLayout = "shared_prefix"
     """`paper`: the paper's order. `shared_prefix`: what a group shares first, the response last."""
 
-    temperature: float = Field(default=0.1, ge=0, le=2)
-    """Sampling temperature of the judge."""
+    evidence: EvidenceUse = "off"
+    """`report`: ask for a quote for each criterion and say whether it is found. `require`: a score
+    above 0 whose quote is not found makes the judgement invalid."""
+
+    temperature: float | None = Field(default=0.1, ge=0, le=2)
+    """Sampling temperature of the judge; null for models that refuse the parameter."""
 
     max_tokens: int = Field(default=16_000, ge=1)
     """Longest reply, in tokens."""
+
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
 
     passage_chars: int = Field(default=50_000, ge=1)
     """Characters of the passage that the judge reads; a longer one is cut and marked as cut."""
@@ -69,13 +141,50 @@ class JudgeConfig(BaseModel):
     """Longest time for one attempt."""
 
     deadline_s: float = Field(default=600, gt=0)
-    """Longest time for one judgement: attempts and the waits between them."""
+    """Longest time for one judgement, from its first attempt: attempts and the waits between."""
 
     max_transport_attempts: int = Field(default=5, ge=1, le=50)
     """Most attempts when a call fails on its way; an answer is never asked for again."""
 
     backoff_s: float = Field(default=0.5, gt=0)
     """First wait between attempts; it doubles, with jitter, unless the server asks for longer."""
+
+    limits: LimitsConfig = LimitsConfig()
+    """How much the endpoint is asked for at once and in a minute."""
+
+    warm_call: bool = False
+    """Judge a group's first response alone: for servers that share a prefix only once a call that
+    has it is done. vLLM shares it at once."""
+
+    @field_validator("api_base")
+    @classmethod
+    def _addresses(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        addresses = (value,) if isinstance(value, str) else value
+        for address in addresses or ():
+            parts = urlsplit(address)
+            if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
+                raise ValueError(
+                    "an address is http://HOST:PORT/v1 or https://…, without a name or a key in it"
+                )
+        if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
+            raise ValueError("give one address, or several different ones")
+        return value
+
+    @field_validator("litellm_config")
+    @classmethod
+    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
+        return folder / value if value is not None and folder is not None else value
+
+    @field_validator("parameters")
+    @classmethod
+    def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if taken := sorted(_NOT_PARAMETERS & value.keys()):
+            raise ValueError(
+                f"{taken[0]!r} is not one of `parameters`: it has a key of its own here, or is the "
+                "judge's business"
+            )
+        return value
 
     @model_validator(mode="after")
     def _one_attempt_fits(self) -> JudgeConfig:
@@ -85,6 +194,28 @@ class JudgeConfig(BaseModel):
                 "one attempt would not fit; raise deadline_s or lower timeout_s"
             )
         return self
+
+    @model_validator(mode="after")
+    def _one_way_to_the_model(self) -> JudgeConfig:
+        if self.transport == "direct" and self.api_base is None:
+            raise ValueError(
+                "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
+            )
+        if self.litellm_config is None:
+            return self
+        if self.transport == "direct":
+            raise ValueError("`litellm_config` needs transport 'litellm'")
+        if self.api_base is not None or self.api_key_env is not None:
+            raise ValueError(
+                "`litellm_config` holds addresses and keys (`api_key: os.environ/NAME`): "
+                "leave out `api_base` and `api_key_env`"
+            )
+        return self
+
+    @property
+    def addresses(self) -> tuple[str | None, ...]:
+        """The replicas' addresses; one None where the provider's own is used."""
+        return self.api_base if isinstance(self.api_base, tuple) else (self.api_base,)
 
 
 class PluginConfig(BaseModel):
@@ -111,13 +242,14 @@ _KINDS: dict[str, type[LexicalConfig | JudgeConfig | PluginConfig]] = {
 
 
 def judge_spec(
-    options: Mapping[str, object], *, source: str = "judge"
+    options: Mapping[str, object], *, source: str = "judge", folder: Path | None = None
 ) -> LexicalConfig | JudgeConfig | PluginConfig:
     """Build the configuration that `type` names.
 
     Args:
         options: a mapping with `type` and that kind's fields.
         source: what to call it in an error, for example a file name.
+        folder: where relative paths start; left out, the working directory.
 
     Returns:
         The configuration.
@@ -133,7 +265,7 @@ def judge_spec(
             location=source,
         )
     try:
-        return model.model_validate(options)
+        return model.model_validate(options, context={"folder": folder} if folder else None)
     except ValidationError as error:
         raise config_error(error, model=model, source=source) from None
 
@@ -162,4 +294,4 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig:
         ) from None
     if not isinstance(options, dict):
         raise ConfigError(f"{path}: needs `type: lexical | llm | plugin`", location=str(path))
-    return judge_spec(cast("dict[str, object]", options), source=str(path))
+    return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)
