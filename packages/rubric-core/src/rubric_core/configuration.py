@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
+UNSHOWN: Final = "unshown_value"
+"""Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 _LONGEST_VALUE: Final = 80
 
 
@@ -49,7 +51,8 @@ def _line(model: type[BaseModel], problem: ErrorDetails, *, hidden: bool) -> str
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
         return f"unknown key {_dotted(location)!r}: {remedy}"
     value = repr(problem["input"])
-    shown = "" if hidden or problem["type"] == "missing" or len(value) > _LONGEST_VALUE else value
+    hidden = hidden or problem["type"] in {"missing", UNSHOWN}
+    shown = "" if hidden or len(value) > _LONGEST_VALUE else value
     wrong = problem["msg"].removeprefix("Value error, ")
     where = f"{_dotted(location)}: " if location else ""
     return where + wrong + (shown and f", not {shown}")

@@ -18,9 +18,10 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error
+from rubric_core.configuration import UNSHOWN, config_error
 
 __all__ = [
     "EvidenceUse",
@@ -101,8 +102,8 @@ class JudgeConfig(BaseModel):
 
     model: str = Field(min_length=1)
     """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
-    with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name that
-    the server knows, with or without litellm's prefix."""
+    with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name
+    that the server knows, with or without a prefix `openai/` or `hosted_vllm/`."""
 
     api_base: str | tuple[str, ...] | None = None
     """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
@@ -113,7 +114,7 @@ class JudgeConfig(BaseModel):
     for an `api_base`, so that a hosted provider's key never goes to another server."""
 
     transport: Literal["litellm", "direct"] = "litellm"
-    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, at a tenth of the work."""
+    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, with far less work."""
 
     litellm_config: Path | None = None
     """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
@@ -162,12 +163,22 @@ class JudgeConfig(BaseModel):
         addresses = (value,) if isinstance(value, str) else value
         for address in addresses or ():
             parts = urlsplit(address)
-            if parts.scheme not in {"http", "https"} or not parts.netloc or "@" in parts.netloc:
-                raise ValueError(
-                    "an address is http://HOST:PORT/v1 or https://…, without a name or a key in it"
+            secretive = "@" in parts.netloc or parts.query or parts.fragment
+            if parts.scheme not in {"http", "https"} or not parts.hostname or secretive:
+                raise PydanticCustomError(
+                    UNSHOWN, "an address is http://HOST:PORT/v1 or https://…, with no key in it"
                 )
         if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
             raise ValueError("give one address, or several different ones")
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _a_name(cls, value: str | None) -> str | None:
+        if value is not None and not value.isidentifier():
+            raise PydanticCustomError(
+                UNSHOWN, "give the name of an environment variable, never the key itself"
+            )
         return value
 
     @field_validator("litellm_config")
@@ -180,9 +191,10 @@ class JudgeConfig(BaseModel):
     @classmethod
     def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if taken := sorted(_NOT_PARAMETERS & value.keys()):
-            raise ValueError(
-                f"{taken[0]!r} is not one of `parameters`: it has a key of its own here, or is the "
-                "judge's business"
+            raise PydanticCustomError(
+                UNSHOWN,
+                "{name} is none of `parameters`: it has a key of its own, or is not yours to set",
+                {"name": repr(taken[0])},
             )
         return value
 
