@@ -112,17 +112,7 @@ class Task(Sealed):
         """
         if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
             raise SchemaError(f"a task is read from a mapping, not {type(row).__name__}")
-        parsed = _Row.model_validate(dict(row))
-        grounding = Grounding(parsed.passage)
-        return cls(
-            question=parsed.question,
-            grounding=grounding,
-            rubric=Rubric(criteria=parsed.criteria),
-            question_rationale=parsed.question_rationale,
-            document_analysis=parsed.document_analysis,
-            doc_hash=parsed.doc_hash or grounding.sha256,
-            reference_answer=parsed.reference_answer,
-        )
+        return TaskRow.model_validate(dict(row)).task()
 
     def to_json(self, *, reveal_grounding: bool = False) -> dict[str, object]:
         """Return the paper's JSON, or without `reveal_grounding` only what the policy may see.
@@ -157,13 +147,39 @@ class Task(Sealed):
         return row
 
 
-class _Row(Sealed):
+class TaskRow(Sealed):
     """The paper's JSON as it is written, so that an error's path is the path in the file."""
 
     question: Prose
-    passage: Prose
+    """x."""
+
+    passage: Prose = Field(repr=False)
+    """g, as plain text: of a row that arrives, never of a task that is kept."""
+
     criteria: Criteria
-    question_rationale: Text = ""
-    document_analysis: DocumentAnalysis | None = None
+    """R."""
+
+    question_rationale: Text = Field(default="", repr=False)
+    """Why the question is worth asking."""
+
+    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False)
+    """What is known of the document, if it was analysed."""
+
     doc_hash: Identifier | None = None
-    reference_answer: Text | None = None
+    """Identifies the document; left out, the passage's SHA-256."""
+
+    reference_answer: Text | None = Field(default=None, repr=False)
+    """An answer written from the passage."""
+
+    def task(self) -> Task:
+        """Return the task, with its passage out of sight."""
+        grounding = Grounding(self.passage)
+        return Task(
+            question=self.question,
+            grounding=grounding,
+            rubric=Rubric(criteria=self.criteria),
+            question_rationale=self.question_rationale,
+            document_analysis=self.document_analysis,
+            doc_hash=self.doc_hash or grounding.sha256,
+            reference_answer=self.reference_answer,
+        )

@@ -9,11 +9,12 @@ from pydantic import SecretStr
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError
 
-__all__ = ["api_key", "keep_litellm_offline"]
+__all__ = ["api_key", "keep_litellm_offline", "service_token"]
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
 _NO_KEY = "no-key"
+_SHORTEST_TOKEN = 16
 
 
 def api_key(config: JudgeConfig) -> SecretStr | None:
@@ -43,3 +44,26 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
 def keep_litellm_offline() -> None:
     """Make litellm use the price list it ships, instead of fetching one when it is imported."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+def service_token(variable: str | None) -> SecretStr | None:
+    """Return the token that requests to the service must bear.
+
+    Args:
+        variable: name of the environment variable; None for a service that asks for none.
+
+    Returns:
+        The token.
+
+    Raises:
+        JudgeSetupError: the variable is not set, or holds what is soon guessed.
+    """
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "").strip()
+    if len(value) < _SHORTEST_TOKEN:
+        raise JudgeSetupError(
+            f"the token in the environment variable {variable!r} has {len(value)} characters and "
+            f"needs {_SHORTEST_TOKEN}: export one, for example from `openssl rand -hex 32`"
+        )
+    return SecretStr(value)
