@@ -5,20 +5,16 @@ A dataset file holds passages and rubrics: it is for the judge's side and for sy
 
 from __future__ import annotations
 
-import json
-import os
-import secrets
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from rubric_core import parquet
-from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
-from rubric_core.strict_json import decode
+from rubric_core.errors import RubricFileError, SchemaError
+from rubric_core.files import read_lines, replacing, write_lines
 from rubric_core.task import Task
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def read_tasks(path: Path | str) -> Iterator[Task]:
@@ -60,7 +56,7 @@ def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
             count += 1
             yield task.to_json(reveal_grounding=True)
 
-    with _replacing(path) as file:
+    with replacing(path) as file:
         write(file, rows())
     return count
 
@@ -73,7 +69,7 @@ class _Format(NamedTuple):
 def _format_of(path: Path) -> _Format:
     match path.suffix.lower():
         case ".jsonl":
-            return _Format(_read_lines, _write_lines)
+            return _Format(read_lines, write_lines)
         case ".parquet":
             return _Format(parquet.read_rows, parquet.write_rows)
         case suffix:
@@ -88,54 +84,3 @@ def _tasks(path: Path, rows: Iterator[tuple[int, dict[str, object]]]) -> Iterato
             yield Task.from_json(row)
         except SchemaError as error:
             raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
-
-
-def _read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    with path.open("rb") as file:
-        for line, raw in enumerate(file, start=1):
-            if raw.isspace():
-                continue
-            try:
-                row = decode(raw.decode().rstrip("\r\n"))
-            except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
-                raise RubricFileError(_broken(error), path=path, line=line) from None
-            except RecursionError:
-                raise RubricFileError("nested too deeply", path=path, line=line) from None
-            if not isinstance(row, dict):
-                raise RubricFileError(
-                    f"a line must hold one JSON object, not {type(row).__name__}",
-                    path=path,
-                    line=line,
-                )
-            yield line, row
-
-
-def _broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:
-    match error:
-        case UnicodeDecodeError():
-            return f"not UTF-8 at byte {error.start}"
-        case json.JSONDecodeError():
-            return f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}"
-        case _:
-            return f"not a task: {error}"
-
-
-def _write_lines(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
-    file.writelines(json.dumps(row, ensure_ascii=False).encode() + b"\n" for row in rows)
-
-
-@contextmanager
-def _replacing(path: Path) -> Generator[BinaryIO]:
-    """Open a file that takes the place of `path` when the block ends well, and vanishes if not."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        error.filename = error.filename or str(path)
-        raise
-    finally:
-        temporary.unlink(missing_ok=True)

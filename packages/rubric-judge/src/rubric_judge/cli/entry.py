@@ -9,12 +9,15 @@ import sys
 
 from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
+from rubric_judge.cli.imports import export_rubrics, import_rubrics
 from rubric_judge.cli.score import score
 
 __all__ = ["app", "main"]
 
 for _command in (score,):
     app.command(_command)
+app.command(import_rubrics, name="import")
+app.command(export_rubrics, name="export")
 
 
 def main() -> None:

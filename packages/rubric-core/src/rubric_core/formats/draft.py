@@ -1,0 +1,105 @@
+"""What a foreign record says, before it becomes a task."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Final
+
+from rubric_core.criterion import Criterion
+from rubric_core.formats.penalties import PENALTY_GUIDE, penalty_description
+from rubric_core.grounding import Grounding
+from rubric_core.rubric import Rubric
+from rubric_core.task import Task
+
+NO_PASSAGE: Final = "(This task has no source passage. Judge by the question and the criteria.)"
+
+
+@dataclass(frozen=True, slots=True)
+class Points:
+    """One criterion of a source, with its sign."""
+
+    text: str
+    """What is looked for."""
+    points: float = 1.0
+    """Awarded where it is found; negative for a fault."""
+    id: str = ""
+    title: str = ""
+    guide: str = ""
+    evidence: tuple[str, ...] = ()
+    """Passages that a judge may check against."""
+    avoidance: bool = False
+    """The points are negative, but the text already says what a good response does."""
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether the criterion is met by a fault."""
+        return self.points < 0 and not self.avoidance
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question with its criteria, as a source has them."""
+
+    question: str
+    criteria: tuple[Points, ...]
+    source_id: str = ""
+    reference: str = ""
+    """A reference answer, also what the judge checks against where there is no passage."""
+    passage: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A task and what the source calls it."""
+
+    source_id: str
+    """Empty where the source has no ids."""
+    task: Task
+
+
+def imported(draft: Draft) -> Imported:
+    """Make a task of a draft.
+
+    Args:
+        draft: what was read.
+
+    Returns:
+        The task. Its passage is the source's, else the evidence of its criteria, else the reference
+        answer, else a sentence that there is none. The document is then the question, so that a
+        split keeps equal questions together.
+
+    Raises:
+        SchemaError: no criteria, no weight, or a text that no file can hold.
+    """
+    evidence = tuple(dict.fromkeys(e for criterion in draft.criteria for e in criterion.evidence))
+    passage = draft.passage or "\n\n".join(evidence) or draft.reference or NO_PASSAGE
+    question_hash = hashlib.sha256(draft.question.encode("utf-8", "surrogatepass")).hexdigest()
+    task = Task(
+        question=draft.question,
+        grounding=Grounding(passage),
+        rubric=Rubric(criteria=_criteria(draft.criteria)),
+        doc_hash=Grounding(passage).sha256 if draft.passage else question_hash,
+        reference_answer=draft.reference or None,
+    )
+    return Imported(source_id=draft.source_id, task=task)
+
+
+def _criteria(points: tuple[Points, ...]) -> tuple[Criterion, ...]:
+    ids = _unique([one.id or f"c{number}" for number, one in enumerate(points, 1)])
+    return tuple(
+        Criterion(
+            id=name,
+            weight=abs(one.points),
+            name=one.title,
+            description=penalty_description(one.text) if one.takes_away else one.text,
+            scoring_guide=PENALTY_GUIDE if one.takes_away else one.guide,
+        )
+        for name, one in zip(ids, points, strict=True)
+    )
+
+
+def _unique(ids: list[str]) -> list[str]:
+    if len(set(ids)) == len(ids):
+        return ids
+    return [f"{number}_{name}" for number, name in enumerate(ids, 1)]

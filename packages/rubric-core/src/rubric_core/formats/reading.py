@@ -1,0 +1,204 @@
+"""Reads a file of a named format into tasks."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+from rubric_core import parquet
+from rubric_core.configuration import nearest_key
+from rubric_core.dataset import read_tasks
+from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
+from rubric_core.files import broken, read_lines
+from rubric_core.formats import levels, rubric_files, weighted
+from rubric_core.formats.checklists import CHECKLISTS, Pitfalls, read_dr_tulu, read_openrubrics
+from rubric_core.formats.draft import Draft, Imported, imported
+from rubric_core.formats.row import Row
+from rubric_core.strict_json import decode
+
+if TYPE_CHECKING:
+    from rubric_core.formats.rubric_files import NamedRubric
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOptions:
+    """What some formats need to be told."""
+
+    pitfalls: Pitfalls | None = None
+    """How criteria with negative weights are worded, in data sets that word them both ways."""
+
+    questions: Path | None = None
+    """JSON Lines with `question` (and `passage`, `reference_answer`), for files that hold rubrics
+    without questions: each question is judged by each rubric."""
+
+
+def import_formats() -> tuple[str, ...]:
+    """Return the names of all formats that can be read, sorted."""
+    return tuple(sorted({"paper", *_ROWS, *_RUBRICS}))
+
+
+def import_tasks(
+    name: str,
+    path: Path | str,
+    *,
+    options: ImportOptions | None = None,
+    on_reject: Callable[[RubricFileError], None] | None = None,
+) -> Iterator[Imported]:
+    """Read tasks from a file of a foreign format, one at a time.
+
+    Args:
+        name: one of `import_formats()`.
+        path: a `.jsonl`, `.json`, `.parquet` or `.toml` file, as the format has it.
+        options: what some formats need to be told.
+        on_reject: called with the error of each row that holds no usable task, which is then left
+            out. Left out, the first such row ends the reading.
+
+    Returns:
+        The tasks, in file order.
+
+    Raises:
+        ConfigError: no such format, or an option that it needs is not given.
+        RubricFileError: the file is not of the format, with the place.
+        MissingExtraError: Parquet without pyarrow.
+        OSError: the file cannot be read.
+    """
+    path, options = Path(path), options or ImportOptions()
+    pitfalls: Pitfalls | None = options.pitfalls
+    if name == "paper":
+        return (Imported(source_id=task.task_id, task=task) for task in read_tasks(path))
+    if name in _RUBRICS:
+        drafts = _crossed(name, path, options.questions)
+    elif name in _ROWS:
+        drafts = ((lambda row=row: _ROWS[name](row, pitfalls)) for row in _rows(path))
+    else:
+        close = nearest_key(name, import_formats())
+        remedy = (
+            f"did you mean {close!r}?" if close else f"use one of {', '.join(import_formats())}"
+        )
+        raise ConfigError(f"no format is called {name!r}; {remedy}", location="format")
+    return _imported(drafts, path, on_reject)
+
+
+_RowReader = Callable[[Row, "Pitfalls | None"], Draft]
+
+
+def _plain(read: Callable[[Row], Draft]) -> _RowReader:
+    return lambda row, _: read(row)
+
+
+_ROWS: Final[dict[str, _RowReader]] = {
+    **{name: checklist.read for name, checklist in CHECKLISTS.items()},
+    "biggen": _plain(levels.read_biggen),
+    "deep_research_bench": _plain(weighted.read_deep_research_bench),
+    "dr_tulu": read_dr_tulu,
+    "feedback_collection": _plain(levels.read_feedback_collection),
+    "openrubrics": read_openrubrics,
+    "paperbench": _plain(weighted.read_paperbench),
+    "prbench": _plain(weighted.read_prbench),
+    "prometheus": _plain(levels.read_prometheus),
+    "scholarqabench": _plain(weighted.read_scholarqabench),
+    "writingbench": _plain(levels.read_writingbench),
+}
+_RUBRICS: Final = frozenset({"checkeval", "criteria", "hellobench"})
+"""Formats without questions; `criteria` is verifiers', `rubric`'s and autorubric's."""
+
+
+def _imported(
+    drafts: Iterator[Callable[[], Draft]],
+    path: Path,
+    on_reject: Callable[[RubricFileError], None] | None,
+) -> Iterator[Imported]:
+    for number, read in enumerate(drafts, 1):
+        try:
+            yield _task(read, path, number)
+        except RubricFileError as error:
+            if on_reject is None:
+                raise
+            on_reject(error)
+
+
+def _task(read: Callable[[], Draft], path: Path, number: int) -> Imported:
+    try:
+        return imported(read())
+    except RubricFileError:
+        raise
+    except SchemaError as error:
+        raise RubricFileError(str(error), path=path, line=number, field=error.field) from None
+
+
+def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable[[], Draft]]:
+    if questions is None:
+        raise ConfigError(
+            f"{name!r} files hold rubrics without questions: name a JSON Lines file with "
+            '{"question": "…"} lines in `questions`',
+            location="questions",
+        )
+    rubrics = list(_named_rubrics(name, path))
+    rows = [Row(fields, questions, line) for line, fields in read_lines(questions)]
+    return (
+        (lambda row=row, rubric=rubric: _joined(row, rubric)) for rubric in rubrics for row in rows
+    )
+
+
+def _joined(row: Row, rubric: NamedRubric) -> Draft:
+    return Draft(
+        question=row.text("question"),
+        criteria=rubric.criteria,
+        source_id=rubric.name,
+        reference=row.maybe_text("reference_answer"),
+        passage=row.maybe_text("passage"),
+    )
+
+
+def _named_rubrics(name: str, path: Path) -> Iterator[NamedRubric]:
+    if name == "checkeval":
+        yield from rubric_files.read_checkeval(path)
+        return
+    read = rubric_files.read_hellobench if name == "hellobench" else rubric_files.read_criteria
+    document = _document(path)
+    if isinstance(document, list):
+        document = {"criteria": cast("list[object]", document)}
+    yield from read(_object(document, path, 1))
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    match path.suffix.lower():
+        case ".jsonl":
+            yield from (Row(fields, path, line) for line, fields in read_lines(path))
+        case ".parquet":
+            yield from (Row(fields, path, line) for line, fields in parquet.read_rows(path))
+        case _:
+            items = _items(_document(path))
+            yield from (_object(item, path, number) for number, item in enumerate(items, 1))
+
+
+def _items(document: object) -> list[object]:
+    if isinstance(document, list):
+        return cast("list[object]", document)
+    if isinstance(document, dict):
+        entries = list(cast("dict[str, object]", document).values())
+        if all(isinstance(entry, dict) for entry in entries):
+            return entries  # a file of instances by id, and not one instance
+    return [document]
+
+
+def _document(path: Path) -> object:
+    try:
+        text = path.read_text(encoding="utf-8")
+        return tomllib.loads(text) if path.suffix.lower() == ".toml" else decode(text)
+    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
+        raise RubricFileError(broken(error), path=path) from None
+    except tomllib.TOMLDecodeError as error:
+        raise RubricFileError(f"not TOML: {error}", path=path) from None
+    except RecursionError:
+        raise RubricFileError("nested too deeply", path=path) from None
+
+
+def _object(value: object, path: Path, number: int) -> Row:
+    if not isinstance(value, dict):
+        raise RubricFileError("each item must be an object", path=path, line=number)
+    return Row(cast("dict[str, object]", value), path, number)

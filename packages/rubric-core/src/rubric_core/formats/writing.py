@@ -1,0 +1,140 @@
+"""Writes tasks into the formats that other stacks read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from rubric_core.configuration import nearest_key
+from rubric_core.errors import ConfigError
+from rubric_core.files import replacing, write_lines
+from rubric_core.formats.penalties import fault_of, is_penalty
+from rubric_core.task import Task
+
+_TITLE_WORDS: Final = 4
+
+
+def export_formats() -> tuple[str, ...]:
+    """Return the names of all formats that can be written, sorted."""
+    return tuple(sorted(_WRITERS))
+
+
+def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
+    """Write tasks in a foreign format; return how many.
+
+    All but `policy` hold the rubric, and belong on the judge's side. `policy` holds task id and
+    question alone, in the columns that verl and TRL read, for a reward that looks tasks up by id.
+
+    Args:
+        name: one of `export_formats()`.
+        path: the file, JSON Lines; it appears when it is complete.
+        tasks: the tasks. Imported penalties get their negative points back.
+
+    Raises:
+        ConfigError: no such format.
+        OSError: the file cannot be written; an older one is still there.
+    """
+    write = _WRITERS.get(name)
+    if write is None:
+        close = nearest_key(name, export_formats())
+        remedy = (
+            f"did you mean {close!r}?" if close else f"use one of {', '.join(export_formats())}"
+        )
+        raise ConfigError(f"no format is called {name!r}; {remedy}", location="format")
+    count = 0
+
+    def rows() -> Iterator[dict[str, object]]:
+        nonlocal count
+        for task in tasks:
+            count += 1
+            yield write(task)
+
+    with replacing(Path(path)) as file:
+        write_lines(file, rows())
+    return count
+
+
+def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
+    """Yield (id, title, text, signed weight) of each criterion."""
+    for c in task.rubric:
+        text = fault_of(c) or c.name or "; ".join(c.required_elements) or c.id
+        yield c.id, c.name, text, -c.weight if is_penalty(c) else c.weight
+
+
+def _healthbench(task: Task) -> dict[str, object]:
+    return {
+        "prompt_id": task.task_id,
+        "prompt": _messages(task),
+        "rubrics": _points(task),
+        "ideal_completions_data": (
+            {"ideal_completion": task.reference_answer} if task.reference_answer else None
+        ),
+    }
+
+
+def _points(task: Task) -> list[dict[str, object]]:
+    return [
+        {"criterion": text, "points": weight, "tags": []} for _, _, text, weight in _signed(task)
+    ]
+
+
+def _rar(task: Task) -> dict[str, object]:
+    rubric = [
+        {"title": title or _title(text), "description": text, "weight": weight}
+        for _, title, text, weight in _signed(task)
+    ]
+    return {
+        "question": task.question,
+        "reference_answer": task.reference_answer or "",
+        "rubric": rubric,
+        "rubric_count": len(rubric),
+    }
+
+
+def _rubrichub(task: Task) -> dict[str, object]:
+    return {
+        "data_source": "rubric",
+        "prompt": _messages(task),
+        "reward_model": {"style": "rubric", "ground_truth": "", "rubrics": _points(task)},
+        "extra_info": {"task_id": task.task_id},
+    }
+
+
+def _nemo_gym(task: Task) -> dict[str, object]:
+    return {
+        "task_id": task.task_id,
+        "responses_create_params": {"input": _messages(task)},
+        "rubric": [
+            {"id": name, "criteria": text, "weight": weight}
+            for name, _, text, weight in _signed(task)
+        ],
+        "reference_response": task.reference_answer or "",
+    }
+
+
+def _policy(task: Task) -> dict[str, object]:
+    return {
+        "data_source": "rubric",
+        "prompt": _messages(task),
+        "reward_model": {"style": "rubric", "ground_truth": task.task_id},
+        "extra_info": {"task_id": task.task_id},
+        "task_id": task.task_id,
+    }
+
+
+def _messages(task: Task) -> list[dict[str, str]]:
+    return [{"role": "user", "content": task.question}]
+
+
+def _title(text: str) -> str:
+    return " ".join(text.split()[:_TITLE_WORDS])
+
+
+_WRITERS: Final[dict[str, Callable[[Task], dict[str, object]]]] = {
+    "healthbench": _healthbench,
+    "nemo_gym": _nemo_gym,
+    "policy": _policy,
+    "rar": _rar,
+    "rubrichub": _rubrichub,
+}

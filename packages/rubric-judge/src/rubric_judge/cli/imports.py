@@ -1,0 +1,109 @@
+"""`rubric-judge import` and `export`: rubrics of other formats, in and out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from rubric_core import ConfigError, RubricFileError, Task, read_tasks, write_tasks
+from rubric_core.formats import (
+    Imported,
+    ImportOptions,
+    export_tasks,
+    import_tasks,
+    is_penalty,
+)
+from rubric_judge.cli.app import FAILED
+
+__all__ = ["export_rubrics", "import_rubrics"]
+
+_SHOWN = 5
+
+
+def import_rubrics(
+    format_: Annotated[str, Parameter(name="FORMAT")],
+    source: Annotated[Path, Parameter(name="IN")],
+    out: Path,
+    /,
+    *,
+    pitfalls: Literal["avoidance", "failure"] | None = None,
+    questions: Path | None = None,
+    limit: int | None = None,
+) -> int:
+    """Read rubrics of another format and write them as tasks.
+
+    Example: rubric-judge import healthbench rows.jsonl tasks.jsonl
+
+    Formats: biggen, checkeval, checklist (any list of criteria), criteria (verifiers, rubric,
+    autorubric), deep_research_bench, dr_tulu, feedback_collection, healthbench, hellobench,
+    inverse_if, multichallenge, openrubrics, paper, paperbench, prbench, profbench, prometheus, rar,
+    researchrubrics, rubrichub, scholarqabench, tinker, wildbench, writingbench.
+
+    Args:
+        format_: Name of the format.
+        source: File to read: JSON Lines, JSON, Parquet or TOML, as the format has it.
+        out: File to write: .jsonl or .parquet.
+        pitfalls: How criteria with negative weights are worded, where a data set words them both
+            ways: avoidance ("does not claim ...") or failure ("claims ...").
+        questions: JSON Lines with `question`, for files that hold rubrics without questions.
+        limit: Most tasks to read.
+
+    Returns:
+        Exit status: 1 when not a single task could be read.
+    """
+    rejected: list[RubricFileError] = []
+    counts: Counter[str] = Counter()
+    found = import_tasks(
+        format_,
+        source,
+        options=ImportOptions(pitfalls=pitfalls, questions=questions),
+        on_reject=rejected.append,
+    )
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
+    written = write_tasks(out, _counted(islice(found, limit), counts))
+    table = Table(show_header=False)
+    table.add_row("tasks", str(written))
+    table.add_row("criteria", str(counts["criteria"]))
+    table.add_row("  of them penalties", str(counts["penalties"]))
+    table.add_row("with a reference answer", str(counts["references"]))
+    table.add_row("rejected rows", str(len(rejected)))
+    table.add_row("written", str(out))
+    Console().print(table)
+    for error in rejected[:_SHOWN]:
+        Console(stderr=True).print(f"rejected: {error}", highlight=False, soft_wrap=True)
+    return 0 if written else FAILED
+
+
+def _counted(found: Iterator[Imported], counts: Counter[str]) -> Iterator[Task]:
+    for one in found:
+        counts["criteria"] += len(one.task.rubric)
+        counts["penalties"] += sum(is_penalty(c) for c in one.task.rubric)
+        counts["references"] += one.task.reference_answer is not None
+        yield one.task
+
+
+def export_rubrics(
+    format_: Annotated[str, Parameter(name="FORMAT")], tasks: Path, out: Path, /
+) -> None:
+    """Write tasks in another stack's format.
+
+    Example: rubric-judge export policy tasks.jsonl prompts.jsonl
+
+    Formats: healthbench, nemo_gym, policy (task id and question alone, for the policy's side), rar,
+    rubrichub. All but policy hold the rubric and belong on the judge's side.
+
+    Args:
+        format_: Name of the format.
+        tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
+        out: File to write, JSON Lines.
+    """
+    written = export_tasks(format_, out, read_tasks(tasks))
+    Console().print(f"{written} tasks written to {out}", highlight=False, soft_wrap=True)
