@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rubric_judge.ledger.entry import LedgerEntry
+from rubric_judge.ledger.salvage import salvage
 from rubric_judge.ledger.store import Ledger
 
-__all__ = ["Ledger", "LedgerEntry"]
+__all__ = ["Ledger", "LedgerEntry", "salvage"]

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from rubric_judge.errors import LedgerError
+from rubric_judge.ledger.entry import damaged
 
-__all__ = ["open_database", "unusable"]
+__all__ = ["INSERT", "SELECT", "connect", "open_database", "unusable"]
 
 _APPLICATION_ID: Final = 0x52554C44
 """Tells a ledger from any other SQLite file; "RULD"."""
@@ -50,6 +51,13 @@ CREATE TRIGGER no_delete BEFORE DELETE ON judgements
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
 
+_COLUMNS: Final = (
+    "key, judge, task_id, replicate, rubric_sha256, passage_sha256, question_sha256, response, "
+    "outcome, recorded_at, result"
+)
+INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
+SELECT: Final = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa: S608 - constants
+
 
 def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Open a ledger, and make a new one where there is none.
@@ -64,27 +72,34 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
                 raise LedgerError("there is no such ledger", path=path)
             _create(path)
         _check_header(path)
-        return _connect(path, read_only=read_only)
+        database = connect(path, read_only=read_only)
+        try:
+            _check(database, path)
+            if not read_only:
+                # Kept in the file; asked for again in case somebody turned it off.
+                database.execute("PRAGMA journal_mode = WAL")
+            # A power cut may take the last entries, never the file; a kill takes none.
+            database.execute("PRAGMA synchronous = NORMAL")
+        except BaseException:
+            database.close()
+            raise
     except OSError as error:
         raise LedgerError(f"cannot be opened ({error.strerror})", path=path) from error
     except sqlite3.Error as error:
         raise unusable(error, path=path) from error
+    return database
 
 
 def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
     """Say what SQLite found, and what to do."""
-    damaged = getattr(error, "sqlite_errorcode", None) in {
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-    }
-    advice = (
-        "the file is damaged: restore it from a copy, or save what is whole with "
-        "`sqlite3 LEDGER .recover`, or name a new file"
-        if damaged
-        else "the file must lie on a disk of this machine (no NFS or SMB) that has room and that "
-        "this user may write to"
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+        return damaged(str(error), path=path)
+    return LedgerError(
+        "the file must lie on a disk of this machine (no NFS or SMB) that has room and that this "
+        f"user may write to ({error})",
+        path=path,
     )
-    return LedgerError(f"{advice} ({error})", path=path)
 
 
 def _create(path: Path) -> None:
@@ -116,25 +131,18 @@ def _check_header(path: Path) -> None:
         )
 
 
-def _connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
+    """Connect without a look at what is there."""
     # Where nothing can be written, not even the files that readers share, the file must be at rest.
     frozen = read_only and not os.access(path.parent, os.W_OK) and not _has_open_log(path)
     options = "immutable=1" if frozen else f"mode={'ro' if read_only else 'rw'}"
-    database = sqlite3.connect(
+    return sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
         uri=True,
         timeout=_WAIT_S,
         isolation_level=None,
         check_same_thread=False,
     )
-    try:
-        _check(database, path)
-        # A power cut may take the last entries, never the file; a killed process loses nothing.
-        database.execute("PRAGMA synchronous = NORMAL")
-    except BaseException:
-        database.close()
-        raise
-    return database
 
 
 def _has_open_log(path: Path) -> bool:
@@ -156,4 +164,4 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
     if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
         (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
-            raise unusable(sqlite3.DatabaseError(found), path=path)
+            raise damaged(found, path=path)

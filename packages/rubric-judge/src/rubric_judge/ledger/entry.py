@@ -6,11 +6,12 @@ import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, cast
 
 from rubric_core import JudgeResult, SchemaError
 from rubric_judge.errors import LedgerError
 
-__all__ = ["LedgerEntry", "Row", "row_to_entry", "row_to_write"]
+__all__ = ["LedgerEntry", "Row", "damaged", "row_to_entry", "row_to_write"]
 
 Row = tuple[str, str, str, int, str, str, str, str, str, float, str]
 """The columns of `LedgerEntry`, in its order; the result as JSON."""
@@ -60,19 +61,21 @@ def row_to_write(entry: LedgerEntry) -> tuple[Row, bytes]:
     return row, _check_sum(row)
 
 
-def row_to_entry(row: Row, check_sum: bytes, *, path: Path, number: int) -> LedgerEntry:
-    """Read one stored row.
+def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
+    """Read one stored row: its number, its check sum and the columns.
 
     Raises:
         LedgerError: it is not what was written: a score could have changed.
     """
+    number, check_sum, *columns = found
+    row = cast("Row", tuple(columns))
     if _check_sum(row) != check_sum:
-        raise _damaged(path, number, "its check sum does not fit")
+        raise damaged(f"entry {number}: its check sum does not fit", path=path)
     key, judge, task_id, replicate, rubric, passage, question, response, _, recorded_at, text = row
     try:
         result = JudgeResult.model_validate_json(text)
     except SchemaError as error:
-        raise _damaged(path, number, f"its result cannot be read ({error})") from None
+        raise damaged(f"entry {number}: its result cannot be read: {error}", path=path) from None
     return LedgerEntry(
         key=key,
         judge=judge,
@@ -91,9 +94,10 @@ def _check_sum(row: Row) -> bytes:
     return hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest()
 
 
-def _damaged(path: Path, number: int, problem: str) -> LedgerError:
+def damaged(problem: str, *, path: Path) -> LedgerError:
+    """Say that the file is not what was written, and what to do."""
     return LedgerError(
-        f"entry {number}: {problem}; restore the file from a copy, or save what is whole with "
-        "`sqlite3 LEDGER .recover`",
+        "the file is damaged: restore it from a copy, save what is whole with "
+        f"`rubric_judge.ledger.salvage`, or name a new file ({problem})",
         path=path,
     )

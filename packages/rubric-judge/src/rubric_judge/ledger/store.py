@@ -9,30 +9,21 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self
 
 from rubric_core import JudgeResult, JudgeView
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
-from rubric_judge.ledger.database import open_database, unusable
-from rubric_judge.ledger.entry import LedgerEntry, Row, row_to_entry, row_to_write
+from rubric_judge.ledger.database import INSERT, SELECT, open_database, unusable
+from rubric_judge.ledger.entry import LedgerEntry, row_to_entry, row_to_write
 from rubric_judge.ledger.keys import ContentHashes, hash_text
 
 __all__ = ["Ledger"]
 
-_COLUMNS: Final = (
-    "key, judge, task_id, replicate, rubric_sha256, passage_sha256, question_sha256, response, "
-    "outcome, recorded_at, result"
-)
-_INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
 _FIRST_SETTLED: Final = (
-    f"SELECT number, check_sum, {_COLUMNS} FROM judgements "  # noqa: S608 - constants
-    "WHERE key = ? AND outcome <> 'unavailable' ORDER BY number LIMIT 1"
+    f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' ORDER BY number LIMIT 1"
 )
-_PAGE: Final = (
-    f"SELECT number, check_sum, {_COLUMNS} FROM judgements "  # noqa: S608 - constants
-    "WHERE number > ? ORDER BY number LIMIT 500"
-)
+_PAGE: Final = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
 
 
 class Ledger:
@@ -119,9 +110,7 @@ class Ledger:
         Raises:
             LedgerError: the ledger was opened to be read, or is closed.
         """
-        if self._read_only:
-            raise LedgerError("was opened to be read; open it without `read_only`", path=self._path)
-        row, check_sum = row_to_write(
+        self.append(
             LedgerEntry(
                 key=key,
                 judge=judge,
@@ -135,9 +124,15 @@ class Ledger:
                 result=result,
             )
         )
+
+    def append(self, entry: LedgerEntry) -> None:
+        """Add an entry of another ledger as it stands; fails as `record` does."""
+        if self._read_only:
+            raise LedgerError("was opened to be read; open it without `read_only`", path=self._path)
+        row, check_sum = row_to_write(entry)
         with self._usable():
             try:
-                self._database.execute(_INSERT, (*row, check_sum))
+                self._database.execute(INSERT, (*row, check_sum))
             except sqlite3.DatabaseError as error:
                 self._unwritten += 1
                 if self._unwritten == 1:
@@ -192,5 +187,4 @@ class Ledger:
             raise unusable(error, path=self._path) from error
 
     def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
-        number, check_sum, *row = found
-        return row_to_entry(cast("Row", tuple(row)), check_sum, path=self._path, number=number)
+        return row_to_entry(found, path=self._path)
