@@ -105,9 +105,11 @@ INVALID = {
     Fault.STRING_SCORE: Reason.WRONG_TYPE,
     Fault.NEGATIVE_SCORE: Reason.SCORE_OUT_OF_RANGE,
     Fault.EXCESSIVE_SCORE: Reason.SCORE_OUT_OF_RANGE,
+    Fault.HUGE_SCORE: Reason.SCORE_OUT_OF_RANGE,
     Fault.WRONG_TOTAL: Reason.TOTAL_MISMATCH,
     Fault.WRONG_MAX_TOTAL: Reason.MAX_TOTAL_MISMATCH,
     Fault.GIANT: Reason.NOT_JSON,
+    Fault.HOSTILE_REPLY: Reason.NOT_JSON,
 }
 UNAVAILABLE = {
     Fault.RATE_LIMIT: Reason.RATE_LIMITED,
@@ -122,6 +124,7 @@ UNAVAILABLE = {
     Fault.HALF_RESPONSE: Reason.CONNECTION,
     Fault.SLOW_DRIP: Reason.TIMEOUT,
     Fault.WRONG_CONTENT_TYPE: Reason.SERVER_ERROR,
+    Fault.HOSTILE_BODY: Reason.SERVER_ERROR,
 }
 
 
@@ -337,7 +340,7 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
         return number / n_views
 
     slow = {Fault.HANG, Fault.SLOW_DRIP}
-    faults = {fault: 0.02 for fault in Fault if fault not in slow}
+    faults = {fault: 0.018 for fault in Fault if fault not in slow}
     with FakeEndpoint(award, faults=faults, seed=3) as endpoint:
         config = JudgeConfig(model="openai/fake", api_base=endpoint.url, backoff_s=0.001)
         pool = JudgePool(LLMJudge(config), workers=8)

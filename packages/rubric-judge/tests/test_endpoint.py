@@ -8,17 +8,45 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
+from http.client import HTTPException
+from pathlib import Path
 from typing import cast
 
+import aiohttp
+import anyio
 import pytest
 
-from rubric_core import Rubric
+from rubric_core import Outcome, Reason, Rubric
+from rubric_core.result import JudgeResult
 from rubric_judge.reply_model import reply_model
-from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, Latency, log_normal
+from rubric_judge.testing import (
+    HOSTILE_TEXTS,
+    FakeCall,
+    FakeEndpoint,
+    FakeEndpointProcess,
+    Fault,
+    FaultMix,
+    HostileText,
+    Latency,
+    log_normal,
+    marked,
+    marked_share,
+    read_json_test_suite,
+)
+
+Endpoint = FakeEndpoint | FakeEndpointProcess
 
 
-def _ask(endpoint: FakeEndpoint, rubric: Rubric | None = None) -> dict[str, object]:
-    body: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": "Score it."}]}
+def _ask(
+    endpoint: Endpoint, rubric: Rubric | None = None, *, response: str = "Score it."
+) -> dict[str, object]:
+    text = _body(endpoint, rubric, response=response).decode(errors="surrogateescape")
+    return cast("dict[str, object]", json.loads(text))
+
+
+def _body(endpoint: Endpoint, rubric: Rubric | None, *, response: str) -> bytes:
+    body: dict[str, object] = {"model": "m", "messages": [{"role": "user", "content": response}]}
     if rubric is not None:
         schema = reply_model(rubric, "paper").model_json_schema()
         body["response_format"] = {
@@ -30,13 +58,17 @@ def _ask(endpoint: FakeEndpoint, rubric: Rubric | None = None) -> dict[str, obje
         data=json.dumps(body).encode(),
         headers={"Content-Type": "application/json"},
     )
-    with urllib.request.urlopen(request, timeout=5) as response:  # noqa: S310  # as above
-        return cast("dict[str, object]", json.load(response))
+    with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310  # as above
+        return cast("bytes", answer.read())
+
+
+def _message(answer: dict[str, object]) -> str:
+    choices = cast("list[dict[str, dict[str, str]]]", answer["choices"])
+    return choices[0]["message"]["content"]
 
 
 def _content(answer: dict[str, object]) -> dict[str, object]:
-    choices = cast("list[dict[str, dict[str, str]]]", answer["choices"])
-    return cast("dict[str, object]", json.loads(choices[0]["message"]["content"]))
+    return cast("dict[str, object]", json.loads(_message(answer)))
 
 
 def test_a_synchronous_client_gets_a_reply_for_any_rubric(rubric: Rubric) -> None:
@@ -125,3 +157,140 @@ def test_the_server_ends_with_the_block_even_while_calls_hang(rubric: Rubric) ->
 def _swallow(endpoint: FakeEndpoint, rubric: Rubric) -> None:
     with contextlib.suppress(OSError):
         _ask(endpoint, rubric)
+
+
+ENDLESS = {Fault.HANG, Fault.SLOW_DRIP}
+
+
+@pytest.mark.parametrize("fault", sorted(set(Fault) - ENDLESS))
+def test_what_a_spoilt_answer_awards_is_nothing(rubric: Rubric, fault: Fault) -> None:
+    with FakeEndpoint(marked_share, faults=[fault, None]) as endpoint:
+        for view in (7, 8):
+            with contextlib.suppress(OSError, HTTPException):
+                _body(endpoint, rubric, response=marked("x", view=view, share=0.5))
+    awarded = {"names the loss": 1.0, "gives_limit": 0.5}
+    first, second = endpoint.records
+    assert (first.view, first.fault) == (7, fault)
+    assert first.awarded == (awarded if fault is Fault.GIANT else {})
+    assert (second.view, second.fault, second.awarded) == (8, None, awarded)
+    assert endpoint.counts == {fault: 1, None: 1}
+
+
+def _answers(rubric: Rubric, texts: tuple[HostileText, ...]) -> list[str]:
+    with FakeEndpoint(0.5, faults=texts) as endpoint:
+        return [_message(_ask(endpoint, rubric)) for _ in texts]
+
+
+def test_no_hostile_message_is_a_valid_reply(rubric: Rubric) -> None:
+    texts = tuple(text for text in HOSTILE_TEXTS if text.place != "body")
+    reasons: Counter[Reason | None] = Counter()
+    for text, sent in zip(texts, _answers(rubric, texts), strict=True):
+        result = JudgeResult.from_reply(rubric, sent)
+        assert result.outcome is Outcome.INVALID, text.name
+        reasons[result.reason] += 1
+    assert {Reason.NOT_JSON, Reason.NOT_FINITE, Reason.DUPLICATE_CRITERION} < set(reasons)
+
+
+def test_hostile_texts_stand_where_they_say(rubric: Rubric) -> None:
+    texts = (
+        HostileText("a", "<@reply@>"),
+        HostileText("b", "1/2", "score"),
+        HostileText("c", "1/2", "total"),
+    )
+    whole, score, total = _answers(rubric, texts)
+    assert _content({"choices": [{"message": {"content": whole[1:-1]}}]})["total"] == 1.5
+    assert '"names the loss": 1/2, "gives_limit": 0.5' in score
+    assert '"total": 1/2' in total
+
+
+def test_bytes_that_are_no_utf_8_are_sent_as_they_are(rubric: Rubric) -> None:
+    texts = (HostileText("a", "\udcff", "body"), HostileText("b", "\udcff\n"))
+    with FakeEndpoint(faults=texts) as endpoint:
+        assert _body(endpoint, rubric, response="x") == b"\xff"
+        assert b'"content": "\xff\\n"' in _body(endpoint, rubric, response="x")
+
+
+def test_hostile_faults_take_their_texts_in_turn(rubric: Rubric) -> None:
+    texts = tuple(HostileText(name, name) for name in "abc")
+    mix = FaultMix({Fault.HOSTILE_REPLY: 1.0}, texts=texts)
+    with FakeEndpoint(faults=mix) as endpoint:
+        assert [_message(_ask(endpoint, rubric)) for _ in range(4)] == ["a", "b", "c", "a"]
+    assert [record.hostile for record in endpoint.records] == ["a", "b", "c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("keep", "calls", "records"), [("calls", 2, 2), ("records", 0, 2), ("counts", 0, 0)]
+)
+def test_an_endpoint_remembers_what_it_is_told_to(
+    rubric: Rubric, keep: str, calls: int, records: int
+) -> None:
+    with FakeEndpoint(keep=keep) as endpoint:  # pyright: ignore[reportArgumentType]  # parametrised
+        for _ in range(2):
+            _ask(endpoint, rubric)
+    assert (len(endpoint.calls), len(endpoint.records)) == (calls, records)
+    assert endpoint.counts == {None: 2}
+
+
+def test_the_same_endpoint_runs_in_a_process_of_its_own(rubric: Rubric) -> None:
+    with FakeEndpointProcess(marked_share, faults=[Fault.PROSE], keep="calls") as endpoint:
+        for view in range(3):
+            _ask(endpoint, rubric, response=marked("x", view=view, share=1.0))
+        records, counts, calls = endpoint.records, endpoint.counts, endpoint.calls
+        assert 0 < endpoint.cpu_s < 60
+    assert [(record.view, record.fault) for record in records] == [
+        (0, Fault.PROSE),
+        (1, None),
+        (2, None),
+    ]
+    assert counts == {Fault.PROSE: 1, None: 2}
+    assert calls[1].mark == (1, 1.0)
+    with pytest.raises(urllib.error.URLError):
+        _ask(endpoint)
+
+
+@pytest.mark.anyio
+async def test_a_thousand_calls_can_hang_while_another_is_answered() -> None:
+    held = 1000
+    with FakeEndpoint(lambda _: "{}", faults=[Fault.HANG] * held, keep="counts") as endpoint:
+        connector = aiohttp.TCPConnector(limit=0)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            url = f"{endpoint.url}/chat/completions"
+            body = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
+            async with anyio.create_task_group() as group:
+                for _ in range(held):
+                    group.start_soon(_post, session, url, body)
+                while endpoint.counts[Fault.HANG] < held:  # noqa: ASYNC110  # another thread counts
+                    await anyio.sleep(0.01)
+                answer = await _post(session, url, body)
+                group.cancel_scope.cancel()
+    assert _content(answer) == {}
+
+
+async def _post(
+    session: aiohttp.ClientSession, url: str, body: dict[str, object]
+) -> dict[str, object]:
+    async with session.post(url, json=body) as response:
+        return cast("dict[str, object]", await response.json())
+
+
+def test_a_call_without_a_mark_cannot_be_awarded_by_it(rubric: Rubric) -> None:
+    with FakeEndpoint(marked_share) as endpoint, pytest.raises(urllib.error.HTTPError) as error:
+        _ask(endpoint, rubric)
+    error.value.close()
+    assert error.value.code == 500
+
+
+def test_a_folder_of_json_tests_is_read_for_every_place(tmp_path: Path, rubric: Rubric) -> None:
+    (tmp_path / "n_open.json").write_bytes(b"[1")
+    (tmp_path / "i_utf16.json").write_bytes(b"\xff\xfe[")
+    (tmp_path / "y_fine.json").write_bytes(b"[]")
+    texts = read_json_test_suite(tmp_path)
+    assert {text.name for text in texts} == {
+        f"{name} as {place}"
+        for name in ("n_open", "i_utf16")
+        for place in ("reply", "score", "body")
+    }
+    for sent in _answers(rubric, tuple(text for text in texts if text.place != "body")):
+        assert JudgeResult.from_reply(rubric, sent).outcome is Outcome.INVALID
+    with pytest.raises(FileNotFoundError, match="test_parsing"):
+        read_json_test_suite(tmp_path.parent)

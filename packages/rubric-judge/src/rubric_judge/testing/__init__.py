@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from rubric_judge.testing.endpoint import Award, FakeCall, FakeEndpoint
+from rubric_judge.testing.calls import (
+    Award,
+    CallRecord,
+    FakeCall,
+    Keep,
+    Mark,
+    marked,
+    marked_share,
+)
+from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault, Latency, log_normal
+from rubric_judge.testing.hostile import HOSTILE_TEXTS, HostileText, read_json_test_suite
 from rubric_judge.testing.judges import FailingJudge, Script, ScriptedJudge
+from rubric_judge.testing.plan import FaultMix, Faults
+from rubric_judge.testing.process import FakeEndpointProcess
 
 __all__ = [
+    "HOSTILE_TEXTS",
     "Award",
+    "CallRecord",
     "FailingJudge",
     "FakeCall",
     "FakeEndpoint",
+    "FakeEndpointProcess",
     "Fault",
+    "FaultMix",
+    "Faults",
+    "HostileText",
+    "Keep",
     "Latency",
+    "Mark",
     "Script",
     "ScriptedJudge",
     "log_normal",
+    "marked",
+    "marked_share",
+    "read_json_test_suite",
 ]

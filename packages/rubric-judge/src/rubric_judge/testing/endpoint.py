@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping
 from types import TracebackType
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from aiohttp import web
 
+from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.faults import Fault, Latency
-from rubric_judge.testing.replies import completion, reply_text, weights_asked_for
+from rubric_judge.testing.plan import Drawn, FaultPlan, Faults
+from rubric_judge.testing.replies import (
+    completion,
+    encoded,
+    hostile_text,
+    reply_text,
+    spoils,
+    weights_asked_for,
+)
 
-__all__ = ["Award", "FakeCall", "FakeEndpoint"]
+__all__ = ["FakeEndpoint"]
 
 _STATUS = {
     Fault.RATE_LIMIT: 429,
@@ -32,30 +42,8 @@ _STATUS = {
 }
 _DRIP_INTERVAL_S = 0.02
 _MAX_REQUEST_BYTES = 64 * 2**20
-
-
-@dataclass(frozen=True, slots=True)
-class FakeCall:
-    """One request that arrived."""
-
-    number: int
-    """0 for the first."""
-    at_s: float
-    """`time.monotonic()` at its arrival."""
-    body: Mapping[str, object]
-    headers: Mapping[str, str]
-    weights: Mapping[str, float]
-    """Weights by criterion id, read from the request's JSON schema."""
-    fault: Fault | None
-
-    @property
-    def messages(self) -> list[dict[str, str]]:
-        """The chat messages."""
-        return cast("list[dict[str, str]]", self.body["messages"])
-
-
-Award = Callable[[FakeCall], Mapping[str, float] | float | str]
-"""Scores by criterion id, one share z of every weight, or the reply's text itself."""
+# Thousands of clients may connect in the same moment.
+_BACKLOG = 8192
 
 
 class FakeEndpoint:
@@ -66,16 +54,18 @@ class FakeEndpoint:
 
     It runs in a thread of its own with its own event loop, so that it serves synchronous and
     asynchronous clients alike, and ends with the `with` block or with the process.
+    `FakeEndpointProcess` is the same in a process of its own.
     """
 
     def __init__(
         self,
         award: Award | float = 1.0,
         *,
-        faults: Iterable[Fault | None] | Mapping[Fault, float] = (),
+        faults: Faults = (),
         latency: Latency | float = 0.0,
         retry_after_s: float = 0.0,
         seed: int = 0,
+        keep: Keep = "calls",
     ) -> None:
         """Set the behaviour.
 
@@ -86,21 +76,22 @@ class FakeEndpoint:
             latency: seconds before every answer, or a distribution of them.
             retry_after_s: the header's value for `Fault.RATE_LIMIT_RETRY_AFTER`.
             seed: seed of faults and latencies.
+            keep: what to remember of the calls; for many thousands `records`, or only `counts`.
         """
         self.calls: list[FakeCall] = []
         """Requests in the order of arrival; read it when the calls are done."""
+        self.records: list[CallRecord] = []
+        """What each call was given, in the order of the answers."""
+        self.counts: Counter[Fault | None] = Counter()
+        """Calls by fault."""
         self.url = ""
         """Base address, set while the server runs."""
         self._award = award
-        self._probabilities: dict[Fault, float] = {}
-        self._script: Iterator[Fault | None] = iter(())
-        if isinstance(faults, Mapping):
-            self._probabilities = dict(cast("Mapping[Fault, float]", faults))
-        else:
-            self._script = iter(faults)
         self._latency = latency
         self._retry_after_s = retry_after_s
         self._generator = random.Random(seed)
+        self._plan = FaultPlan(faults, self._generator)
+        self._keep: Keep = keep
         self._started = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -136,12 +127,16 @@ class FakeEndpoint:
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        app = web.Application(client_max_size=_MAX_REQUEST_BYTES)
-        app.router.add_post("/v1/chat/completions", self._answer)
-        runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.0)
+        server = web.Server(
+            self._answer,
+            request_factory=_request,
+            handler_cancellation=True,  # a call whose client has gone is over
+            access_log=None,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=0.0)
         await runner.setup()
         try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
+            site = web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG)
             await site.start()
             port = cast("tuple[str, int]", runner.addresses[0])[1]
             self.url = f"http://127.0.0.1:{port}/v1"
@@ -150,48 +145,68 @@ class FakeEndpoint:
         finally:
             await runner.cleanup()
 
-    def _next_fault(self) -> Fault | None:
-        draw = self._generator.random()
-        for fault, probability in self._probabilities.items():
-            draw -= probability
-            if draw < 0:
-                return fault
-        return next(self._script, None)
-
-    async def _answer(self, request: web.Request) -> web.StreamResponse:
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived_s = time.monotonic()
-        body = cast("dict[str, object]", await request.json())
+        if request.method != "POST" or request.path != "/v1/chat/completions":
+            return web.Response(status=404)
+        body = cast("dict[str, object]", json.loads(await request.read()))
+        drawn = self._plan.next()
         call = FakeCall(
-            number=len(self.calls),
+            number=self.counts.total(),
             at_s=arrived_s,
             body=body,
             headers={name.lower(): value for name, value in request.headers.items()},
             weights=weights_asked_for(body),
-            fault=self._next_fault(),
+            fault=drawn.fault,
         )
-        self.calls.append(call)
+        self.counts[call.fault] += 1
+        if self._keep == "calls":
+            self.calls.append(call)
         latency = self._latency
         delay_s = latency(self._generator) if callable(latency) else latency
         if delay_s:
             await asyncio.sleep(delay_s)
         if call.fault is not None and call.fault in _STATUS:
+            self._note(call, drawn, {})
             return self._refusal_to_serve(call.fault)
+        answer = self._text_or_body(call, drawn)
+        if call.fault is Fault.HOSTILE_BODY:
+            return _json(answer.encode(errors="surrogateescape"))
         payload = completion(
-            self._text(call),
+            answer,
             number=call.number,
             model=str(body.get("model")),
             fault=call.fault,
             prompt_tokens=sum(len(message["content"]) for message in call.messages) // 4,
         )
-        return await self._send(request, call.fault, web.json_response(payload))
+        return await self._send(request, call.fault, encoded(payload))
 
-    def _text(self, call: FakeCall) -> str:
+    def _text_or_body(self, call: FakeCall, drawn: Drawn) -> str:
         award = self._award(call) if callable(self._award) else self._award
-        if isinstance(award, str):
-            return award
-        if not isinstance(award, Mapping):
+        if not isinstance(award, str) and not isinstance(award, Mapping):
             award = {name: weight * award for name, weight in call.weights.items()}
-        return reply_text(award, call.weights, call.fault)
+        self._note(call, drawn, award)
+        text = award if isinstance(award, str) else reply_text(award, call.weights, call.fault)
+        hostile = drawn.text
+        if hostile is None or (isinstance(award, str) and hostile.place != "body"):
+            return text
+        return hostile_text(text, hostile)
+
+    def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
+        if self._keep == "counts":
+            return
+        awarded = None if isinstance(award, str) else award
+        mark = call.mark
+        self.records.append(
+            CallRecord(
+                number=call.number,
+                at_s=call.at_s,
+                view=mark.view if mark else None,
+                fault=call.fault,
+                hostile=drawn.text.name if drawn.text else None,
+                awarded={} if spoils(call.fault) else awarded,
+            )
+        )
 
     def _refusal_to_serve(self, fault: Fault) -> web.Response:
         status = _STATUS[fault]
@@ -206,16 +221,15 @@ class FakeEndpoint:
         return web.json_response({"error": error}, status=status, headers=headers)
 
     async def _send(
-        self, request: web.Request, fault: Fault | None, response: web.Response
+        self, request: web.BaseRequest, fault: Fault | None, body: bytes
     ) -> web.StreamResponse:
-        body = cast("bytes", response.body)
         match fault:
             case Fault.HANG:
                 await cast("asyncio.Event", self._stopping).wait()
-                return response
+                return _json(body)
             case Fault.RESET:
                 _reset(request)
-                return response
+                return _json(body)
             case Fault.WRONG_CONTENT_TYPE:
                 return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
             case Fault.HALF_RESPONSE:
@@ -232,17 +246,29 @@ class FakeEndpoint:
                     await asyncio.sleep(_DRIP_INTERVAL_S)
                 return stream
             case _:
-                return response
+                return _json(body)
 
 
-async def _open_stream(request: web.Request, length: int) -> web.StreamResponse:
+def _request(*parts: Any) -> web.BaseRequest:  # noqa: ANN401  # aiohttp's own, passed on
+    message, payload, protocol, writer, task = parts
+    loop = asyncio.get_running_loop()
+    return web.BaseRequest(
+        message, payload, protocol, writer, task, loop, client_max_size=_MAX_REQUEST_BYTES
+    )
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+async def _open_stream(request: web.BaseRequest, length: int) -> web.StreamResponse:
     stream = web.StreamResponse(headers={"Content-Type": "application/json"})
     stream.content_length = length
     await stream.prepare(request)
     return stream
 
 
-def _reset(request: web.Request) -> None:
+def _reset(request: web.BaseRequest) -> None:
     if request.transport is None:
         return
     connection = cast("socket.socket", request.transport.get_extra_info("socket"))

@@ -72,12 +72,18 @@ class Fault(StrEnum):
     """A score is −0.01."""
     EXCESSIVE_SCORE = "excessive_score"
     """A score is its weight + 0.01."""
+    HUGE_SCORE = "huge_score"
+    """A score is 1e308."""
     WRONG_TOTAL = "wrong_total"
     """The total is 0.1 more than the sum."""
     WRONG_MAX_TOTAL = "wrong_max_total"
     """The maximum is 1 more than the weight."""
     GIANT = "giant"
     """The reasoning is two million characters long."""
+    HOSTILE_REPLY = "hostile_reply"
+    """The message, or one number in it, is a text that breaks parsers (`HostileText`)."""
+    HOSTILE_BODY = "hostile_body"
+    """Such a text stands where the whole completion should."""
 
 
 def log_normal(*, median_s: float, p99_s: float) -> Latency:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from rubric_judge.testing.faults import Fault
+from rubric_judge.testing.hostile import HostileText
 
-__all__ = ["completion", "reply_text", "weights_asked_for"]
+__all__ = ["completion", "encoded", "hostile_text", "reply_text", "spoils", "weights_asked_for"]
 
 _GIANT_CHARS = 2_000_000
+_HOLE = "@hostile@"
+_HARMLESS = frozenset({None, Fault.GIANT, Fault.SLOW_DRIP})
 _Reply = dict[str, object]
 _Scores = dict[str, object]
 
@@ -54,6 +57,43 @@ def reply_text(
         _IN_REPLY[fault](reply, awarded, dict(weights))
     text = json.dumps(reply)
     return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
+
+
+def hostile_text(reply: str, hostile: HostileText) -> str:
+    """Put a hostile text where it belongs.
+
+    Args:
+        reply: a valid reply, as `reply_text` writes it.
+        hostile: what to send, and where.
+
+    Returns:
+        The text of the message; for the place `body`, the body.
+    """
+    if hostile.place in {"reply", "body"}:
+        text = hostile.text.replace("@reply@", reply).replace("@fields@", reply[1:])
+        return text.replace("@quoted@", json.dumps(reply))
+    fields = cast("dict[str, Any]", json.loads(reply))
+    first = next(iter(fields["scores"]), "")
+    if hostile.place == "score":
+        fields["scores"] = {first: _HOLE, **dict(list(fields["scores"].items())[1:])}
+    else:
+        fields["total"] = _HOLE
+    escaped = "".join(f"\\u{ord(character):04x}" for character in first)
+    text = hostile.text.replace("@id@", escaped)
+    return json.dumps(fields).replace(f'"{_HOLE}"', text, 1)
+
+
+def spoils(fault: Fault | None) -> bool:
+    """Whether an answer with this fault awards nothing, however patiently it is read."""
+    return fault not in _HARMLESS
+
+
+def encoded(payload: object) -> bytes:
+    """Write a body; bytes that are no UTF-8, held as `surrogateescape` does, are sent as bytes."""
+    try:
+        return json.dumps(payload, ensure_ascii=False).encode(errors="surrogateescape")
+    except UnicodeEncodeError:  # another lone surrogate: only an escape can spell it
+        return json.dumps(payload).encode()
 
 
 def completion(
@@ -149,6 +189,7 @@ _IN_REPLY: dict[Fault | None, Callable[[_Reply, _Scores, Mapping[str, float]], N
     Fault.NEGATIVE_SCORE: _set_first(lambda _: -0.01),
     Fault.EXCESSIVE_SCORE: _set_first(lambda weight: weight + 0.01),
     Fault.INFINITE: _set_first(lambda _: float("inf")),
+    Fault.HUGE_SCORE: _set_first(lambda _: 1e308),
     Fault.WRONG_TOTAL: _wrong_total,
     Fault.WRONG_MAX_TOTAL: _wrong_max_total,
     Fault.GIANT: _giant,

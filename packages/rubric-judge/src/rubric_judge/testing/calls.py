@@ -1,0 +1,96 @@
+"""The calls that a fake endpoint gets: the whole request, or a few words on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+from rubric_judge.testing.faults import Fault
+
+__all__ = ["Award", "CallRecord", "FakeCall", "Keep", "Mark", "marked", "marked_share"]
+
+Keep = Literal["calls", "records", "counts"]
+"""What an endpoint remembers: whole requests, a record of each, or how many there were."""
+_MARK = re.compile(r"\[view (\d+) earns ([0-9.e-]+)\]")
+
+
+class Mark(NamedTuple):
+    """What `marked` wrote into a response."""
+
+    view: int
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class FakeCall:
+    """One request that arrived."""
+
+    number: int
+    """0 for the first."""
+    at_s: float
+    """`time.monotonic()` at its arrival."""
+    body: Mapping[str, object]
+    headers: Mapping[str, str]
+    weights: Mapping[str, float]
+    """Weights by criterion id, read from the request's JSON schema."""
+    fault: Fault | None
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The chat messages."""
+        return cast("list[dict[str, str]]", self.body["messages"])
+
+    @property
+    def mark(self) -> Mark | None:
+        """The mark of the response that is judged, None if it has none."""
+        text = self.messages[-1]["content"]
+        found = _MARK.match(text, text.rfind("[view ")) if "[view " in text else None
+        return Mark(int(found[1]), float(found[2])) if found else None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """What is kept of a call: a few hundred bytes, whatever the request held."""
+
+    number: int
+    at_s: float
+    view: int | None
+    """Number in the response's mark, which joins the call with what was asked."""
+    fault: Fault | None
+    hostile: str | None
+    """Name of the hostile text that was sent."""
+    awarded: Mapping[str, float] | None
+    """What the answer awards by the contract: nothing, unless it is valid. None where the test gave
+    the reply's text, of which the endpoint knows nothing."""
+
+
+Award = Callable[[FakeCall], Mapping[str, float] | float | str]
+"""Scores by criterion id, one share z of every weight, or the reply's text itself."""
+
+
+def marked(response: str, *, view: int, share: float) -> str:
+    """Write into a response which one it is and what it earns, for `marked_share`.
+
+    Args:
+        response: any text.
+        view: its number.
+        share: z of every criterion, in [0, 1].
+
+    Returns:
+        The response with a mark at its end.
+    """
+    return f"{response} [view {view} earns {share!r}]"
+
+
+def marked_share(call: FakeCall) -> float:
+    """Award what the response's mark says: an `Award` for whole runs, and across processes.
+
+    Raises:
+        ValueError: the response has no mark.
+    """
+    mark = call.mark
+    if mark is None:
+        raise ValueError(f"call {call.number} judges a response without a mark: use `marked`")
+    return mark.share
