@@ -14,7 +14,7 @@ from rubric_core import JudgeResult
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["call_finished", "ledger_unwritten", "unexpected_exception"]
+__all__ = ["call_finished", "ledger_unwritten", "reward_failed", "unexpected_exception"]
 
 
 @lru_cache(maxsize=1)
@@ -24,7 +24,7 @@ def _log() -> FilteringBoundLogger:
     return structlog.get_logger("rubric_judge")
 
 
-def call_finished(result: JudgeResult, *, task_id: str, passage_truncated: bool) -> None:
+def call_finished(result: JudgeResult, *, task_id: str) -> None:
     """Log a call of a language-model judge, whatever became of it."""
     usage = result.usage
     _log().info(
@@ -40,7 +40,7 @@ def call_finished(result: JudgeResult, *, task_id: str, passage_truncated: bool)
         cached_tokens=usage.cached_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
         cost_usd=usage.cost_usd if usage else None,
-        passage_truncated=passage_truncated,
+        passage_truncated=result.passage_truncated,
     )
 
 
@@ -52,3 +52,8 @@ def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) ->
 def ledger_unwritten(*, path: str, error: str) -> None:
     """Log the first judgement that a ledger could not write; the others are only counted."""
     _log().error("judge.ledger.unwritten", path=path, error=error)
+
+
+def reward_failed(*, stack: str, error: str, detail: str) -> None:
+    """Log why a reward could not be given to a stack that hides it; the errors hold no text."""
+    _log().error("judge.reward.failed", stack=stack, error=error, detail=detail)

@@ -1,0 +1,56 @@
+"""inspect_ai: a scorer for a task."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rubric_core import Judge, Outcome
+from rubric_judge.adapters.rows import Tasks
+from rubric_judge.adapters.scoring import RubricScorer, Submission
+from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.config import JudgeSpec
+
+__all__ = ["rubric_scorer"]
+
+
+def rubric_scorer(
+    *, judge: Judge | JudgeSpec | Path | str, tasks: Tasks = None, workers: int = 32
+) -> Any:  # noqa: ANN401  # an inspect_ai Scorer
+    """Return a scorer for `Task(scorer=…)`.
+
+    A sample's metadata names its task (`task_id`; else the sample's own id) or holds `rubric`,
+    `passage` and `question`. Without a judgement the sample is unscored, which no metric counts.
+
+    Args:
+        judge: a judge, its configuration, or the YAML file with it.
+        tasks: the tasks that ids name, or their file.
+        workers: judge workers of this process; each holds up to four responses.
+
+    Raises:
+        MissingExtraError: inspect_ai is not installed.
+        ConfigError, JudgeSetupError: nothing could be judged like this.
+    """
+    inspect = stack_module("inspect_ai.scorer", install="inspect-ai")
+    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers)
+
+    async def score(state: Any, target: object) -> Any:  # noqa: ANN401  # a TaskState, a Score
+        del target
+        row = {"task_id": state.sample_id, **state.metadata}
+        submission = Submission(row, state.output.completion, state.input_text)
+        (judgement,) = await scorer.judge([submission])
+        result, metadata = judgement.result, judgement.metrics | judgement.criteria
+        why = None if result.reason is None else f"{result.reason}: {result.detail}"
+        if judgement.reward is None:
+            return inspect.Score.unscored(
+                reason="scoring_failed", explanation=why, metadata=metadata
+            )
+        reason = "grader_failed" if result.outcome is Outcome.INVALID else None
+        return inspect.Score(
+            value=judgement.reward, reason=reason, explanation=why, metadata=metadata
+        )
+
+    def rubric() -> Any:  # noqa: ANN401  # as above
+        return score
+
+    return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(rubric)()

@@ -1,0 +1,111 @@
+"""NeMo-Gym: a resources server whose `/verify` judges against a rubric.
+
+The classes are bound to the stack when they are first asked for, so they are not in `__all__`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final, Literal, NamedTuple
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from rubric_judge.adapters.scoring import RubricScorer, Submission
+from rubric_judge.adapters.stacks import stack_module
+
+__all__ = ["Bound", "bind"]
+
+_INSTALL: Final = "nemo-gym"
+
+
+class Bound(NamedTuple):
+    """The adapter's classes on this installation's base classes."""
+
+    RubricResourcesServerConfig: type[Any]
+    RubricVerifyRequest: type[Any]
+    RubricVerifyResponse: type[Any]
+    RubricResourcesServer: type[Any]
+
+
+@cache
+def bind() -> Bound:
+    """Make the classes.
+
+    Raises:
+        MissingExtraError: NeMo-Gym is not installed.
+    """
+    server = stack_module("nemo_gym.base_resources_server", install=_INSTALL)
+    judge_error = stack_module("nemo_gym.judge", install=_INSTALL).JudgeError
+
+    class RubricResourcesServerConfig(server.BaseResourcesServerConfig):
+        """Settings of the server, beside the stack's own."""
+
+        judge: str
+        tasks: str | None = None
+        workers: int = 32
+        on_unavailable: Literal["mask", "zero"] = "mask"
+
+    class RubricVerifyRequest(server.BaseVerifyRequest):
+        """A row: the id of a known task, or its rubric."""
+
+        model_config = ConfigDict(extra="allow")
+
+        task_id: str | None = None
+        rubric: JsonValue = None
+        passage: str | None = None
+        question: str | None = None
+        instance_config: dict[str, JsonValue] = Field(default_factory=dict)
+
+    class RubricVerifyResponse(server.BaseVerifyResponse):
+        """The reward; numbers beside it become metrics."""
+
+        model_config = ConfigDict(extra="allow")
+
+    class RubricResourcesServer(server.SimpleResourcesServer):
+        """Judges the last message of a response."""
+
+        config: RubricResourcesServerConfig
+
+        def model_post_init(self, context: object, /) -> None:
+            server.SimpleResourcesServer.model_post_init(self, context)
+            self._scorer = RubricScorer(
+                judge=self.config.judge,
+                tasks=self.config.tasks,
+                workers=self.config.workers,
+                on_unavailable=self.config.on_unavailable,
+            )
+
+        async def verify(self, body: Any) -> Any:  # noqa: ANN401  # the models above
+            row = body.model_dump(include={"task_id", "rubric", "passage", "question"})
+            prompt = body.responses_create_params.model_dump()["input"]
+            submission = Submission(row, _last_message(body.response.model_dump()), prompt)
+            (judgement,) = await self._scorer.judge([submission])
+            if judgement.reward is None:
+                # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
+                body.instance_config = {**body.instance_config, "mask_sample": True}
+                raise judge_error(f"{judgement.result.reason}: {judgement.result.detail}")
+            return RubricVerifyResponse(
+                **{**body.model_dump(), **judgement.metrics, **judgement.criteria},
+                reward=judgement.reward,
+            )
+
+    # FastAPI reads the request's model from here, and cannot see the names of this function.
+    types = {"body": RubricVerifyRequest, "return": RubricVerifyResponse}
+    RubricResourcesServer.verify.__annotations__ = types
+    return Bound(
+        RubricResourcesServerConfig,
+        RubricVerifyRequest,
+        RubricVerifyResponse,
+        RubricResourcesServer,
+    )
+
+
+def _last_message(response: dict[str, Any]) -> object:
+    messages = [item for item in response["output"] if item.get("type") == "message"]
+    return messages[-1] if messages else ""
+
+
+def __getattr__(name: str) -> type[Any]:
+    if name in Bound._fields:
+        return getattr(bind(), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,138 @@
+"""OpenRLHF: a `reward_func` for the file that `--reward.remote_url` names.
+
+OpenRLHF logs an exception of a reward at INFO and dies of a missing reward later, so that what is
+wrong with a row is logged here, and what goes wrong with a judge is a number and a log entry.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from rubric_core import Judge, RewardShapeError, RubricError, SchemaError
+from rubric_core.reward import OnUnavailable
+from rubric_judge import events
+from rubric_judge.adapters.rows import Tasks, label_row
+from rubric_judge.adapters.scoring import RubricScorer, Submission
+from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.config import JudgeSpec
+
+__all__ = ["RewardFunction", "response_of", "rubric_reward"]
+
+RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, object]]
+
+_SPECIAL: Final = re.compile(
+    r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>|<(?:eos|pad|end_of_turn|endoftext)>)\Z"
+)
+_LONGEST_SPECIAL: Final = 44
+# Of a prompt that OpenRLHF cut at its start, this much must be left to be recognised.
+_LEAST_PROMPT_CHARS: Final = 16
+
+
+def rubric_reward(
+    *,
+    judge: Judge | JudgeSpec | Path | str,
+    tasks: Tasks = None,
+    workers: int = 32,
+    on_unavailable: OnUnavailable = "zero",
+) -> RewardFunction:
+    """Return the `reward_func` of a reward file.
+
+    Args:
+        judge: a judge, its configuration, or the YAML file with it.
+        tasks: the tasks that labels name, or their file; a label may instead be a row as JSON.
+        workers: judge workers of each engine's process; each holds up to four responses.
+        on_unavailable: "zero", with `rubric/unavailable` 1 in `extra_logs`; or "raise".
+
+    Raises:
+        ConfigError, JudgeSetupError: nothing could be judged like this.
+    """
+    scorer = RubricScorer(
+        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, maskable=False
+    )
+
+    def reward_func(
+        queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
+    ) -> dict[str, object]:
+        try:
+            submissions = _submissions(queries, prompts, labels)
+            judgements = scorer.judge_from_thread(submissions)
+        except RubricError as error:
+            events.reward_failed(stack="openrlhf", error=type(error).__name__, detail=str(error))
+            raise
+        torch = stack_module("torch", install="openrlhf")
+        rewards = torch.tensor([one.reward for one in judgements])
+        return {
+            "rewards": rewards,
+            "scores": rewards.clone(),
+            "extra_logs": {
+                name: torch.tensor([one.metrics[name] for one in judgements])
+                for name in judgements[0].metrics
+            },
+        }
+
+    return reward_func
+
+
+def _submissions(
+    queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]
+) -> list[Submission]:
+    if not queries or not len(queries) == len(prompts) == len(labels):
+        raise RewardShapeError(
+            f"{len(queries)} queries, {len(prompts)} prompts and {len(labels)} labels: one each, "
+            "and at least one, is needed"
+        )
+    return [
+        Submission(label_row(label), response_of(query, prompt), prompt)
+        for query, prompt, label in zip(queries, prompts, labels, strict=True)
+    ]
+
+
+def response_of(query: str, prompt: str) -> str:
+    """Cut the prompt and the closing special tokens off a query.
+
+    Args:
+        query: prompt and response, decoded with special tokens; the prompt may have lost its start
+            to the length limit, and white space to the tokenizer.
+        prompt: the whole prompt.
+
+    Returns:
+        What the policy wrote.
+
+    Raises:
+        SchemaError: the query does not begin with the prompt or with an end of it.
+    """
+    if query.startswith(prompt):
+        return _without_special_end(query[len(prompt) :])
+    places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]
+    begun = _overlap("".join(prompt.split()), "".join(query[place] for place in places))
+    if begun < min(_LEAST_PROMPT_CHARS, len("".join(prompt.split()))):
+        raise SchemaError(
+            f"the query ({len(query)} characters) does not begin with its prompt ({len(prompt)}): "
+            "the tokenizer does not give back what it is given",
+            field="queries",
+        )
+    return _without_special_end(query[places[begun - 1] + 1 :]).lstrip()
+
+
+def _without_special_end(text: str) -> str:
+    end = len(text.rstrip())
+    while found := _SPECIAL.search(text, max(0, end - _LONGEST_SPECIAL), end):
+        end = found.start()
+        while end and text[end - 1].isspace():
+            end -= 1
+    return text[:end]
+
+
+def _overlap(prompt: str, query: str) -> int:
+    """Return the length of the longest end of the prompt that the query begins with."""
+    joined = f"{query[: len(prompt)]}\0{prompt}"
+    borders = [0] * len(joined)
+    for place in range(1, len(joined)):
+        length = borders[place - 1]
+        while length and joined[place] != joined[length]:
+            length = borders[length - 1]
+        borders[place] = length + (joined[place] == joined[length])
+    return borders[-1]

@@ -1,0 +1,187 @@
+"""From a row of a dataset, and what a policy wrote, to what the judge sees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, cast
+
+from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
+from rubric_core.errors import RepeatedKeyError
+from rubric_core.strict_json import decode
+
+__all__ = ["TaskSource", "Tasks", "label_row", "task_source", "text_of"]
+
+Tasks = Mapping[str, Task] | Iterable[Task] | Path | str | None
+"""Tasks by id, tasks, or the file that they are in; None when every row brings its own rubric."""
+
+
+def task_source(tasks: Tasks) -> TaskSource:
+    """Read the tasks that stay on the judge's side.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no task.
+        RubricFileError: a line of the file is no task.
+    """
+    match tasks:
+        case None:
+            return TaskSource({})
+        case str() | Path():
+            try:
+                found = {task.task_id: task for task in read_tasks(tasks)}
+            except OSError as error:
+                raise ConfigError(
+                    f"tasks={str(tasks)!r} cannot be read ({error})", location="tasks"
+                ) from None
+        case Mapping():
+            found = dict(cast("Mapping[str, Task]", tasks))
+        case _:
+            found = {task.task_id: task for task in tasks}
+    if not found:
+        raise ConfigError("`tasks` holds no task; leave it out for rows with rubrics of their own")
+    return TaskSource(found)
+
+
+class TaskSource:
+    """Finds the rubric and the passage of a row: by `task_id`, or in columns of the row itself."""
+
+    def __init__(self, tasks: Mapping[str, Task]) -> None:
+        self._tasks = tasks
+
+    def view(self, row: Mapping[str, object], *, prompt: object, response: object) -> JudgeView:
+        """Return what the judge sees of a response.
+
+        Args:
+            row: `task_id` of a known task; or `rubric` (criteria in the paper's JSON, as a list or
+                as a string), and where there are any `passage` and `question`.
+            prompt: what the policy was asked, a text or messages; the question of a row that has
+                no column `question`.
+            response: what the policy answered, a text or messages.
+
+        Raises:
+            ConfigError: no such task, and no rubric in the row.
+            SchemaError: a rubric, passage or question that is not well formed.
+        """
+        answer = text_of(response, role="assistant")
+        task = self._tasks.get(str(row.get("task_id")))
+        if task is not None:
+            return task.judge_view(answer)
+        if row.get("rubric") is None:
+            raise ConfigError(
+                f"no task has the id {row.get('task_id')!r} ({len(self._tasks)} are known) and the "
+                f"row has no column 'rubric', only {sorted(row)!r}: give `tasks` the file that the "
+                "ids are from, or the rows a rubric",
+                location="task_id",
+            )
+        question = row.get("question")
+        return _own_view(row, question=prompt if question is None else question, answer=answer)
+
+
+def _own_view(row: Mapping[str, object], *, question: object, answer: str) -> JudgeView:
+    rubric = Rubric.model_validate({"criteria": _criteria(row["rubric"])})
+    passage = row.get("passage")
+    grounding = Grounding("" if passage is None else cast("str", passage))
+    asked = text_of(question, role="user")
+    content = json.dumps([grounding.sha256, asked, rubric.reveal()], sort_keys=True)
+    task_id = row.get("task_id")
+    return JudgeView(
+        task_id=str(task_id or hashlib.sha256(content.encode()).hexdigest()[:16]),
+        question=asked,
+        grounding=grounding,
+        response=answer,
+        rubric=rubric,
+    )
+
+
+def _criteria(rubric: object) -> object:
+    """Return the criteria of a column, whatever a file format has made of them."""
+    if isinstance(rubric, str):
+        try:
+            rubric = decode(rubric)
+        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
+            raise SchemaError(
+                f"the column 'rubric' is a text that is not JSON ({type(error).__name__})",
+                field="rubric",
+            ) from None
+    rubric = _plain(rubric)
+    if isinstance(rubric, dict):
+        rubric = cast("dict[str, object]", rubric).get("criteria")
+    return rubric
+
+
+def _plain(value: object) -> object:
+    """Drop the keys without a value, which Arrow gives to every row that lacks a field."""
+    match value:
+        case Mapping():
+            fields = cast("Mapping[str, object]", value)
+            return {key: _plain(item) for key, item in fields.items() if item is not None}
+        case str():
+            return value
+        case Sequence():
+            return [_plain(item) for item in cast("Sequence[object]", value)]
+        case _:
+            # A list column read through pandas is an array, and a number in it a scalar.
+            to_list = getattr(value, "tolist", None)
+            return value if to_list is None else _plain(to_list())
+
+
+def label_row(label: object) -> Mapping[str, object]:
+    """Return the row in a stack's one column for the truth.
+
+    Args:
+        label: a task id; or a row as a mapping or as JSON; or criteria as a list or as JSON.
+    """
+    if isinstance(label, str) and label.lstrip().startswith(("{", "[")):
+        try:
+            label = decode(label)
+        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
+            raise SchemaError(
+                f"the label starts like JSON and is none ({type(error).__name__})", field="label"
+            ) from None
+    match label:
+        case Mapping():
+            return cast("Mapping[str, object]", label)
+        case str() | None:
+            return {"task_id": label} if label else {}
+        case _:
+            return {"rubric": label}
+
+
+def text_of(value: object, *, role: Literal["assistant", "user"]) -> str:
+    """Return a text, or what the last message of a role says.
+
+    Args:
+        value: a text, a message, or messages.
+        role: whose.
+
+    Raises:
+        SchemaError: neither text nor messages.
+    """
+    kind = type(value).__name__
+    match value:
+        case str():
+            # A judge's request and a ledger are UTF-8, which cannot hold half of a surrogate pair.
+            return value.encode(errors="replace").decode()
+        case Mapping():
+            return text_of(_content(cast("Mapping[str, object]", value)), role=role)
+        case Sequence():
+            messages = cast("Sequence[Mapping[str, object]]", value)
+            if all(isinstance(one, Mapping) for one in messages):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+                said = [one for one in messages if one.get("role") == role]
+                return text_of(said[-1], role=role) if said else ""
+        case _:
+            pass
+    raise SchemaError(f"a text or a list of messages is needed, not {kind}", field=role)
+
+
+def _content(message: Mapping[str, object]) -> str:
+    """Return a message's text; content in parts keeps its text parts."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    # A message that only calls tools has no content at all.
+    parts = cast("Sequence[object]", content) if isinstance(content, Sequence) else ()
+    fields = [cast("Mapping[str, object]", part) for part in parts if isinstance(part, Mapping)]
+    return "".join(text for part in fields if isinstance(text := part.get("text"), str))

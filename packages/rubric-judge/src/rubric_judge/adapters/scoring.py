@@ -1,0 +1,280 @@
+"""The judging that every adapter shares: one pool in each process, on an event loop of its own.
+
+Stacks call rewards from a trainer's event loop, from threads, or from worker processes. A loop of
+its own keeps one pool, one set of connections and one bound for all of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from anyio.from_thread import BlockingPortal, start_blocking_portal
+from pydantic import BaseModel
+
+from rubric_core import (
+    ConfigError,
+    Judge,
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    UnavailableRewardError,
+    criterion_scores_z,
+    normalized_reward,
+)
+from rubric_core.reward import OnUnavailable
+from rubric_judge.adapters.rows import Tasks, task_source
+from rubric_judge.capabilities import close
+from rubric_judge.config import JudgeSpec, read_judge_spec
+from rubric_judge.load import load_judge
+from rubric_judge.pool import JudgePool, PoolStatistics
+
+__all__ = ["Judgement", "RubricScorer", "Submission", "shared_scorer"]
+
+_POLICIES: Final[tuple[OnUnavailable, ...]] = ("mask", "zero", "raise")
+
+
+class Submission(NamedTuple):
+    """One response as a stack hands it over."""
+
+    row: Mapping[str, object]
+    """Names the task, or holds its rubric: see `TaskSource.view`."""
+
+    response: object
+    """A text or messages."""
+
+    prompt: object = ""
+    """A text or messages; the question of a row without that column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of one response."""
+
+    view: JudgeView
+    result: JudgeResult
+    on_unavailable: OnUnavailable
+
+    @property
+    def unavailable(self) -> bool:
+        """Whether there was no judgement."""
+        return self.result.outcome is Outcome.UNAVAILABLE
+
+    @property
+    def reward(self) -> float | None:
+        """The normalised reward; None for a response to be masked.
+
+        Raises:
+            UnavailableRewardError: no judgement, under "raise".
+        """
+        if self.unavailable and self.on_unavailable != "raise":
+            return 0.0 if self.on_unavailable == "zero" else None
+        return normalized_reward(self.result, self.view.rubric)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """`rubric/score`, `rubric/invalid` and `rubric/unavailable`: these keys, always."""
+        return {
+            "rubric/score": self.reward or 0.0,
+            "rubric/invalid": float(self.result.outcome is Outcome.INVALID),
+            "rubric/unavailable": float(self.unavailable),
+        }
+
+    @property
+    def criteria(self) -> dict[str, float]:
+        """`rubric/<id>`: z_j of every criterion with a weight; nothing if it was not scored."""
+        if self.result.outcome is not Outcome.SCORED:
+            return {}
+        z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
+        return {
+            f"rubric/{criterion.id}": z
+            for criterion, z in zip(self.view.rubric, z_M, strict=True)
+            if criterion.weight
+        }
+
+
+class RubricScorer:
+    """Judges what a stack hands over, and says what to do where there is no judgement.
+
+    Holds the tasks, so that passages and rubrics stay on the judge's side. Can be pickled where its
+    arguments can; the copy starts a pool of its own.
+    """
+
+    def __init__(
+        self,
+        *,
+        judge: Judge | JudgeSpec | Path | str,
+        tasks: Tasks = None,
+        workers: int = 32,
+        on_unavailable: OnUnavailable = "mask",
+        maskable: bool = True,
+    ) -> None:
+        """Read the configuration and the tasks, and make the judge; nothing is called.
+
+        Args:
+            judge: a judge, its configuration, or the YAML file with it.
+            tasks: see `Tasks`.
+            workers: judge workers in this process; each holds up to four responses.
+            on_unavailable: "mask" gives no reward, "zero" gives 0, "raise" ends the training.
+            maskable: whether the stack can leave a response out.
+
+        Raises:
+            ConfigError: a configuration that is not usable, or a policy that the stack lacks.
+            JudgeSetupError: a judge that cannot be called.
+        """
+        self._arguments: dict[str, Any] = {
+            "judge": judge,
+            "tasks": tasks,
+            "workers": workers,
+            "on_unavailable": on_unavailable,
+            "maskable": maskable,
+        }
+        allowed = _POLICIES if maskable else _POLICIES[1:]
+        if on_unavailable not in allowed:
+            raise ConfigError(
+                f"on_unavailable={on_unavailable!r}: this stack knows {' and '.join(allowed)}",
+                location="on_unavailable",
+            )
+        if workers < 1:
+            raise ConfigError(f"workers={workers!r}: give at least 1", location="workers")
+        self._on_unavailable = on_unavailable
+        self._workers = workers
+        self._tasks = task_source(tasks)
+        self._owned = isinstance(judge, str | Path | BaseModel)
+        self._judge = _judge_of(judge)
+        self._lock = threading.Lock()
+        self._exit = ExitStack()
+        # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
+        weakref.finalize(self, self._exit.close)
+        self._started: tuple[BlockingPortal, JudgePool] | None = None
+
+    def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
+        """Return what the judge will see.
+
+        Raises:
+            ConfigError, SchemaError: a row without a task: a fault of the data set, not of a judge.
+        """
+        return [
+            self._tasks.view(one.row, prompt=one.prompt, response=one.response)
+            for one in submissions
+        ]
+
+    async def judge(self, submissions: Sequence[Submission]) -> list[Judgement]:
+        """Judge responses, keeping the caller's event loop free; results are in order.
+
+        Raises:
+            ConfigError, SchemaError: as `views`.
+
+        Cancellation cancels the calls in flight.
+        """
+        views = self.views(submissions)
+        portal, pool = self._running()
+        results = await asyncio.wrap_future(portal.start_task_soon(pool.judge_all, views))
+        return self._judgements(views, results)
+
+    def judge_from_thread(self, submissions: Sequence[Submission]) -> list[Judgement]:
+        """Judge responses, and wait for it: for stacks that call rewards in threads.
+
+        Raises:
+            ConfigError, SchemaError: as `views`.
+        """
+        views = self.views(submissions)
+        portal, pool = self._running()
+        return self._judgements(views, portal.call(pool.judge_all, views))
+
+    def statistics(self) -> PoolStatistics:
+        """Return what the judging of this process has come to."""
+        return self._running()[1].statistics()
+
+    def close(self) -> None:
+        """Cancel what is in flight, close a judge made here, and stop the event loop."""
+        with self._lock:
+            self._started = None
+            self._exit.close()
+
+    def _judgements(
+        self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
+    ) -> list[Judgement]:
+        judgements = [
+            Judgement(view, result, self._on_unavailable)
+            for view, result in zip(views, results, strict=True)
+        ]
+        lost = [one.result for one in judgements if one.unavailable]
+        if lost and self._on_unavailable == "raise":
+            raise UnavailableRewardError(
+                f"{len(lost)} of {len(judgements)} judgements did not happen, the first for "
+                f"{lost[0].reason}: {lost[0].detail or 'no detail'}; on_unavailable='raise' ends "
+                "the training"
+            )
+        return judgements
+
+    def _running(self) -> tuple[BlockingPortal, JudgePool]:
+        with self._lock:
+            if self._started is None:
+                portal = self._exit.enter_context(start_blocking_portal(name="rubric-judge"))
+                # Cancels what is in flight: the end of a process does not wait for a judge.
+                self._exit.callback(_stop, portal)
+                if self._owned:
+                    self._exit.callback(portal.call, close, self._judge)
+                self._started = portal, JudgePool(self._judge, workers=self._workers)
+            return self._started
+
+    def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:
+        """Rebuild from the arguments: a loop and its connections belong to one process."""
+        return partial(RubricScorer, **self._arguments), ()
+
+
+def _stop(portal: BlockingPortal) -> None:
+    portal.call(portal.stop, True)  # noqa: FBT003  # positional in anyio
+
+
+def _judge_of(judge: Judge | JudgeSpec | Path | str) -> Judge:
+    match judge:
+        case str() | Path():
+            return load_judge(read_judge_spec(Path(judge)))
+        case BaseModel():
+            return load_judge(judge)
+        case Judge():
+            return judge
+        case _:
+            raise ConfigError(
+                f"judge={type(judge).__name__}: give a judge, its configuration, or a YAML file",
+                location="judge",
+            )
+
+
+_shared: dict[tuple[object, ...], RubricScorer] = {}
+_shared_lock = threading.Lock()
+
+
+def shared_scorer(
+    *,
+    judge: str,
+    tasks: str | None,
+    workers: int,
+    on_unavailable: OnUnavailable,
+    maskable: bool = False,
+) -> RubricScorer:
+    """Return this process's scorer for these settings: for stacks that only know names and texts.
+
+    Raises:
+        ConfigError, JudgeSetupError: as `RubricScorer`.
+    """
+    settings = (judge, tasks, workers, on_unavailable, maskable)
+    with _shared_lock:
+        if settings not in _shared:
+            _shared[settings] = RubricScorer(
+                judge=judge,
+                tasks=tasks,
+                workers=workers,
+                on_unavailable=on_unavailable,
+                maskable=maskable,
+            )
+        return _shared[settings]

@@ -1,0 +1,90 @@
+"""SkyRL: a single-turn text environment, which `skyrl_gym.register` finds by name.
+
+`RubricEnv` is bound to the stack when it is first asked for, so it is not in `__all__`. SkyRL has
+no way to leave a trajectory out: an unavailable judgement is 0, or ends the training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, cast
+
+from rubric_core.reward import OnUnavailable
+from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters.scoring import Submission, shared_scorer
+from rubric_judge.adapters.stacks import stack_module
+
+__all__ = ["env_class"]
+
+
+@cache
+def env_class() -> type[Any]:
+    """Return the environment: `rubric_judge.adapters.skyrl:RubricEnv` to the registry.
+
+    Raises:
+        MissingExtraError: skyrl-gym is not installed.
+    """
+    base = stack_module("skyrl_gym.envs.base_text_env", install="skyrl-gym").BaseTextEnv
+
+    class RubricEnv(base):
+        """One turn, judged against the rubric of its row.
+
+        The settings are the `kwargs` of `register`, or the environment's section of the trainer's
+        configuration. A row names its task in `task_id` or in `reward_spec.ground_truth`, or has
+        `rubric`, `passage` and `question` in `extra_info` or as columns.
+        """
+
+        def __init__(
+            self,
+            env_config: Mapping[str, object] | None = None,
+            extras: Mapping[str, object] | None = None,
+            **settings: object,
+        ) -> None:
+            base.__init__(self)
+            given = {**settings, **(env_config or {})}
+            self._scorer = shared_scorer(
+                judge=cast("str", given["judge"]),
+                tasks=cast("str | None", given.get("tasks")),
+                workers=cast("int", given.get("workers", 32)),
+                on_unavailable=cast("OnUnavailable", given.get("on_unavailable", "zero")),
+            )
+            self._row = _row(extras or {})
+            self._prompt: object = ""
+            self._metrics: dict[str, float] = {}
+
+        def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401  # messages
+            """Keep the prompt: it is the question of a row without one."""
+            self._prompt = prompt
+            return base.init(self, prompt)
+
+        def step(self, action: str) -> dict[str, Any]:
+            """Judge the response."""
+            submission = Submission(self._row, action, self._prompt)
+            (judgement,) = self._scorer.judge_from_thread([submission])
+            self._metrics = judgement.metrics | judgement.criteria
+            return {
+                "observations": [],
+                "reward": judgement.reward,
+                "done": True,
+                "metadata": dict(self._metrics),
+            }
+
+        def get_metrics(self) -> dict[str, Any]:
+            """Return the metrics of the episode, which SkyRL averages."""
+            return dict(self._metrics)
+
+    RubricEnv.__qualname__ = "RubricEnv"
+    return RubricEnv
+
+
+def _row(extras: Mapping[str, object]) -> dict[str, object]:
+    truth = cast("Mapping[str, object]", extras.get("reward_spec") or {}).get("ground_truth")
+    info = cast("Mapping[str, object]", extras.get("extra_info") or {})
+    return {**label_row(truth), **info, **extras}
+
+
+def __getattr__(name: str) -> type[Any]:
+    if name == "RubricEnv":
+        return env_class()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,106 @@
+"""Tinker cookbook: a group builder whose rewards are a rubric's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from rubric_core import Judge, RewardShapeError
+from rubric_core.reward import OnUnavailable
+from rubric_judge.adapters.rows import Tasks
+from rubric_judge.adapters.scoring import RubricScorer, Submission
+from rubric_judge.config import JudgeSpec
+
+__all__ = ["GroupRewards", "RubricEnvGroupBuilder", "rubric_rewards"]
+
+
+@dataclass(frozen=True)
+class GroupRewards:
+    """Scores the trajectories of a group. Can be pickled where the judge is named by a file."""
+
+    scorer: RubricScorer
+    renderer: Any
+    """Turns the tokens of an action into a message: `parse_response(tokens)[0]`."""
+
+    async def score(
+        self, trajectories: Sequence[Any], *, row: dict[str, object]
+    ) -> list[tuple[float, dict[str, float]]]:
+        """Return reward and metrics of each trajectory.
+
+        One without a judgement gets the mean of the others, which is an advantage of 0 and leaves
+        their baseline where it was.
+        """
+        submissions = [
+            Submission(row, self.renderer.parse_response(one.transitions[-1].ac.tokens)[0])
+            for one in trajectories
+        ]
+        judgements = await self.scorer.judge(submissions)
+        rewards = [one.reward for one in judgements]
+        known = [reward for reward in rewards if reward is not None]
+        neutral = fmean(known) if known else 0.0
+        return [
+            (neutral if reward is None else reward, one.metrics | one.criteria)
+            for reward, one in zip(rewards, judgements, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class RubricEnvGroupBuilder:
+    """Any group builder, its environments and its tags, with the rewards of a rubric."""
+
+    builder: Any
+    """Makes the environments, whose steps should give no reward of their own."""
+
+    rewards: GroupRewards
+
+    row: dict[str, object]
+    """The task of this group: `{"task_id": …}`, or `rubric`, `passage` and `question`."""
+
+    async def make_envs(self) -> Sequence[Any]:
+        """Return the builder's environments."""
+        return await self.builder.make_envs()
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Any], env_group: Sequence[Any]
+    ) -> list[tuple[float, dict[str, float]]]:
+        """Judge the group."""
+        if len(trajectory_group) != len(env_group):
+            raise RewardShapeError(
+                f"{len(trajectory_group)} trajectories of {len(env_group)} environments"
+            )
+        return await self.rewards.score(trajectory_group, row=self.row)
+
+    async def cleanup(self) -> None:
+        """Clean up after the builder."""
+        await self.builder.cleanup()
+
+    def logging_tags(self) -> list[str]:
+        """Return the builder's tags."""
+        return self.builder.logging_tags()
+
+
+def rubric_rewards(
+    *,
+    judge: Judge | JudgeSpec | Path | str,
+    renderer: Any,  # noqa: ANN401  # a tinker_cookbook renderer
+    tasks: Tasks = None,
+    workers: int = 32,
+    on_unavailable: OnUnavailable = "mask",
+) -> GroupRewards:
+    """Return what the group builders of a data set share.
+
+    Args:
+        judge: a judge, its configuration, or the YAML file with it.
+        renderer: the renderer of the policy's chat format.
+        tasks: the tasks that ids name, or their file.
+        workers: judge workers of this process; each holds up to four responses.
+        on_unavailable: "mask" gives a trajectory the mean reward of its group.
+
+    Raises:
+        ConfigError, JudgeSetupError: nothing could be judged like this.
+    """
+    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    return GroupRewards(scorer, renderer)

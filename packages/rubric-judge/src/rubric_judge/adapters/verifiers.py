@@ -1,0 +1,48 @@
+"""verifiers: a reward for a v1 `Task`, plugged by name or called from a method of it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, cast
+
+from rubric_core import Judge
+from rubric_judge.adapters.rows import Tasks
+from rubric_judge.adapters.scoring import RubricScorer, Submission
+from rubric_judge.config import JudgeSpec
+
+__all__ = ["RewardFunction", "rubric_reward"]
+
+RewardFunction = Callable[[Any, Any], Awaitable[float]]
+
+
+def rubric_reward(
+    *, judge: Judge | JudgeSpec | Path | str, tasks: Tasks = None, workers: int = 32
+) -> RewardFunction:
+    """Return `async rubric(task, trace) -> float` for `task.rewards.rubric.fn` or `@vf.reward`.
+
+    The row is the task's data: a field `task_id` (or else `id`) that `tasks` knows, or the fields
+    `rubric`, `passage` and `question`. Metrics are recorded on the trace. Without a judgement it
+    raises, so that the rollout counts as failed and not as wrong.
+
+    Args:
+        judge: a judge, its configuration, or the YAML file with it.
+        tasks: the tasks that ids name, or their file.
+        workers: judge workers of this process; each holds up to four responses.
+
+    Raises:
+        ConfigError, JudgeSetupError: nothing could be judged like this.
+    """
+    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable="raise")
+
+    async def rubric(task: Any, trace: Any) -> float:  # noqa: ANN401  # TaskData and Trace
+        row = cast("dict[str, object]", task.model_dump())
+        row.setdefault("task_id", row.get("id"))
+        submission = Submission(row, trace.last_reply, task.prompt_text)
+        (judgement,) = await scorer.judge([submission])
+        metrics = judgement.metrics | judgement.criteria
+        for name, value in metrics.items():
+            trace.record_metric(name, value)
+        return metrics["rubric/score"]
+
+    return rubric

@@ -1,0 +1,54 @@
+"""verl: `compute_score`, which `reward.custom_reward_function` finds by name.
+
+verl takes the keys of the first sample for all of them, so the keys here never change, and a
+judge's failure is a key and no exception.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rubric_core.reward import OnUnavailable
+from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters.scoring import Submission, shared_scorer
+
+__all__ = ["compute_score"]
+
+
+async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings after it
+    data_source: str,
+    solution_str: str,
+    ground_truth: object,
+    extra_info: Mapping[str, object] | None = None,
+    *,
+    judge: str,
+    tasks: str | None = None,
+    workers: int = 4,
+    on_unavailable: OnUnavailable = "zero",
+    **router: object,
+) -> dict[str, float]:
+    """Judge one response.
+
+    Args:
+        data_source: not read.
+        solution_str: the response.
+        ground_truth: a task id, or a rubric; what `extra_info` holds goes before it.
+        extra_info: may hold `task_id`, or `rubric`, `passage` and `question`.
+        judge: the judge's YAML file.
+        tasks: file of the tasks that ids name.
+        workers: judge workers in each of verl's `reward.num_workers` processes (8, unless set);
+            each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
+        on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
+        router: what verl adds where it serves a reward model of its own; not read.
+
+    Returns:
+        `score` and three metrics, the same keys for every response.
+
+    Raises:
+        ConfigError, JudgeSetupError, SchemaError: a configuration or a row that cannot be judged.
+    """
+    del data_source, router
+    scorer = shared_scorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    row = {**label_row(ground_truth), **(extra_info or {})}
+    (judgement,) = await scorer.judge([Submission(row, solution_str)])
+    return {"score": judgement.reward or 0.0, **judgement.metrics}
