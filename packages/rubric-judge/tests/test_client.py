@@ -13,8 +13,9 @@ import structlog
 from pydantic import BaseModel
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
-from rubric_judge import JudgeConfig, JudgePool, LLMJudge, client
+from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.client import LiteLLMClient
+from rubric_judge.failures import retry_after_s
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 
@@ -36,7 +37,8 @@ def loaded_libraries() -> None:
     async def call_once() -> None:
         with FakeEndpoint(lambda _: "ready") as endpoint:
             carrier = LiteLLMClient(JudgeConfig(model="openai/fake", api_base=endpoint.url))
-            await carrier.complete(system="", user="", reply=_Anything)
+            await carrier.prepare()
+            await carrier.ask(system="", user="", reply=_Anything)
             await carrier.aclose()
 
     anyio.run(call_once)
@@ -373,9 +375,7 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
     ],
 )
 async def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
-    error = RuntimeError()
-    error.litellm_response_headers = {"retry-after": header} if header else None  # pyright: ignore[reportAttributeAccessIssue]
-    assert client._retry_after_s(error) == seconds
+    assert retry_after_s(header) == seconds
 
 
 async def test_nonsense_in_the_usage_does_not_cost_the_judgement(

@@ -76,6 +76,7 @@ def test_every_prompt_file_is_used() -> None:
     folder = resources.files("rubric_judge") / "prompts"
     assert {file.name for file in folder.iterdir()} == {
         "criteria_v1.jinja",
+        "evidence_v1.txt",
         "paper_v1.jinja",
         "shared_prefix_v1.jinja",
         "system_v1.txt",

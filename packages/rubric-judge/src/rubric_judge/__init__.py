@@ -24,7 +24,7 @@ from rubric_judge.errors import (
 from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.lexical import LexicalJudge, parse_verification
 from rubric_judge.llm import LLMJudge
-from rubric_judge.load import load_judge
+from rubric_judge.load import load_judge, load_replicas
 from rubric_judge.pool import JudgePool, LatencyQuantiles, PoolStatistics
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "VerificationError",
     "judge_spec",
     "load_judge",
+    "load_replicas",
     "parse_verification",
     "read_judge_spec",
 ]

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 
 from rubric_core import Usage
 
-__all__ = ["ChatClient", "ChatReply", "Finish"]
+__all__ = ["ChatClient", "ChatReply", "Finish", "Transport"]
 
-Finish = Literal["complete", "truncated", "refused"]
+Finish = Literal["complete", "truncated", "refused", "oversized"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,10 @@ class ChatReply:
     text: str
     finish: Finish
     usage: Usage | None
+    """Of all attempts, where the server says."""
     attempts: int
+    latency_s: float | None = None
+    """Seconds from the first attempt to the answer; None for a single attempt."""
 
 
 class ChatClient(Protocol):
@@ -41,6 +44,30 @@ class ChatClient(Protocol):
 
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Transport(Protocol):
+    """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
+
+    async def prepare(self) -> None:
+        """Load what the attempts need, without holding up the event loop; quick when done before.
+
+        Raises:
+            JudgeTransportError: there can be no attempt; `attempts` is 0.
+        """
+        ...
+
+    async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        """Ask once; see `ChatClient.complete`.
+
+        Raises:
+            JudgeTransportError: no answer came.
         """
         ...
 

@@ -1,28 +1,26 @@
 """Calls of language models through instructor and litellm: the only module that imports them.
 
-Both are imported at the first call: they take seconds. Instructor sends the reply's schema and asks
-once; retries are for calls that bring no answer, and are tenacity's. Every error of the libraries
-ends here and leaves as a reason.
+Both are imported before the first call, in a thread: they take seconds. Instructor sends the
+reply's schema and asks once. Every error of the libraries ends here and leaves as a reason.
 """
 
 from __future__ import annotations
 
 import logging
-import math
+import threading
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
-import anyio
+import anyio.to_thread
 from pydantic import BaseModel
 
 from rubric_core import Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
+from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
 from rubric_judge.settings import api_key, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
@@ -37,23 +35,6 @@ _TALKATIVE = (
     "openai",
 )
 """Loggers of the libraries below; what is under them by a dot follows."""
-_LONGEST_BACKOFF_S = 30.0
-_TRANSIENT = frozenset(
-    {Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT}
-)
-_REMEDY = {
-    Reason.AUTH: "the key was refused or is missing; check `api_key_env` and the variable it names",
-    Reason.BAD_REQUEST: "the server refused the request; check `model`, `api_base`, `max_tokens`",
-    Reason.CONNECTION: "no connection; check `api_base` and that the server runs",
-    Reason.RATE_LIMITED: "too many requests; use fewer workers",
-}
-_REASON_BY_STATUS = {
-    401: Reason.AUTH,
-    403: Reason.AUTH,
-    408: Reason.TIMEOUT,
-    409: Reason.SERVER_ERROR,
-    429: Reason.RATE_LIMITED,
-}
 
 
 @dataclass(frozen=True)
@@ -120,8 +101,16 @@ def _libraries() -> _Libraries:
     )
 
 
+_loading = threading.Lock()
+
+
+def _load() -> None:
+    with _loading:  # the cache would let two threads do it at once
+        _libraries()
+
+
 class LiteLLMClient:
-    """A `ChatClient` for every model that litellm can name."""
+    """A `Transport` for every model that litellm can name."""
 
     def __init__(self, config: JudgeConfig) -> None:
         """Read the key.
@@ -131,82 +120,53 @@ class LiteLLMClient:
         """
         self._config = config
         self._key = api_key(config)
+        self._key_is_there = self._key is not None
 
-    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
-        """Ask until an answer comes; see `ChatClient.complete`."""
-        import tenacity  # noqa: PLC0415
+    async def prepare(self) -> None:
+        """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
+        if not _libraries.cache_info().currsize:
+            await anyio.to_thread.run_sync(_load)
+        if not self._key_is_there:
+            self._require_key()
+            self._key_is_there = True
 
-        libraries = _libraries()  # the first time takes seconds, which are not the model's
-        self._require_key(libraries)
-        config = self._config
-        retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_is_transient),
-            stop=tenacity.stop_after_attempt(config.max_transport_attempts)
-            | tenacity.stop_before_delay(config.deadline_s),
-            wait=tenacity.wait_exception(_asked_wait_s)
-            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
-            sleep=anyio.sleep,
-            reraise=True,
-        )
-        try:
-            with anyio.fail_after(config.deadline_s):
-                answer = await cast("Callable[..., Awaitable[ChatReply]]", retrying)(
-                    self._ask, libraries, system=system, user=user, reply=reply
-                )
-        except TimeoutError:
-            detail = f"no answer within deadline_s={config.deadline_s:g}"
-            error = JudgeTransportError(Reason.TIMEOUT, detail)
-        except JudgeTransportError as last:
-            error = last
-        else:
-            return replace(answer, attempts=_attempts(retrying))
-        # Not chained: the causes hold the request.
-        raise JudgeTransportError(
-            error.reason, error.detail, attempts=_attempts(retrying)
-        ) from None
-
-    async def aclose(self) -> None:
-        """Close the connections that litellm keeps; it keeps them for the whole process."""
-        await _libraries().close()
-
-    def _require_key(self, libraries: _Libraries) -> None:
-        # Some providers' clients go to the network without a key, others raise what reads like a
-        # fault of the network. Not for clouds, which have more ways to say who is calling.
-        if self._key is not None:
-            return
-        missing = libraries.missing_keys(self._config.model)
-        if missing and all(name.endswith("_API_KEY") for name in missing):
-            detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
-            raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
-
-    async def _ask(
-        self, libraries: _Libraries, *, system: str, user: str, reply: type[BaseModel]
-    ) -> ChatReply:
+    async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        """Send one request; see `Transport.ask`."""
+        libraries = _libraries()
         completions: list[Any] = []
         hooks = libraries.hooks()
         hooks.on("completion:response", completions.append)
         try:
-            with anyio.fail_after(self._config.timeout_s):
-                await libraries.create(
-                    **self._parameters(),
-                    messages=[
-                        {"role": "system", "content": system},
-                        {"role": "user", "content": user},
-                    ],
-                    response_model=libraries.prepared(reply),
-                    hooks=hooks,
-                )
-        except TimeoutError:
-            detail = f"no answer within timeout_s={self._config.timeout_s:g}"
-            raise JudgeTransportError(Reason.TIMEOUT, detail) from None
+            await libraries.create(
+                **self._parameters(),
+                messages=[
+                    {"role": "system", "content": system},
+                    {"role": "user", "content": user},
+                ],
+                response_model=libraries.prepared(reply),
+                hooks=hooks,
+            )
         except libraries.error as error:
             # With an answer at hand, the error says that the answer is not valid: the judge's call.
             if not completions:
                 cause = error.__cause__ or error
                 if isinstance(cause, libraries.content_policy):
                     return ChatReply(text="", finish="refused", usage=None, attempts=1)
-                raise _transport_error(cause, libraries.unreachable) from None
+                raise _failure(cause, libraries.unreachable) from None
         return _chat_reply(completions[-1])
+
+    async def aclose(self) -> None:
+        """Close the connections that litellm keeps; it keeps them for the whole process."""
+        if _libraries.cache_info().currsize:
+            await _libraries().close()
+
+    def _require_key(self) -> None:
+        # Some providers' clients go to the network without a key, others raise what reads like a
+        # fault of the network. Not for clouds, which have more ways to say who is calling.
+        missing = _libraries().missing_keys(self._config.model)
+        if missing and all(name.endswith("_API_KEY") for name in missing):
+            detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+            raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
@@ -218,19 +178,8 @@ class LiteLLMClient:
             "max_tokens": config.max_tokens,
             "timeout": config.timeout_s,
             "max_retries": 0,
+            **config.parameters,
         }
-
-
-def _attempts(retrying: Any) -> int:  # noqa: ANN401  # tenacity does not type its statistics
-    return int(retrying.statistics.get("attempt_number", 1))
-
-
-def _is_transient(error: BaseException) -> bool:
-    return isinstance(error, JudgeTransportError) and error.reason in _TRANSIENT
-
-
-def _asked_wait_s(error: BaseException) -> float:
-    return (error.retry_after_s or 0.0) if isinstance(error, JudgeTransportError) else 0.0
 
 
 def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
@@ -252,48 +201,37 @@ def _refusal(message: Any) -> object:  # noqa: ANN401  # as above
 
 
 def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
-    usage = getattr(completion, "usage", None)
-    if usage is None:
+    reported = getattr(completion, "usage", None)
+    if reported is None:
         return None
-    details = getattr(usage, "prompt_tokens_details", None)
+    details = getattr(reported, "prompt_tokens_details", None)
     hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    cost = hidden.get("response_cost")
-    return Usage(
-        prompt_tokens=_count(getattr(usage, "prompt_tokens", None)),
-        completion_tokens=_count(getattr(usage, "completion_tokens", None)),
-        cached_tokens=_count(getattr(details, "cached_tokens", None)),
-        cost_usd=cost if isinstance(cost, float) and 0 <= cost < math.inf else None,
+    return usage(
+        lambda name: getattr(reported, name, None),
+        cached_tokens=getattr(details, "cached_tokens", None),
+        cost_usd=hidden.get("response_cost"),
     )
 
 
-def _count(value: object) -> int:
-    # Servers report nonsense; a judgement is not lost over it.
-    return value if isinstance(value, int) and value > 0 else 0
-
-
-def _transport_error(
-    error: BaseException, unreachable: tuple[type[Exception], ...]
-) -> JudgeTransportError:
+def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> JudgeTransportError:
     status = getattr(error, "status_code", None)
-    reason = _reason(error, status, unreachable)
-    detail = type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else "")
-    if reason in _REMEDY:
-        detail += f": {_REMEDY[reason]}"
-    return JudgeTransportError(reason, detail, retry_after_s=_retry_after_s(error))
+    headers: Any = getattr(error, "litellm_response_headers", None) or {}
+    return transport_error(
+        _reason(error, status, unreachable),
+        type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else ""),
+        retry_after=retry_after_s(headers.get("retry-after")),
+    )
 
 
 def _reason(
     error: BaseException, status: object, unreachable: tuple[type[Exception], ...]
 ) -> Reason:
-    if isinstance(status, int) and status in _REASON_BY_STATUS:
-        return _REASON_BY_STATUS[status]
     # litellm calls a broken connection a 500, and keeps the truth among the causes.
-    if any(isinstance(cause, unreachable) for cause in _chain(error)):
-        return Reason.CONNECTION
+    broken = any(isinstance(cause, unreachable) for cause in _chain(error))
     if not isinstance(status, int):
-        return Reason.JUDGE_ERROR
-    # A 200 that raised is a page where an answer should be.
-    return Reason.BAD_REQUEST if 400 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
+        return Reason.CONNECTION if broken else Reason.JUDGE_ERROR
+    reason = reason_of_status(status)
+    return Reason.CONNECTION if broken and reason is Reason.SERVER_ERROR else reason
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -302,18 +240,3 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
         seen.add(id(error))
         yield error
         error = error.__cause__ or error.__context__
-
-
-def _retry_after_s(error: BaseException) -> float | None:
-    headers: Any = getattr(error, "litellm_response_headers", None) or {}
-    value = headers.get("retry-after")
-    if value is None:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
-            return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rubric_core import Reason, RubricError
+from rubric_core import Reason, RubricError, Usage
 
 __all__ = ["JudgeSetupError", "JudgeTransportError", "LedgerError", "VerificationError"]
 
@@ -42,7 +42,9 @@ class JudgeTransportError(RubricError, RuntimeError):
         reason: why, one of the reasons for `unavailable`.
         detail: type, status and remedy; nothing that was sent or received.
         retry_after_s: how long the server asks to wait, where it says so.
-        attempts: calls made so far.
+        attempts: calls made so far; 0 where there could be none.
+        usage: what they consumed, where the server says so all the same.
+        latency_s: seconds since the first of them; None for a single attempt.
     """
 
     def __init__(
@@ -52,11 +54,15 @@ class JudgeTransportError(RubricError, RuntimeError):
         *,
         retry_after_s: float | None = None,
         attempts: int = 1,
+        usage: Usage | None = None,
+        latency_s: float | None = None,
     ) -> None:
         self.reason = reason
         self.detail = detail
         self.retry_after_s = retry_after_s
         self.attempts = attempts
+        self.usage = usage
+        self.latency_s = latency_s
         super().__init__(f"{reason.value} after {attempts} attempt(s): {detail}")
 
 

@@ -32,6 +32,8 @@ class RenderedPrompt:
 
     system: str
     user: str
+    passage: str
+    """The passage as far as the judge sees it."""
     passage_truncated: bool
 
 
@@ -45,6 +47,8 @@ class Prompt:
     _system: str
     _user: Template
     _criteria: Template
+    _evidence: str
+    """What is said of quotes; empty where none are asked for."""
 
     @property
     def version(self) -> str:
@@ -73,10 +77,14 @@ class Prompt:
             question=view.question,
             response=_fenced(view.response, label="RESPONSE", seed=view.task_id),
             criteria=self._render_criteria(view.rubric),
-            score_slots=", ".join(f"{_json(name)}: <score>" for name in view.rubric.ids),
+            score_slots=_slots(view.rubric, "<score>"),
+            quote_slots=_slots(view.rubric, '"<quote>"'),
+            evidence=self._evidence,
             max_total=_number(view.rubric.total_weight),
         )
-        return RenderedPrompt(system=self._system, user=user, passage_truncated=truncated)
+        return RenderedPrompt(
+            system=self._system, user=user, passage=kept, passage_truncated=truncated
+        )
 
     def _render_criteria(self, rubric: Rubric) -> str:
         return self._criteria.render(
@@ -84,35 +92,46 @@ class Prompt:
         )
 
 
-@lru_cache
-def load_prompt(layout: PromptLayout) -> Prompt:
+def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     """Read the files of a layout.
 
     Args:
         layout: `paper` or `shared_prefix`.
+        evidence: whether to ask for a quote for each criterion.
 
     Returns:
         The prompt, the same object every time.
     """
+    return _load_prompt(layout, evidence)
+
+
+@lru_cache
+def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT001  # a cache's key
     # Loaded with the first prompt: a program judge needs none.
     from jinja2 import BaseLoader, Environment, StrictUndefined  # noqa: PLC0415
 
     folder = resources.files("rubric_judge") / "prompts"
-    names = (f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja")
-    system, user, criteria = (
-        folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names
-    )
+    names = [f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]
+    if evidence:
+        names.append(f"evidence_{_VERSION}.txt")
+    texts = [folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names]
+    system, user, criteria, *about_evidence = texts
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
     environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
     environment.filters["number"] = _number
     environment.filters["json"] = _json
     return Prompt(
         layout=layout,
-        sha256=_sha256((system, user, criteria)),
+        sha256=_sha256(texts),
         _system=system,
         _user=environment.from_string(user),
         _criteria=environment.from_string(criteria),
+        _evidence="".join(about_evidence),
     )
+
+
+def _slots(rubric: Rubric, slot: str) -> str:
+    return ", ".join(f"{_json(name)}: {slot}" for name in rubric.ids)
 
 
 def _fenced(text: str, *, label: str, seed: str) -> str:

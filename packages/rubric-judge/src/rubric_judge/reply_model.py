@@ -32,25 +32,30 @@ class _Contract(BaseModel):
         return cls._json_schema
 
 
-def reply_model(rubric: Rubric, layout: PromptLayout) -> type[BaseModel]:
+def reply_model(rubric: Rubric, layout: PromptLayout, *, evidence: bool = False) -> type[BaseModel]:
     """Return the model of a valid reply: one required score per criterion, bounded by its weight.
 
     Args:
         rubric: ids and weights.
         layout: decides the order of the keys, which constrained decoding follows: with
             `shared_prefix` the reasoning comes before the scores.
+        evidence: whether there is a quote for each criterion; quotes come before the scores too.
+            Their length is not in the schema: some servers' grammars get bounded strings wrong.
 
     Returns:
-        A model class named `JudgeReply`, the same for the same ids and weights.
+        A model class named `JudgeReply`, the same for the same arguments.
     """
     weights = tuple((criterion.id, criterion.weight) for criterion in rubric)
-    return _build(weights, rubric.total_weight, layout)
+    return _build(weights, rubric.total_weight, layout, evidence)
 
 
 # A class costs a thousand times what an instance does, and a group of responses shares one.
 @lru_cache(maxsize=1024)
 def _build(
-    weights: tuple[tuple[str, float], ...], total: float, layout: PromptLayout
+    weights: tuple[tuple[str, float], ...],
+    total: float,
+    layout: PromptLayout,
+    evidence: bool,  # noqa: FBT001  # a cache's key
 ) -> type[BaseModel]:
     # Ids may be no Python names, so the fields are numbered and the ids are aliases.
     by_number: _Fields = {
@@ -64,8 +69,18 @@ def _build(
         "max_total": (_between(total, total), ...),
     }
     reasoning: _Fields = {"reasoning": (str, ...)}
+    quotes: _Fields = {"evidence": (_quotes([name for name, _ in weights]), ...)}
+    numbers = quotes | numbers if evidence else numbers
     ordered = reasoning | numbers if layout == "shared_prefix" else numbers | reasoning
     return create_model("JudgeReply", __base__=_Contract, **ordered)
+
+
+def _quotes(ids: list[str]) -> type[BaseModel]:
+    by_number: _Fields = {
+        f"criterion_{number}": (Annotated[str, Field(alias=name)], ...)
+        for number, name in enumerate(ids)
+    }
+    return create_model("Evidence", __base__=_Contract, **by_number)
 
 
 def _between(low: float, high: float, *, alias: str | None = None) -> object:

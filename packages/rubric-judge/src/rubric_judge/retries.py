@@ -1,0 +1,186 @@
+"""Attempts until an answer comes: which failures are tried again, when, and for how long.
+
+Only calls that bring no answer are; an answer is the judge's, whatever it says.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import anyio
+from pydantic import BaseModel
+
+from rubric_core import Reason, Usage
+from rubric_judge.chat import ChatReply, Transport
+from rubric_judge.config import JudgeConfig
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.failures import TRANSIENT
+from rubric_judge.limits import Limiter
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+__all__ = ["RetryingClient"]
+
+_LONGEST_BACKOFF_S = 30.0
+_CHARS_PER_TOKEN = 4
+_LIKELY_REPLY_TOKENS = 1_000
+"""What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
+_HURRIED_S = 30.0
+_HURRIED_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class _Call:
+    """One question on its way: its attempts, its clock and what it has consumed."""
+
+    deadline_s: float
+    most_attempts: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    attempts: int = 0
+    started_s: float | None = None
+    usage: Usage | None = None
+
+    def begin(self) -> None:
+        """Count an attempt; the clock starts with the first that the limiter lets through."""
+        self.attempts += 1
+        if self.started_s is None:
+            self.started_s = time.monotonic()
+            self.scope.deadline = anyio.current_time() + self.deadline_s
+
+    def consumed(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage.plus(self.usage)
+
+    @property
+    def elapsed_s(self) -> float:
+        return 0.0 if self.started_s is None else time.monotonic() - self.started_s
+
+    def is_over(self, state: RetryCallState) -> bool:
+        """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
+        late = self.elapsed_s + state.upcoming_sleep >= self.deadline_s
+        return late or state.attempt_number >= self.most_attempts
+
+
+class RetryingClient:
+    """A `ChatClient` over a transport: every attempt passes the limiter and has its own time.
+
+    The deadline covers all attempts and the waits between them. It does not cover the wait for the
+    first attempt's turn, which is the limiter's doing.
+    """
+
+    def __init__(self, transport: Transport, config: JudgeConfig, limiter: Limiter) -> None:
+        """Take the policy from the judge's configuration.
+
+        Args:
+            transport: carries the attempts.
+            config: attempts, times and backoff.
+            limiter: lets attempts through.
+        """
+        self._transport = transport
+        self._config = config
+        self._limiter = limiter
+
+    def hurried(self) -> RetryingClient:
+        """Return a client over the same transport that gives up within seconds."""
+        config = self._config
+        hurry = {
+            "timeout_s": min(config.timeout_s, _HURRIED_S),
+            "deadline_s": min(config.deadline_s, _HURRIED_S),
+            "max_transport_attempts": min(config.max_transport_attempts, _HURRIED_ATTEMPTS),
+        }
+        return RetryingClient(self._transport, config.model_copy(update=hurry), self._limiter)
+
+    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        """Ask until an answer comes; see `ChatClient.complete`."""
+        await self._transport.prepare()
+        call = _Call(self._config.deadline_s, self._config.max_transport_attempts)
+
+        async def attempt() -> ChatReply:
+            return await self._attempt(call, system=system, user=user, reply=reply)
+
+        answer: ChatReply | None = None
+        detail = f"no answer within deadline_s={self._config.deadline_s:g}"
+        error = JudgeTransportError(Reason.TIMEOUT, detail)
+        try:
+            with call.scope:
+                answer = await self._until_answered(attempt, call)
+        except JudgeTransportError as last:
+            error = last
+        if answer is not None:
+            return ChatReply(
+                text=answer.text,
+                finish=answer.finish,
+                usage=call.usage,
+                attempts=call.attempts,
+                latency_s=call.elapsed_s,
+            )
+        # Not chained: the causes may hold the request.
+        raise JudgeTransportError(
+            error.reason,
+            error.detail,
+            attempts=call.attempts,
+            usage=call.usage,
+            latency_s=call.elapsed_s,
+        ) from None
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+    async def _until_answered(
+        self, attempt: Callable[[], Awaitable[ChatReply]], call: _Call
+    ) -> ChatReply:
+        import tenacity  # noqa: PLC0415
+
+        config = self._config
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            stop=call.is_over,
+            wait=tenacity.wait_exception(_asked_wait_s)
+            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        return await cast("Callable[..., Awaitable[ChatReply]]", retrying)(attempt)
+
+    async def _attempt(
+        self, call: _Call, *, system: str, user: str, reply: type[BaseModel]
+    ) -> ChatReply:
+        prompt_tokens = (len(system) + len(user)) // _CHARS_PER_TOKEN
+        tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
+        async with self._limiter.attempt(tokens=tokens):
+            call.begin()
+            try:
+                with anyio.fail_after(self._config.timeout_s):
+                    answer = await self._transport.ask(system=system, user=user, reply=reply)
+            except TimeoutError:
+                detail = f"no answer within timeout_s={self._config.timeout_s:g}"
+                raise JudgeTransportError(Reason.TIMEOUT, detail) from None
+            except JudgeTransportError as error:
+                call.attempts += error.attempts - 1  # a router tries several deployments
+                call.consumed(error.usage)
+                if error.reason is Reason.RATE_LIMITED:
+                    self._limiter.rate_limited(error.retry_after_s)
+                raise
+            call.attempts += answer.attempts - 1
+            call.consumed(answer.usage)
+            used = answer.usage
+            self._limiter.succeeded(
+                tokens=used.prompt_tokens + used.completion_tokens if used else None
+            )
+        return answer
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, JudgeTransportError) and error.reason in TRANSIENT
+
+
+def _asked_wait_s(error: BaseException) -> float:
+    if not isinstance(error, JudgeTransportError) or error.retry_after_s is None:
+        return 0.0
+    return error.retry_after_s if math.isfinite(error.retry_after_s) else 0.0
