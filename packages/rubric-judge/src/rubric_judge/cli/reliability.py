@@ -1,0 +1,178 @@
+"""`rubric-judge reliability`: the noise of judges and their agreement."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+from cyclopts import Parameter
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from rubric_core import ConfigError, Task, read_tasks
+from rubric_judge.cli.app import FAILED, configure_log, progress_bar
+from rubric_judge.cli.judging import judge_replicates
+
+if TYPE_CHECKING:
+    from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
+
+__all__ = ["reliability"]
+
+
+def reliability(  # noqa: PLR0913  # each is an option of the command
+    tasks: Path,
+    responses: Path | None = None,
+    *,
+    judge: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    judgements: Annotated[tuple[Path, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    out: Path,
+    replicates: int = 4,
+    ledger: Path | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+    workers: int = 32,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Measure how noisy judges are, and how far they agree.
+
+    Judges each response several times with every --judge, and reads every file of --judgements,
+    which may be a person's. Responses to the same task are a group, as in training: give at least
+    two for each task, and eight tasks or more for intervals.
+
+    Example: rubric-judge reliability test.jsonl answers.jsonl --judge llm.yaml --out reliability
+
+    Example: rubric-judge reliability test.jsonl --judgements llm.jsonl people.jsonl --out agreement
+
+    Args:
+        tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
+        responses: JSON Lines with `task_id` and `response`, for --judge.
+        judge: A judge's configuration, YAML; give it several times for several judges.
+        judgements: Judgement files of the same responses, as `rubric-judge score` writes them. Two
+            files of one judge are two replicates.
+        out: Folder for reliability.json, reliability.md, figures, and the judgements made.
+        replicates: Judgements of each response by each --judge.
+        ledger: A ledger to look judgements up in and to record them in, so that a command that was
+            stopped goes on where it was.
+        resamples: Bootstrap draws for each interval.
+        seed: Seed of the draws.
+        workers: Judge workers; each holds up to four responses.
+        verbose: Log every judge call to stderr.
+
+    Returns:
+        Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
+    """
+    from rubric_judge.reliability import collect, measure, read_ratings  # noqa: PLC0415
+    from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
+
+    _check(responses, judge, judgements, replicates=replicates, resamples=resamples)
+    configure_log(verbose=verbose)
+    by_id = {task.task_id: task for task in read_tasks(tasks)}
+    found = [rating for path in judgements for rating in read_ratings(path, by_id)]
+    out.mkdir(parents=True, exist_ok=True)
+    unwritten = 0
+    if responses is not None:
+        made, unwritten = _judge_all(
+            by_id, responses, judge, out=out, calls=_Calls(replicates, ledger, workers)
+        )
+        found = made + found
+    ratings = collect(found, by_id)
+    with progress_bar() as progress:
+        bar = progress.add_task("measuring", total=steps_of(ratings))
+        report = measure(
+            ratings, resamples=resamples, seed=seed, on_step=lambda: progress.advance(bar)
+        )
+    _write(report, ratings, out=out)
+    return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _check(
+    responses: Path | None,
+    judge: Sequence[Path],
+    judgements: Sequence[Path],
+    *,
+    replicates: int,
+    resamples: int,
+) -> None:
+    if not judge and not judgements:
+        raise ConfigError(
+            "there is nothing to measure: give --judge with RESPONSES, or --judgements",
+            location="judge",
+        )
+    if bool(judge) != (responses is not None):
+        raise ConfigError("--judge and RESPONSES go together: give both", location="responses")
+    for name, value in (("replicates", replicates), ("resamples", resamples)):
+        if value < 1:
+            raise ConfigError(f"--{name} is {value}: give at least 1", location=name)
+
+
+class _Calls(NamedTuple):
+    replicates: int
+    ledger: Path | None
+    workers: int
+
+
+def _judge_all(
+    tasks: Mapping[str, Task],
+    responses: Path,
+    specs: Sequence[Path],
+    *,
+    out: Path,
+    calls: _Calls,
+) -> tuple[list[Rating], int]:
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_judge.reliability import Rating  # noqa: PLC0415
+    from rubric_judge.responses import (  # noqa: PLC0415
+        JudgedResponse,
+        read_responses,
+        write_judgements,
+    )
+
+    numbered = read_responses(responses, tasks)
+    judges = [load_replicas(read_judge_spec(spec)) for spec in specs]
+    shared = Counter(replicas[0].name for replicas in judges)
+    ratings: list[Rating] = []
+    unwritten = 0
+    for spec, replicas in zip(specs, judges, strict=True):
+        name = replicas[0].name
+        # Two configurations of one model are two judges.
+        label = f"{name} ({spec.stem})" if shared[name] > 1 else name
+        judged = judge_replicates(
+            replicas,
+            [view for _, view in numbered],
+            **calls._asdict(),
+        )
+        unwritten += judged.unwritten
+        for replicate, results in enumerate(judged.results_RN):
+            rows = [
+                JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
+                for (line, view), result in zip(numbered, results, strict=True)
+            ]
+            write_judgements(out / f"judgements_{spec.stem}_{replicate}.jsonl", rows)
+            ratings += [Rating(label, row.view.task_id, row.line, row.result) for row in rows]
+    return ratings, unwritten
+
+
+def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> None:
+    from rubric_judge.reliability.figures import draw_figures  # noqa: PLC0415
+    from rubric_judge.reliability.tables import as_markdown, tables_of  # noqa: PLC0415
+
+    figures = draw_figures(report, ratings, out)
+    (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
+    pictures = [path.name for path in figures if path.suffix == ".png"]
+    (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
+    console = Console()
+    for one in tables_of(report):
+        table = Table(*one.header, title=one.title, title_justify="left", box=box.SIMPLE_HEAD)
+        for row in one.rows:
+            table.add_row(*row)
+        console.print(table)
+    console.print(f"written: {out / 'reliability.md'}, reliability.json, {len(figures)} figures")
+    for judge in report.judges:
+        failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
+        if failed:
+            print(f"without scores, {judge.judge}: {failed}", file=sys.stderr)

@@ -1,0 +1,100 @@
+"""The look of the package's figures: light, labelled, and readable without colour vision.
+
+Needs matplotlib, of the extra `reliability`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+import matplotlib as mpl
+from matplotlib import figure as mpl_figure
+
+__all__ = [
+    "COLOURS",
+    "MUTED",
+    "Axes",
+    "Figure",
+    "draw_intervals",
+    "draw_legend",
+    "draw_title",
+    "new_figure",
+    "save_figure",
+]
+
+# matplotlib's own annotations leave most of its keyword arguments untyped.
+Axes: TypeAlias = Any
+Figure: TypeAlias = Any
+
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe and Ito's, those that show on white."""
+_INK: Final = "#222222"
+MUTED: Final = "#8a8a8a"
+
+_STYLE: Final = {
+    "font.size": 10.0,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "rubric-judge",  # the same figure is the same file
+}
+
+
+def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure, list[Axes]]:
+    """Return a figure, in inches, and its axes from left to right."""
+    with _style():
+        figure: Figure = mpl_figure.Figure(figsize=(width, height), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+        axes = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    return figure, axes
+
+
+def draw_title(axes: Axes, title: str) -> None:
+    """Put a title over the left edge."""
+    axes.set_title(title, loc="left", fontsize=11, color=_INK)
+
+
+def draw_intervals(
+    axes: Axes,
+    places: Sequence[float],
+    bounds: Sequence[tuple[float, float | None, float | None]],
+    *,
+    colour: str,
+    label: str | None = None,
+) -> None:
+    """Draw dots at (value, place) with their intervals lying on their side."""
+    for place, (_, low, high) in zip(places, bounds, strict=True):
+        if low is not None and high is not None:
+            axes.plot([low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55)
+    values = [value for value, _, _ in bounds]
+    axes.plot(values, places, "o", color=colour, markersize=5.5, label=label, linestyle="none")
+
+
+def draw_legend(figure: Figure, axes: Axes) -> None:
+    """Name the colours of one axes below the figure."""
+    handles, labels = axes.get_legend_handles_labels()
+    with _style():
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))
+
+
+def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:
+    """Write `name.png` and `name.svg`; return the two paths."""
+    paths = [folder / f"{name}.png", folder / f"{name}.svg"]
+    with _style():
+        figure.savefig(paths[0], dpi=160, metadata={"Software": None})
+        figure.savefig(paths[1], metadata={"Date": None})
+    return paths
+
+
+def _style() -> AbstractContextManager[None]:
+    return cast("Any", mpl).rc_context(_STYLE)

@@ -1,0 +1,43 @@
+"""How far a judge may be trusted: its noise, its agreement with others, and what both cost.
+
+Needs the extra `reliability`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rubric_core import MissingExtraError
+
+try:
+    for _library in ("krippendorff", "matplotlib", "scipy", "sklearn"):
+        import_module(_library)
+except ImportError as error:
+    raise MissingExtraError(
+        f"{error.name!r} is not installed: pip install 'rubric-judge[reliability]'"
+    ) from None
+
+from rubric_judge.reliability.measure import measure
+from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
+from rubric_judge.reliability.report import (
+    CriterionNoise,
+    Estimate,
+    JudgeReliability,
+    PairAgreement,
+    PanelAgreement,
+    ReliabilityReport,
+)
+
+__all__ = [
+    "CriterionNoise",
+    "Estimate",
+    "JudgeReliability",
+    "PairAgreement",
+    "PanelAgreement",
+    "Rating",
+    "Ratings",
+    "ReliabilityReport",
+    "collect",
+    "measure",
+    "read_ratings",
+]

@@ -1,0 +1,225 @@
+"""From judgements to a reliability report."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+import numpy as np
+
+from rubric_core import Outcome
+from rubric_judge.reliability import agreement, noise
+from rubric_judge.reliability.flips import advantage_pairs, below_noise
+from rubric_judge.reliability.ratings import Ratings
+from rubric_judge.reliability.report import (
+    CriterionNoise,
+    Estimate,
+    JudgeReliability,
+    PairAgreement,
+    PanelAgreement,
+    ReliabilityReport,
+)
+from rubric_judge.reliability.resampling import IntArray, Resampling, Statistic, ratio
+
+__all__ = ["groups_of", "measure", "steps_of"]
+
+_TARGETS: Final = (0.8, 0.9, 0.95)
+
+
+def steps_of(ratings: Ratings) -> int:
+    """Return how often `measure` calls `on_step`."""
+    judges = len(ratings.judges)
+    return judges + judges * (judges - 1) // 2 + 1
+
+
+def groups_of(ratings: Ratings) -> list[IntArray]:
+    """Return the rows of each task's responses."""
+    groups: defaultdict[str, list[int]] = defaultdict(list)
+    for n, task_id in enumerate(ratings.task_ids_N):
+        groups[task_id].append(n)
+    return [np.array(rows, dtype=np.intp) for rows in groups.values()]
+
+
+def measure(
+    ratings: Ratings,
+    *,
+    resamples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    on_step: Callable[[], object] = lambda: None,
+) -> ReliabilityReport:
+    """Measure noise and agreement.
+
+    Args:
+        ratings: judgements of at least one judge.
+        resamples: bootstrap draws of every interval.
+        confidence: nominal coverage, in (0, 1).
+        seed: of the draws; the same judgements give the same report.
+        on_step: called after each judge, each pair, and the panel.
+
+    Returns:
+        The report; what the judgements cannot say is None in it.
+    """
+    resampling = Resampling(
+        documents_N=[task.doc_hash for task in ratings.tasks_N],
+        tasks_N=ratings.task_ids_N,
+        resamples=resamples,
+        confidence=confidence,
+        seed=seed,
+    )
+    study = _Study(ratings, resampling, groups_of(ratings))
+    judges: list[JudgeReliability] = []
+    criteria: list[CriterionNoise] = []
+    for j in range(len(ratings.judges)):
+        judges.append(study.judge(j))
+        criteria += study.criteria(j)
+        on_step()
+    pairs: list[PairAgreement] = []
+    for a, b in combinations(range(len(ratings.judges)), 2):
+        pairs.append(study.pair(a, b))
+        on_step()
+    panel = study.panel() if len(ratings.judges) > 1 else None
+    on_step()
+    return ReliabilityReport(
+        documents=len({task.doc_hash for task in ratings.tasks_N}),
+        tasks=len(set(ratings.task_ids_N)),
+        responses=len(ratings.tasks_N),
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+        judges=tuple(judges),
+        criteria=tuple(sorted(criteria, key=lambda one: -(one.tau2.value or 0.0))),
+        pairs=tuple(pairs),
+        panel=panel,
+    )
+
+
+@dataclass(frozen=True)
+class _Study:
+    ratings: Ratings
+    resampling: Resampling
+    groups: list[IntArray]
+
+    def judge(self, j: int) -> JudgeReliability:
+        ratings, estimate = self.ratings, self.resampling.estimate
+        rewards_NR = ratings.rewards_JNR[j]
+        per_criterion = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
+        expected = noise.reward_noise(ratings.z_JNRM[j], rewards_NR, ratings.alpha_NM)
+        parts = noise.group_parts(rewards_NR, self.groups)
+        pairs = advantage_pairs(rewards_NR, self.groups)
+        one = noise.retest(rewards_NR)
+        within = estimate(noise.icc1_within(parts), of_groups=True)
+        outcomes = ratings.outcomes_J[j]
+        return JudgeReliability(
+            judge=ratings.judges[j],
+            judgements=outcomes.total(),
+            replicates=int(one.count.max()),
+            invalid_frac=outcomes[Outcome.INVALID] / outcomes.total(),
+            unavailable_frac=outcomes[Outcome.UNAVAILABLE] / outcomes.total(),
+            reasons=dict(ratings.reasons_J[j].most_common()),
+            mean_reward=estimate(ratio(np.nansum(rewards_NR, axis=1), one.count)),
+            tau2=estimate(ratio(per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1))),
+            predicted=estimate(expected.predicted),
+            independent=estimate(expected.independent),
+            measured=estimate(expected.measured),
+            inflation=estimate(
+                ratio(one.squares, (ratings.alpha_NM**2 * per_criterion.squares).sum(axis=1))
+            ),
+            icc1=estimate(noise.icc1(rewards_NR)),
+            icc1_within=within,
+            flips=estimate(ratio(pairs.flips_N, pairs.pairs_N), of_groups=True),
+            flipped_weight=estimate(ratio(pairs.flipped_size_N, pairs.size_N), of_groups=True),
+            groups=round(float(parts.part_N.sum())),
+            constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
+            below_noise_frac=estimate(below_noise(parts), of_groups=True),
+            replicates_needed=_replicates_needed(within),
+        )
+
+    def criteria(self, j: int) -> list[CriterionNoise]:
+        ratings = self.ratings
+        one = noise.retest(np.moveaxis(ratings.z_JNRM[j], 1, 2))
+        found: list[CriterionNoise] = []
+        for name, (n, m) in ratings.cells_by_criterion.items():
+            squares_N, df_N = np.zeros((2, len(ratings.tasks_N)))
+            squares_N[n], df_N[n] = one.squares[n, m], one.df[n, m]
+            rows = np.flatnonzero(df_N)
+            if not len(rows):
+                continue
+            share_N = np.zeros(len(ratings.tasks_N))
+            share_N[n] = ratings.alpha_NM[n, m]
+            found.append(
+                CriterionNoise(
+                    judge=ratings.judges[j],
+                    criterion=name,
+                    tasks=len({ratings.task_ids_N[row] for row in n if df_N[row]}),
+                    responses=len(rows),
+                    share=float(share_N[rows].mean()),
+                    tau2=self.resampling.estimate(ratio(squares_N, df_N), rows),
+                )
+            )
+        return found
+
+    def pair(self, a: int, b: int) -> PairAgreement:
+        ratings = self.ratings
+        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
+        x_N, y_N = single.rewards_JN[a], single.rewards_JN[b]
+        rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
+
+        def estimate(statistic: Statistic, *, of_groups: bool = False) -> Estimate:
+            return self.resampling.estimate(statistic, rows, of_groups=of_groups)
+
+        return PairAgreement(
+            a=ratings.judges[a],
+            b=ratings.judges[b],
+            responses=len(rows),
+            bias=estimate(ratio(x_N - y_N, np.ones(len(x_N)))),
+            spearman=estimate(agreement.spearman(x_N, y_N)),
+            kendall=estimate(agreement.kendall(x_N, y_N)),
+            kendall_within=estimate(
+                agreement.kendall_within(x_N, y_N, self.groups), of_groups=True
+            ),
+            kappa=estimate(agreement.kappa(single.tenths_JNM[a], single.tenths_JNM[b])),
+            kappa_by_criterion={
+                name: _value(agreement.kappa(tenths_JNM[0], tenths_JNM[1]), tenths_JNM)
+                for name, tenths_JNM in self._by_criterion(single.tenths_JNM[[a, b]])
+            },
+        )
+
+    def panel(self) -> PanelAgreement:
+        ratings, estimate = self.ratings, self.resampling.estimate
+        single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
+        rows = np.flatnonzero(~np.isnan(single.rewards_JN).any(axis=0))
+        return PanelAgreement(
+            judges=len(ratings.judges),
+            responses=len(rows),
+            icc_a1=estimate(agreement.icc_a1(single.rewards_JN), rows),
+            alpha=estimate(agreement.alpha(single.tenths_JNM)),
+            alpha_by_criterion={
+                name: _value(agreement.alpha(tenths_JNM), tenths_JNM)
+                for name, tenths_JNM in self._by_criterion(single.tenths_JNM)
+            },
+            effective_judges=estimate(agreement.effective_judges(single.rewards_JN), rows),
+        )
+
+    def _by_criterion(self, tenths_JNM: IntArray) -> list[tuple[str, IntArray]]:
+        """Return each criterion's scores as an array with M = 1."""
+        return [
+            (name, tenths_JNM[:, n, m][:, :, None])
+            for name, (n, m) in self.ratings.cells_by_criterion.items()
+        ]
+
+
+def _value(statistic: Statistic, tenths_JNM: IntArray) -> float | None:
+    value = statistic(np.arange(len(tenths_JNM[0])))
+    return None if math.isnan(value) else value
+
+
+def _replicates_needed(icc: Estimate) -> dict[str, int | None]:
+    if icc.value is None:
+        return {}
+    rho = icc.value
+    return {f"{target:g}": noise.replicates_needed(rho, target) for target in _TARGETS}

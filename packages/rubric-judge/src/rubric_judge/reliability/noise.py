@@ -1,0 +1,256 @@
+"""Test–retest noise of a judge: per criterion, in the reward, and against the signal.
+
+Replicates of a response differ by the judge's noise alone. All sums here run over the scored
+replicates; a response with fewer than two says nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rubric_judge.reliability.resampling import IntArray, Statistic
+
+if TYPE_CHECKING:
+    from rubric_core.groups import FloatArray
+
+__all__ = [
+    "GroupParts",
+    "Retest",
+    "group_parts",
+    "icc1",
+    "icc1_within",
+    "replicates_needed",
+    "retest",
+    "reward_noise",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Retest:
+    """Sums over replicates, of which any pooling makes a variance: Σ squares / Σ df."""
+
+    squares: FloatArray
+    """Σ_r (x_r − x̄)²; 0 where there are fewer than two replicates."""
+    df: FloatArray
+    """R − 1, or 0."""
+    mean: FloatArray
+    """x̄; nan without a replicate."""
+    count: FloatArray
+    """R."""
+
+
+def retest(x_R: FloatArray) -> Retest:
+    """Return the sums that the variance over replicates is made of.
+
+        τ² = Σ_i Σ_r (x_ir − x̄_i)² / Σ_i (R_i − 1)
+
+    Args:
+        x_R: any shape whose last axis is R; nan where there is no score.
+
+    Returns:
+        Arrays without the last axis. For 0.2, 0.4 and 0.6: squares 0.08, df 2, so τ² = 0.04.
+
+    Source: Fleiss, The Design and Analysis of Clinical Experiments (1986), ch. 1: the mean square
+        within subjects of a one-way random-effects model.
+    """
+    present = ~np.isnan(x_R)
+    count = present.sum(axis=-1).astype(np.float64)
+    filled = np.where(present, x_R, 0.0)
+    mean = np.where(count > 0, filled.sum(axis=-1) / np.maximum(count, 1), np.nan)
+    deviation = np.where(present, x_R - mean[..., None], 0.0)
+    # Equal replicates have no spread, whatever the rounding of their mean.
+    lowest = np.where(present, x_R, np.inf).min(axis=-1)
+    highest = np.where(present, x_R, -np.inf).max(axis=-1)
+    squares = np.where(highest > lowest, (deviation**2).sum(axis=-1), 0.0)
+    return Retest(squares, np.maximum(count - 1, 0), mean, count)
+
+
+class RewardNoise(NamedTuple):
+    """Three statistics of the variance of a reward under judge noise."""
+
+    predicted: Statistic
+    independent: Statistic
+    measured: Statistic
+
+
+def reward_noise(z_NRM: FloatArray, rewards_NR: FloatArray, alpha_NM: FloatArray) -> RewardNoise:
+    """Return the predicted and the measured variance of the reward over replicates.
+
+        predicted    τ² / M_eff,   M_eff = 1 / Σ_j α_j²
+        independent  Σ_j α_j² τ_j²
+        measured     αᵀΣα = Var_r(r_i),   Σ the covariance of z over replicates
+
+    each averaged over responses by their degrees of freedom. The first assumes one τ² for all
+    criteria, both assume independent errors; measured − independent is what covariances add.
+
+    Args:
+        z_NRM: shape [N, R, M], nan where not scored or without weight.
+        rewards_NR: shape [N, R]: αᵀz.
+        alpha_NM: shape [N, M].
+
+    Returns:
+        Statistics over rows. Two criteria with α = (½, ½) and τ² = 0.04 each: predicted and
+        independent 0.02; measured 0.02 if their errors are independent, 0.04 if they are equal.
+
+    Source: paper, §3.3, Eq. effective_criteria.
+    """
+    per_criterion = retest(np.moveaxis(z_NRM, 1, 2))
+    reward = retest(rewards_NR)
+    independent_N = (alpha_NM**2 * per_criterion.squares).sum(axis=1)
+    inverse_effective_N = (alpha_NM**2).sum(axis=1)
+    squares_N, df_N = per_criterion.squares.sum(axis=1), per_criterion.df.sum(axis=1)
+
+    def predicted(rows: IntArray) -> float:
+        df, criteria_df = float(reward.df[rows].sum()), float(df_N[rows].sum())
+        if not df or not criteria_df:
+            return math.nan
+        tau2 = float(squares_N[rows].sum()) / criteria_df
+        return tau2 * float((reward.df * inverse_effective_N)[rows].sum()) / df
+
+    def over_df(squares: FloatArray) -> Statistic:
+        def statistic(rows: IntArray) -> float:
+            df = float(reward.df[rows].sum())
+            return float(squares[rows].sum()) / df if df else math.nan
+
+        return statistic
+
+    return RewardNoise(predicted, over_df(independent_N), over_df(reward.squares))
+
+
+def icc1(rewards_NR: FloatArray) -> Statistic:
+    """Return the reliability of one judgement over all responses, ICC(1).
+
+        ICC(1) = σ_b² / (σ_b² + τ_r²),   σ_b² = (MSB − MSW) / k₀
+        k₀ = (Σ R_i − Σ R_i² / Σ R_i) / (N − 1)
+
+    One-way random effects: replicates have no order, so no judge effect is taken out. k₀ = R where
+    every response has R replicates.
+
+    Args:
+        rewards_NR: shape [N, R], nan where not scored.
+
+    Returns:
+        The statistic over rows; nan where nothing varies or nothing is repeated.
+
+    Source: Shrout and Fleiss, Intraclass correlations, Psychological Bulletin 86 (1979), ICC(1,1).
+    Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, for unequal R_i.
+    """
+    one = retest(rewards_NR)
+
+    def statistic(rows: IntArray) -> float:
+        kept = rows[one.count[rows] > 0]
+        count, mean = one.count[kept], one.mean[kept]
+        total, df = float(count.sum()), float(one.df[kept].sum())
+        if len(kept) < 2 or not df:  # noqa: PLR2004  # two responses to compare
+            return math.nan
+        between = float((count * (mean - (count * mean).sum() / total) ** 2).sum())
+        k0 = (total - float((count**2).sum()) / total) / (len(kept) - 1)
+        return _icc(between / (len(kept) - 1), float(one.squares[kept].sum()) / df, k0)
+
+    return statistic
+
+
+def _icc(between: float, within: float, k0: float) -> float:
+    signal = (between - within) / k0
+    return signal / (signal + within) if signal + within > 0 else math.nan
+
+
+class GroupParts(NamedTuple):
+    """What each response adds to the sums over its group; a group is the responses of a task."""
+
+    between_N: FloatArray
+    """R_i (x̄_i − x̄_group)²."""
+    df_N: FloatArray
+    """Sums to n − 1 over a group of n; 0 for a group that cannot be compared."""
+    k_N: FloatArray
+    """Sums to Σ R_i − Σ R_i² / Σ R_i over a group."""
+    squares_N: FloatArray
+    within_df_N: FloatArray
+    signal_N: FloatArray
+    """Sample variance of the group's x̄_i, the same for every member."""
+    mean_inverse_N: FloatArray
+    """Mean of 1 / R_i over the group, likewise."""
+    part_N: FloatArray
+    """1 / n, so that it sums to 1 over a group; 0 for a group that cannot be compared."""
+
+
+def group_parts(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> GroupParts:
+    """Split the variance within groups into parts that add up over any set of whole groups.
+
+    Args:
+        rewards_NR: shape [N, R], nan where not scored.
+        groups: the rows of each task.
+
+    Returns:
+        Zeros for responses that were never scored, and for groups with fewer than two that were.
+    """
+    one = retest(rewards_NR)
+    parts = GroupParts(*(np.zeros(len(rewards_NR)) for _ in GroupParts._fields))
+    for group in groups:
+        rows = group[one.count[group] > 0]
+        n = len(rows)
+        if n < 2 or not one.df[rows].sum():  # noqa: PLR2004  # two responses to compare
+            continue
+        count, mean = one.count[rows], one.mean[rows]
+        total = count.sum()
+        parts.between_N[rows] = count * (mean - (count * mean).sum() / total) ** 2
+        parts.df_N[rows] = (n - 1) / n
+        parts.k_N[rows] = (total - (count**2).sum() / total) / n
+        parts.squares_N[rows] = one.squares[rows]
+        parts.within_df_N[rows] = one.df[rows]
+        parts.signal_N[rows] = mean.var(ddof=1)
+        parts.mean_inverse_N[rows] = (1 / count).mean()
+        parts.part_N[rows] = 1 / n
+    return parts
+
+
+def icc1_within(parts: GroupParts) -> Statistic:
+    """Return the reliability of one judgement among the responses to the same task.
+
+        ICC = σ_g² / (σ_g² + τ_r²),   σ_g² = (MSG − MSW) / k₀
+
+    MSG is the mean square between the responses of a task, within tasks: what makes one task
+    easier than another is in no advantage and is left out here.
+
+    Returns:
+        The statistic over rows of whole groups. Two tasks with rewards (0, 0), (1, 1) and
+        (5, 5), (6, 6): 1; with ICC(1) over all four it would be 1 even if each task's own
+        responses were noise.
+
+    Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, on nested groups.
+    """
+
+    def statistic(rows: IntArray) -> float:
+        df, within_df = float(parts.df_N[rows].sum()), float(parts.within_df_N[rows].sum())
+        if not df or not within_df:
+            return math.nan
+        between = float(parts.between_N[rows].sum()) / df
+        within = float(parts.squares_N[rows].sum()) / within_df
+        return _icc(between, within, float(parts.k_N[rows].sum()) / df)
+
+    return statistic
+
+
+def replicates_needed(icc: float, target: float) -> int | None:
+    """Return how many judgements of a response must be averaged for a reliability.
+
+        k = ρ* (1 − ρ) / (ρ (1 − ρ*))
+
+    Args:
+        icc: ρ, the reliability of one judgement.
+        target: ρ* in (0, 1).
+
+    Returns:
+        The smallest whole k ≥ 1: 4 for ρ = 0.5 and ρ* = 0.8. None for ρ ≤ 0: no number is enough.
+
+    Source: Spearman (1910) and Brown (1910), British Journal of Psychology 3.
+    """
+    if icc <= 0:
+        return None
+    k = target * (1 - icc) / (icc * (1 - target))
+    return max(1, math.ceil(round(k, 9)))

@@ -1,0 +1,170 @@
+"""Judgements as arrays: **J** judges, **N** responses, **R** replicates, **M** criteria.
+
+A judgement without scores is nan in every array and is counted beside them; it is never a number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubric_core import (
+    ConfigError,
+    JudgeResult,
+    Outcome,
+    RubricFileError,
+    SchemaError,
+    Task,
+    criterion_scores_z,
+)
+from rubric_judge.responses import JudgementRow, read_rows
+
+if TYPE_CHECKING:
+    from rubric_core.groups import FloatArray
+
+__all__ = ["Rating", "Ratings", "collect", "read_ratings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rating:
+    """One judgement of one response by one judge, who may be a person."""
+
+    judge: str
+    task_id: str
+    line: int
+    """The response: its line in the file of responses."""
+    result: JudgeResult
+
+
+@dataclass(frozen=True)
+class Ratings:
+    """All judgements of a study; what is missing or has no scores is nan."""
+
+    judges: tuple[str, ...]
+    tasks_N: tuple[Task, ...]
+    """The task of each response; responses of one task are one group."""
+    z_JNRM: FloatArray
+    """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
+    rewards_JNR: FloatArray
+    outcomes_J: tuple[Counter[Outcome], ...]
+    reasons_J: tuple[Counter[str], ...]
+
+    @cached_property
+    def task_ids_N(self) -> tuple[str, ...]:
+        """Task ids, one a response."""
+        return tuple(task.task_id for task in self.tasks_N)
+
+    @cached_property
+    def alpha_NM(self) -> FloatArray:
+        """α_j of each response's rubric, 0 beyond its M."""
+        alpha_NM = np.zeros((len(self.tasks_N), self.z_JNRM.shape[3]))
+        for n, task in enumerate(self.tasks_N):
+            alpha_NM[n, : len(task.rubric)] = task.rubric.shares_M
+        return alpha_NM
+
+    @cached_property
+    def cells_by_criterion(self) -> dict[str, tuple[list[int], list[int]]]:
+        """For each id of a criterion with weight, the (n, m) that it stands at."""
+        cells: defaultdict[str, tuple[list[int], list[int]]] = defaultdict(lambda: ([], []))
+        for n, task in enumerate(self.tasks_N):
+            for m, criterion in enumerate(task.rubric):
+                if criterion.weight > 0:
+                    cells[criterion.id][0].append(n)
+                    cells[criterion.id][1].append(m)
+        return dict(cells)
+
+
+def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
+    """Put judgements into arrays.
+
+    Args:
+        ratings: in any order; a second judgement of a response by the same judge is a replicate.
+        tasks: tasks by id.
+
+    Returns:
+        Responses in the order of their lines, judges in the order of their first judgement.
+
+    Raises:
+        ConfigError: there is no judgement.
+        SchemaError: scores that are not the task's rubric's.
+    """
+    by_judge: defaultdict[str, defaultdict[tuple[int, str], list[JudgeResult]]]
+    by_judge = defaultdict(lambda: defaultdict(list))
+    for rating in ratings:
+        by_judge[rating.judge][rating.line, rating.task_id].append(rating.result)
+    responses = sorted({response for rated in by_judge.values() for response in rated})
+    if not responses:
+        raise ConfigError("there is no judgement: give --judge with responses, or --judgements")
+    tasks_N = tuple(tasks[task_id] for _, task_id in responses)
+    replicates = max(len(results) for rated in by_judge.values() for results in rated.values())
+    widest = max(len(task.rubric) for task in tasks_N)
+    z_JNRM = np.full((len(by_judge), len(responses), replicates, widest), np.nan)
+    for j, rated in enumerate(by_judge.values()):
+        for n, response in enumerate(responses):
+            rubric = tasks_N[n].rubric
+            for r, result in enumerate(rated.get(response, [])):
+                if result.outcome is Outcome.SCORED:
+                    z_JNRM[j, n, r, : len(rubric)] = criterion_scores_z(result, rubric)
+    results_J = [[one for many in rated.values() for one in many] for rated in by_judge.values()]
+    draft = Ratings(
+        judges=tuple(by_judge),
+        tasks_N=tasks_N,
+        z_JNRM=z_JNRM,
+        rewards_JNR=np.empty(0),
+        outcomes_J=tuple(Counter(one.outcome for one in results) for results in results_J),
+        reasons_J=tuple(
+            Counter(one.reason.value for one in results if one.reason) for results in results_J
+        ),
+    )
+    return _with_rewards(draft)
+
+
+def _with_rewards(ratings: Ratings) -> Ratings:
+    # r = αᵀz: equal to the judgement's reward, and exact for the decomposition of its variance.
+    scored_JNR = ~np.isnan(ratings.z_JNRM).all(axis=3)
+    rewards_JNR = np.einsum("jnrm,nm->jnr", np.nan_to_num(ratings.z_JNRM), ratings.alpha_NM)
+    return Ratings(
+        judges=ratings.judges,
+        tasks_N=ratings.tasks_N,
+        z_JNRM=ratings.z_JNRM,
+        rewards_JNR=np.where(scored_JNR, rewards_JNR, np.nan),
+        outcomes_J=ratings.outcomes_J,
+        reasons_J=ratings.reasons_J,
+    )
+
+
+def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
+    """Read a judgement file, as `rubric-judge score` writes it or a person's scores are written.
+
+    Args:
+        path: JSON Lines with `line`, `task_id`, `reward` and `result`. The judge is
+            `result.judge`, or the file's name where that is empty; rewards follow from the scores
+            and are not read.
+        tasks: tasks by id.
+
+    Raises:
+        RubricFileError: a line that is no judgement, or of an unknown task or another rubric.
+        OSError: the file cannot be read.
+    """
+    form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
+    for number, row in read_rows(path, JudgementRow, form=form):
+        task = tasks.get(row.task_id)
+        if task is None:
+            raise RubricFileError(
+                f"no task has the id {row.task_id!r}: give the task file it was judged under",
+                path=path,
+                line=number,
+                field="task_id",
+            )
+        if row.result.outcome is Outcome.SCORED:
+            try:
+                task.rubric.check_scores(row.result.scores)
+            except SchemaError as error:
+                raise RubricFileError(str(error), path=path, line=number) from None
+        yield Rating(row.result.judge or path.stem, row.task_id, row.line, row.result)

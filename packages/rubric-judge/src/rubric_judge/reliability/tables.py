@@ -1,0 +1,171 @@
+"""A reliability report as tables, for a terminal and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from rubric_judge.reliability.report import (
+    Estimate,
+    JudgeReliability,
+    PairAgreement,
+    PanelAgreement,
+    ReliabilityReport,
+)
+
+__all__ = ["Table", "as_markdown", "tables_of"]
+
+_MOST_CRITERIA: Final = 15
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table; the first column names the rows."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def tables_of(report: ReliabilityReport) -> list[Table]:
+    """Return what the report says, judges as columns; what it cannot say is a dash."""
+    tables = [_judges(report.judges)]
+    criteria = report.criteria[:_MOST_CRITERIA]
+    if criteria:
+        left_out = len(report.criteria) - len(criteria)
+        tables.append(
+            Table(
+                "Noise by criterion" + (f" (the {len(criteria)} noisiest)" if left_out else ""),
+                ("criterion", "judge", "τ_j²", "α_j", "responses", "tasks"),
+                tuple(
+                    (
+                        one.criterion,
+                        one.judge,
+                        _figure(one.tau2, digits=4),
+                        f"{one.share:.2f}",
+                        str(one.responses),
+                        str(one.tasks),
+                    )
+                    for one in criteria
+                ),
+            )
+        )
+    if report.panel is not None:
+        tables += [_panel(report.panel), _pairs(report.pairs)]
+    return tables
+
+
+def as_markdown(report: ReliabilityReport, figures: Sequence[str]) -> str:
+    """Write the report as a page.
+
+    Args:
+        report: what was found.
+        figures: file names of pictures beside the page.
+
+    Returns:
+        Markdown with every table and picture.
+    """
+    intervals = (
+        f"In brackets: {report.confidence:.0%} BCa bootstrap intervals, {report.resamples} draws "
+        f"of documents (tasks or responses where there are fewer than eight), seed {report.seed}."
+    )
+    size = (
+        f"{report.responses} responses to {report.tasks} tasks from {report.documents} documents."
+    )
+    lines = [
+        "# Judge reliability",
+        "",
+        f"{size} {intervals} A dash: the judgements cannot say.",
+    ]
+    for table in tables_of(report):
+        lines += ["", f"## {table.title}", "", _line(table.header)]
+        lines.append(_line(["---"] * len(table.header)))
+        lines += [_line(row) for row in table.rows]
+    for name in figures:
+        lines += ["", f"![{name.removesuffix('.png').replace('_', ' ')}]({name})"]
+    return "\n".join(lines) + "\n"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _figure(estimate: Estimate, *, digits: int = 3) -> str:
+    if estimate.value is None:
+        return "–"
+    value = f"{estimate.value:.{digits}f}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{estimate.low:.{digits}f}, {estimate.high:.{digits}f}]"
+
+
+def _share(estimate: Estimate) -> str:
+    if estimate.value is None:
+        return "–"
+    value = f"{estimate.value:.1%}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{estimate.low:.1%}, {estimate.high:.1%}]"
+
+
+def _needed(one: JudgeReliability) -> str:
+    if not one.replicates_needed:
+        return "–"
+    return " / ".join("–" if k is None else str(k) for k in one.replicates_needed.values())
+
+
+_JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = (
+    ("judgements", lambda one: str(one.judgements)),
+    ("replicates", lambda one: str(one.replicates)),
+    ("invalid", lambda one: f"{one.invalid_frac:.1%}"),
+    ("unavailable", lambda one: f"{one.unavailable_frac:.1%}"),
+    ("mean reward", lambda one: _figure(one.mean_reward)),
+    ("τ² of a criterion", lambda one: _figure(one.tau2, digits=4)),
+    ("reward noise τ²/M_eff, predicted", lambda one: _figure(one.predicted, digits=4)),
+    ("reward noise Σα²τ², predicted", lambda one: _figure(one.independent, digits=4)),
+    ("reward noise, measured", lambda one: _figure(one.measured, digits=4)),
+    ("measured / Σα²τ²", lambda one: _figure(one.inflation, digits=2)),
+    ("ICC(1)", lambda one: _figure(one.icc1)),
+    ("ICC(1) within tasks", lambda one: _figure(one.icc1_within)),
+    ("replicates for 0.8 / 0.9 / 0.95 within", _needed),
+    ("advantages whose sign flips", lambda one: _share(one.flips)),
+    ("  their share of |A|", lambda one: _share(one.flipped_weight)),
+    ("groups with equal rewards", lambda one: _share(one.constant_frac)),
+    ("groups with less spread than noise", lambda one: _share(one.below_noise_frac)),
+)
+
+
+def _judges(judges: Sequence[JudgeReliability]) -> Table:
+    rows = tuple((name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS)
+    return Table("Judges", ("", *(one.judge for one in judges)), rows)
+
+
+def _panel(panel: PanelAgreement) -> Table:
+    rows = (
+        ("judges", str(panel.judges)),
+        ("responses that all scored", str(panel.responses)),
+        ("ICC(A,1) of rewards", _figure(panel.icc_a1)),
+        ("Krippendorff's α of criterion scores", _figure(panel.alpha)),
+        ("effective number of judges", _figure(panel.effective_judges, digits=2)),
+    )
+    return Table("All judges together, one judgement each", ("", "value"), rows)
+
+
+def _pairs(pairs: Sequence[PairAgreement]) -> Table:
+    return Table(
+        "Pairs of judges, one judgement each",
+        ("judges", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n"),
+        tuple(
+            (
+                f"{pair.a} − {pair.b}",
+                _figure(pair.bias),
+                _figure(pair.spearman),
+                _figure(pair.kendall),
+                _figure(pair.kendall_within),
+                _figure(pair.kappa),
+                str(pair.responses),
+            )
+            for pair in pairs
+        ),
+    )
