@@ -33,7 +33,7 @@ from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
-from rubric_judge.load import load_judge
+from rubric_judge.load import load_replicas
 from rubric_judge.pool import JudgePool, PoolStatistics
 
 __all__ = ["Judgement", "RubricScorer", "Submission", "shared_scorer"]
@@ -136,6 +136,7 @@ class RubricScorer:
             "on_unavailable": on_unavailable,
             "maskable": maskable,
         }
+        self._on_unavailable: OnUnavailable = on_unavailable
         allowed = _POLICIES if maskable else _POLICIES[1:]
         if on_unavailable not in allowed:
             raise ConfigError(
@@ -144,11 +145,10 @@ class RubricScorer:
             )
         if workers < 1:
             raise ConfigError(f"workers={workers!r}: give at least 1", location="workers")
-        self._on_unavailable = on_unavailable
         self._workers = workers
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
-        self._judge = _judge_of(judge)
+        self._judges = _judges_of(judge)
         self._lock = threading.Lock()
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
@@ -222,8 +222,9 @@ class RubricScorer:
                 # Cancels what is in flight: the end of a process does not wait for a judge.
                 self._exit.callback(_stop, portal)
                 if self._owned:
-                    self._exit.callback(portal.call, close, self._judge)
-                self._started = portal, JudgePool(self._judge, workers=self._workers)
+                    for judge in self._judges:
+                        self._exit.callback(portal.call, close, judge)
+                self._started = portal, JudgePool(self._judges, workers=self._workers)
             return self._started
 
     def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:
@@ -235,14 +236,14 @@ def _stop(portal: BlockingPortal) -> None:
     portal.call(portal.stop, True)  # noqa: FBT003  # positional in anyio
 
 
-def _judge_of(judge: Judge | JudgeSpec | Path | str) -> Judge:
+def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
     match judge:
         case str() | Path():
-            return load_judge(read_judge_spec(Path(judge)))
+            return load_replicas(read_judge_spec(Path(judge)))
         case BaseModel():
-            return load_judge(judge)
+            return load_replicas(judge)
         case Judge():
-            return judge
+            return (judge,)
         case _:
             raise ConfigError(
                 f"judge={type(judge).__name__}: give a judge, its configuration, or a YAML file",
@@ -256,18 +257,19 @@ _shared_lock = threading.Lock()
 
 def shared_scorer(
     *,
-    judge: str,
+    judge: Judge | Path | str,
     tasks: str | None,
     workers: int,
     on_unavailable: OnUnavailable,
-    maskable: bool = False,
 ) -> RubricScorer:
     """Return this process's scorer for these settings: for stacks that only know names and texts.
+
+    Such stacks cannot leave a response out either.
 
     Raises:
         ConfigError, JudgeSetupError: as `RubricScorer`.
     """
-    settings = (judge, tasks, workers, on_unavailable, maskable)
+    settings = (judge, tasks, workers, on_unavailable)
     with _shared_lock:
         if settings not in _shared:
             _shared[settings] = RubricScorer(
@@ -275,6 +277,6 @@ def shared_scorer(
                 tasks=tasks,
                 workers=workers,
                 on_unavailable=on_unavailable,
-                maskable=maskable,
+                maskable=False,
             )
         return _shared[settings]

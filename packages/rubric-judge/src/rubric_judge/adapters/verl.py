@@ -7,7 +7,9 @@ judge's failure is a key and no exception.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
+from rubric_core import Judge
 from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.rows import label_row
 from rubric_judge.adapters.scoring import Submission, shared_scorer
@@ -21,7 +23,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     ground_truth: object,
     extra_info: Mapping[str, object] | None = None,
     *,
-    judge: str,
+    judge: Judge | Path | str,
     tasks: str | None = None,
     workers: int = 4,
     on_unavailable: OnUnavailable = "zero",
@@ -34,7 +36,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         solution_str: the response.
         ground_truth: a task id, or a rubric; what `extra_info` holds goes before it.
         extra_info: may hold `task_id`, or `rubric`, `passage` and `question`.
-        judge: the judge's YAML file.
+        judge: the judge's YAML file; or a judge.
         tasks: file of the tasks that ids name.
         workers: judge workers in each of verl's `reward.num_workers` processes (8, unless set);
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.

@@ -1,0 +1,156 @@
+"""From rows as stacks and file formats leave them, to what the judge sees."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from rubric_core import ConfigError, RubricFileError, SchemaError, Task
+from rubric_judge.adapters.rows import TaskSource, label_row, task_source, text_of
+
+
+def test_a_task_id_finds_the_task_and_nothing_else_of_the_row_counts(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    row = {"task_id": task.task_id, "rubric": "not even JSON", "passage": "Another."}
+
+    view = TaskSource(tasks).view(row, prompt="Another?", response="An answer.")
+
+    assert view == task.judge_view("An answer.")
+
+
+def test_a_row_brings_its_own_task(task: Task, row: dict[str, Any]) -> None:
+    view = TaskSource({}).view(row, prompt="", response="An answer.")
+
+    assert (view.question, view.grounding, view.rubric, view.response) == (
+        task.question,
+        task.grounding,
+        task.rubric,
+        "An answer.",
+    )
+    assert len(view.task_id) == 16
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        json.dumps,
+        lambda rubric: {"criteria": rubric},
+        lambda rubric: json.dumps({"criteria": rubric}),
+        tuple,
+        lambda rubric: np.array(rubric, dtype=object),
+    ],
+    ids=["json", "mapping", "json mapping", "tuple", "array"],
+)
+def test_a_rubric_may_have_any_form_that_a_data_set_gives_it(
+    form: Any, task: Task, row: dict[str, Any]
+) -> None:
+    row["rubric"] = form(row["rubric"])
+
+    assert TaskSource({}).view(row, prompt="", response="y").rubric == task.rubric
+
+
+def test_the_keys_that_arrow_adds_are_dropped(task: Task, row: dict[str, Any]) -> None:
+    rubric = [{"id": "a", "weight": 1, "name": "A"}, {"id": "b", "weight": 2.5}]
+    table = pa.Table.from_pylist([{"rubric": rubric}, {"rubric": [{"id": "c", "weight": 1.0}]}])
+    read = table.to_pylist()[0]["rubric"]
+    assert read[1] == {"id": "b", "weight": 2.5, "name": None}
+
+    view = TaskSource({}).view({"rubric": read}, prompt="Why?", response="y")
+
+    assert [(c.id, c.weight, c.name) for c in view.rubric] == [("a", 1.0, "A"), ("b", 2.5, "")]
+
+
+def test_the_prompt_is_the_question_of_a_row_without_one(row: dict[str, Any]) -> None:
+    del row["question"], row["passage"]
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Why?"}]
+
+    view = TaskSource({}).view(row, prompt=chat, response="y")
+
+    assert (view.question, len(view.grounding)) == ("Why?", 0)
+
+
+def test_equal_rows_have_one_id_and_others_another(row: dict[str, Any]) -> None:
+    source = TaskSource({})
+    ids = [
+        source.view(one, prompt="", response="y").task_id
+        for one in (row, dict(row), {**row, "passage": "Another."}, {**row, "task_id": "mine"})
+    ]
+
+    assert ids[0] == ids[1] != ids[2]
+    assert ids[3] == "mine"
+
+
+def test_a_row_that_cannot_be_judged_says_what_to_give(
+    tasks: dict[str, Task],
+) -> None:
+    with pytest.raises(ConfigError, match=r"no task has the id 'x' \(2 are known\)"):
+        TaskSource(tasks).view({"task_id": "x", "answer": "5"}, prompt="", response="y")
+    with pytest.raises(SchemaError, match="not JSON"):
+        TaskSource({}).view({"rubric": "1. Be good."}, prompt="", response="y")
+    with pytest.raises(SchemaError, match="weight"):
+        TaskSource({}).view({"rubric": [{"id": "a"}]}, prompt="", response="y")
+
+
+def test_a_file_of_tasks_is_read_and_one_that_is_none_is_refused(
+    tasks: dict[str, Task], tasks_file: str, tmp_path: Path
+) -> None:
+    found = [task_source(form) for form in (tasks, tasks.values(), tasks_file, Path(tasks_file))]
+
+    assert {tuple(source._tasks) for source in found} == {tuple(tasks)}
+    with pytest.raises(ConfigError, match=r"absent\.jsonl"):
+        task_source(tmp_path / "absent.jsonl")
+    with pytest.raises(ConfigError, match="no task"):
+        task_source([])
+    (tmp_path / "broken.jsonl").write_text("{}\n", encoding="utf-8")
+    with pytest.raises(RubricFileError, match=r"broken\.jsonl:1"):
+        task_source(tmp_path / "broken.jsonl")
+
+
+def test_a_label_is_an_id_a_row_or_a_rubric() -> None:
+    assert label_row("0123") == {"task_id": "0123"}
+    assert label_row('{"task_id": "0123"}') == {"task_id": "0123"}
+    assert label_row({"rubric": []}) == {"rubric": []}
+    assert label_row('[{"id": "a"}]') == label_row([{"id": "a"}]) == {"rubric": [{"id": "a"}]}
+    assert label_row("") == label_row(None) == {}
+    with pytest.raises(SchemaError, match="JSON"):
+        label_row("{broken")
+
+
+def test_the_last_message_of_a_role_is_what_it_says() -> None:
+    chat = [
+        {"role": "user", "content": "Why?"},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "content": "7"},
+        {"role": "assistant", "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "cause."}]},
+    ]
+
+    assert text_of(chat, role="assistant") == "Because."
+    assert text_of(chat, role="user") == "Why?"
+    assert text_of(chat[:2], role="assistant") == ""
+    assert text_of(chat[:1], role="assistant") == ""
+    assert text_of({"content": "Alone."}, role="assistant") == "Alone."
+
+
+@pytest.mark.parametrize("value", [None, 3, ["a", "b"], [3]])
+def test_what_is_no_text_is_refused(value: object) -> None:
+    with pytest.raises(SchemaError, match="a text or a list of messages"):
+        text_of(value, role="assistant")
+
+
+@given(st.text(st.characters(), max_size=20))
+@example("half of a pair: \ud83d")
+def test_whatever_a_policy_writes_can_be_judged(response: str) -> None:
+    view = TaskSource({}).view(
+        {"rubric": [{"id": "a", "weight": 1.0}]}, prompt="", response=response
+    )
+
+    assert len(view.response) == len(response)
+    view.response.encode()

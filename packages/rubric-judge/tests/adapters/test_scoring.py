@@ -1,0 +1,238 @@
+"""One pool in a process, whoever calls it from wherever, and one answer to every outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import anyio
+import pytest
+
+from rubric_core import (
+    ConfigError,
+    JudgeView,
+    MissingExtraError,
+    Reason,
+    Task,
+    UnavailableRewardError,
+)
+from rubric_judge import LexicalConfig, LexicalJudge
+from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer
+from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.testing import FailingJudge, ScriptedJudge
+
+
+def submissions(tasks: dict[str, Task], *responses: str) -> list[Submission]:
+    first = next(iter(tasks))
+    return [Submission({"task_id": first}, response) for response in responses]
+
+
+def test_each_outcome_has_its_reward_and_its_metrics(tasks: dict[str, Task]) -> None:
+    def judge(view: JudgeView) -> object:
+        failing = {"invalid": Reason.NOT_JSON, "unavailable": Reason.TIMEOUT}
+        return failing.get(view.response, {"loss": 3.0, "target": 0.0})
+
+    class Mixed(ScriptedJudge):
+        async def judge(self, view: JudgeView):  # noqa: ANN202
+            found = judge(view)
+            if isinstance(found, Reason):
+                return await FailingJudge(found).judge(view)
+            return await super().judge(view)
+
+    scorer = RubricScorer(judge=Mixed({"loss": 3.0, "target": 0.0}), tasks=tasks)
+
+    scored, invalid, lost = scorer.judge_from_thread(
+        submissions(tasks, "fine", "invalid", "unavailable")
+    )
+
+    assert [one.reward for one in (scored, invalid, lost)] == [0.75, 0.0, None]
+    assert scored.metrics == {
+        "rubric/score": 0.75,
+        "rubric/invalid": 0.0,
+        "rubric/unavailable": 0.0,
+    }
+    assert scored.criteria == {"rubric/loss": 1.0, "rubric/target": 0.0}
+    assert invalid.metrics | {"rubric/invalid": 1.0} == invalid.metrics
+    assert lost.metrics == {"rubric/score": 0.0, "rubric/invalid": 0.0, "rubric/unavailable": 1.0}
+    assert invalid.criteria == lost.criteria == {}
+
+
+def test_a_criterion_without_weight_has_no_metric(tasks: dict[str, Task]) -> None:
+    _, second = tasks
+    scorer = RubricScorer(judge=ScriptedJudge(), tasks=tasks)
+
+    (judgement,) = scorer.judge_from_thread([Submission({"task_id": second}, "y")])
+
+    assert judgement.criteria == {"rubric/optimiser": 1.0}
+
+
+@pytest.mark.parametrize("failure", [Reason.TIMEOUT, RuntimeError("the passage says so")])
+def test_the_policy_decides_what_a_missing_judgement_is(
+    failure: Reason | Exception, tasks: dict[str, Task]
+) -> None:
+    def rewards(policy: str) -> list[float | None]:
+        scorer = RubricScorer(judge=FailingJudge(failure), tasks=tasks, on_unavailable=policy)  # pyright: ignore[reportArgumentType]
+        return [one.reward for one in scorer.judge_from_thread(submissions(tasks, "a", "b"))]
+
+    assert rewards("mask") == [None, None]
+    assert rewards("zero") == [0.0, 0.0]
+    with pytest.raises(UnavailableRewardError, match="2 of 2 judgements") as caught:
+        rewards("raise")
+    assert "passage" not in str(caught.value)
+
+
+def test_loops_and_threads_share_one_pool_and_its_bound(tasks: dict[str, Task]) -> None:
+    loops: set[int] = set()
+
+    async def before(view: JudgeView) -> None:
+        del view
+        loops.add(id(asyncio.get_running_loop()))
+        await anyio.sleep(0.01)
+
+    judge = ScriptedJudge(before=before)
+    scorer = RubricScorer(judge=judge, tasks=tasks, workers=1)
+    batch = submissions(tasks, *"abcdefgh")
+
+    with ThreadPoolExecutor(6) as threads:
+        from_threads = [threads.submit(scorer.judge_from_thread, batch) for _ in range(3)]
+        from_loops = [threads.submit(asyncio.run, scorer.judge(batch)) for _ in range(3)]
+        found = [future.result() for future in (*from_threads, *from_loops)]
+
+    assert [[one.view.response for one in judgements] for judgements in found] == [
+        list("abcdefgh")
+    ] * 6
+    assert judge.peak_in_flight == 4
+    assert len(loops) == 1
+    assert scorer.statistics().done == 48
+
+
+def test_a_step_that_is_cancelled_cancels_its_calls(tasks: dict[str, Task]) -> None:
+    ended: list[str] = []
+    started = threading.Event()
+
+    async def before(view: JudgeView) -> None:
+        del view
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.append("cancelled")
+
+    scorer = RubricScorer(judge=ScriptedJudge(before=before), tasks=tasks)
+
+    async def step() -> None:
+        judging = asyncio.ensure_future(scorer.judge(submissions(tasks, "y")))
+        await asyncio.to_thread(started.wait, 5)
+        judging.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await judging
+
+    asyncio.run(step())
+    scorer.close()
+
+    assert ended == ["cancelled"]
+
+
+def test_what_is_wrong_with_the_settings_shows_before_anything_is_judged(
+    tasks: dict[str, Task], tmp_path: Path
+) -> None:
+    judge = LexicalJudge()
+    (tmp_path / "judge.yaml").write_text("type: lexical\nmodle: x\n", encoding="utf-8")
+
+    with pytest.raises(ConfigError, match=r"judge\.yaml.*modle"):
+        RubricScorer(judge=str(tmp_path / "judge.yaml"))
+    with pytest.raises(ConfigError, match=r"absent\.yaml"):
+        RubricScorer(judge=tmp_path / "absent.yaml")
+    with pytest.raises(ConfigError, match="give a judge"):
+        RubricScorer(judge=3)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="workers=0"):
+        RubricScorer(judge=judge, tasks=tasks, workers=0)
+    with pytest.raises(ConfigError, match="'drop'.*mask and zero and raise"):
+        RubricScorer(judge=judge, tasks=tasks, on_unavailable="drop")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ConfigError, match="knows zero and raise"):
+        RubricScorer(judge=judge, tasks=tasks, maskable=False)
+
+
+def test_a_row_without_a_task_is_an_error_and_no_zero(tasks: dict[str, Task]) -> None:
+    scorer = RubricScorer(judge=FailingJudge(), tasks=tasks, on_unavailable="zero")
+
+    with pytest.raises(ConfigError, match="no task has the id"):
+        scorer.judge_from_thread([Submission({"task_id": "unknown"}, "y")])
+
+
+def test_a_scorer_starts_anew_in_another_process(
+    judge_file: str, tasks: dict[str, Task], tasks_file: str
+) -> None:
+    scorer = RubricScorer(judge=judge_file, tasks=tasks_file, workers=2)
+    before = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+
+    copy = pickle.loads(pickle.dumps(scorer))
+
+    assert copy.statistics().done == 0
+    assert copy.statistics().limit == 8
+    assert copy.judge_from_thread(submissions(tasks, "The cross entropy is minimised.")) == before
+
+
+def test_a_scorer_that_was_closed_starts_again(tasks: dict[str, Task]) -> None:
+    scorer = RubricScorer(judge=LexicalConfig(), tasks=tasks)
+
+    for _ in range(2):
+        assert len(scorer.judge_from_thread(submissions(tasks, "y"))) == 1
+        scorer.close()
+        assert "rubric-judge" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_a_process_ends_without_waiting_for_a_judge(tmp_path: Path) -> None:
+    script = textwrap.dedent("""
+        import asyncio, threading, anyio
+        from rubric_judge.adapters.scoring import RubricScorer, Submission
+        from rubric_judge.testing import ScriptedJudge
+        started = threading.Event()
+        async def forever(view):
+            started.set()
+            await anyio.sleep_forever()
+        scorer = RubricScorer(judge=ScriptedJudge(before=forever))
+        row = {"rubric": [{"id": "a", "weight": 1.0}]}
+        waiting = threading.Thread(
+            target=lambda: asyncio.run(scorer.judge([Submission(row, "y")])), daemon=True
+        )
+        waiting.start()
+        assert started.wait(5)
+        print("ended")
+    """)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
+
+
+def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file: str) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        found = list(
+            threads.map(
+                lambda workers: shared_scorer(
+                    judge=judge_file, tasks=tasks_file, workers=workers, on_unavailable="zero"
+                ),
+                [1, 1, 1, 1, 2, 1, 1, 1],
+            )
+        )
+
+    assert len({id(scorer) for scorer in found}) == 2
+
+
+def test_a_stack_that_is_not_there_is_named_with_its_remedy() -> None:
+    with pytest.raises(MissingExtraError, match=r"no_such_stack.*pip install no-such-stack"):
+        stack_module("no_such_stack.part", install="no-such-stack")
