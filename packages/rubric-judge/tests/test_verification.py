@@ -5,14 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.lexical.verification import (
-    ContainsCheck,
-    Directive,
-    NumericCheck,
-    RegexCheck,
-    SentenceScope,
-    StructureChecks,
-)
+from rubric_judge.verification import Directive
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.pattern import RegexCheck
+from rubric_judge.verification.phrases import ContainsCheck
+from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 
 @pytest.mark.parametrize(

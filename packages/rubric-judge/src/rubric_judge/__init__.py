@@ -22,10 +22,11 @@ from rubric_judge.errors import (
     VerificationError,
 )
 from rubric_judge.ledger import Ledger, LedgerEntry
-from rubric_judge.lexical import LexicalJudge, parse_verification
+from rubric_judge.lexical import LexicalJudge
 from rubric_judge.llm import LLMJudge
 from rubric_judge.load import load_judge, load_replicas
 from rubric_judge.pool import JudgePool, LatencyQuantiles, PoolStatistics
+from rubric_judge.verification import parse_verification
 
 __all__ = [
     "ChatClient",

@@ -25,12 +25,14 @@ from rubric_core.configuration import UNSHOWN, config_error
 
 __all__ = [
     "EvidenceUse",
+    "HybridConfig",
     "JudgeConfig",
     "JudgeSpec",
     "LexicalConfig",
     "LimitsConfig",
     "PluginConfig",
     "PromptLayout",
+    "SandboxConfig",
     "judge_spec",
     "read_judge_spec",
 ]
@@ -244,18 +246,63 @@ class PluginConfig(BaseModel):
     """Passed to the plugin as they are."""
 
 
-JudgeSpec = Annotated[LexicalConfig | JudgeConfig | PluginConfig, Field(discriminator="type")]
+class SandboxConfig(BaseModel):
+    """What code of a response may use while its tests run."""
 
-_KINDS: dict[str, type[LexicalConfig | JudgeConfig | PluginConfig]] = {
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    isolation: Literal["full", "files_readable", "none"] = "full"
+    """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but files
+    that this user can read can be read. `none`: limits only, for a machine that you can do without."""
+
+    timeout_s: float = Field(default=10, gt=0, le=600)
+    """Longest time for the tests of one criterion; past it the criterion scores 0."""
+
+    cpu_s: int = Field(default=5, ge=1, le=600)
+    """Processor time of the code, and of its tests."""
+
+    memory_mb: int = Field(default=512, ge=64)
+    """Address space of the code, and of its tests."""
+
+    at_once: int = Field(default=2, ge=1)
+    """Most criteria tested at the same time; each takes two processes."""
+
+
+class HybridConfig(BaseModel):
+    """Programs for the criteria that a program can check, another judge for the rest."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    type: Literal["hybrid"] = "hybrid"
+
+    judge: Annotated[LexicalConfig | JudgeConfig | PluginConfig, Field(discriminator="type")]
+    """The judge for the other criteria."""
+
+    regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
+    """Longest time for one `regex:` search; past it the criterion scores 0."""
+
+    python_tests: bool = False
+    """Whether to run `python_tests:`. Left off, such a criterion goes to the other judge."""
+
+    sandbox: SandboxConfig = SandboxConfig()
+    """Where and within which limits they run."""
+
+
+JudgeSpec = Annotated[
+    LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, Field(discriminator="type")
+]
+
+_KINDS: dict[str, type[LexicalConfig | JudgeConfig | PluginConfig | HybridConfig]] = {
     "lexical": LexicalConfig,
     "llm": JudgeConfig,
     "plugin": PluginConfig,
+    "hybrid": HybridConfig,
 }
 
 
 def judge_spec(
     options: Mapping[str, object], *, source: str = "judge", folder: Path | None = None
-) -> LexicalConfig | JudgeConfig | PluginConfig:
+) -> LexicalConfig | JudgeConfig | PluginConfig | HybridConfig:
     """Build the configuration that `type` names.
 
     Args:
@@ -282,7 +329,7 @@ def judge_spec(
         raise config_error(error, model=model, source=source) from None
 
 
-def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig:
+def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig | HybridConfig:
     """Read one judge's configuration from a YAML file.
 
     Args:
@@ -305,5 +352,5 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig:
             f"{path}: is not usable YAML ({type(error).__name__})", location=str(path)
         ) from None
     if not isinstance(options, dict):
-        raise ConfigError(f"{path}: needs `type: lexical | llm | plugin`", location=str(path))
+        raise ConfigError(f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path))
     return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)

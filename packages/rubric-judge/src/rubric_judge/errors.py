@@ -2,6 +2,7 @@
 
 RubricError (rubric_core)
 ├── VerificationError(ValueError)      a verification method that starts as a directive and is none
+├── SandboxError(RuntimeError)         unit tests that cannot be run confined on this machine
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
@@ -13,7 +14,13 @@ from pathlib import Path
 
 from rubric_core import Reason, RubricError, Usage
 
-__all__ = ["JudgeSetupError", "JudgeTransportError", "LedgerError", "VerificationError"]
+__all__ = [
+    "JudgeSetupError",
+    "JudgeTransportError",
+    "LedgerError",
+    "SandboxError",
+    "VerificationError",
+]
 
 
 class VerificationError(RubricError, ValueError):
@@ -29,6 +36,10 @@ class VerificationError(RubricError, ValueError):
         self.criterion_id = criterion_id
         where = f"criterion {criterion_id!r}: " if criterion_id else ""
         super().__init__(f"{where}verification_method: {problem}")
+
+
+class SandboxError(RubricError, RuntimeError):
+    """Unit tests cannot be run here as confined as was asked: what is missing, and what to set."""
 
 
 class JudgeSetupError(RubricError, ValueError):

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import Outcome, SchemaError, leaked_ngrams, normalized_reward
-from rubric_judge.lexical import parse_verification
+from rubric_judge.verification import parse_verification
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 

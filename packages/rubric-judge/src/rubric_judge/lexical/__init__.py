@@ -3,6 +3,5 @@
 from __future__ import annotations
 
 from rubric_judge.lexical.judge import LexicalJudge
-from rubric_judge.lexical.verification import parse_verification
 
-__all__ = ["LexicalJudge", "parse_verification"]
+__all__ = ["LexicalJudge"]

@@ -13,14 +13,13 @@ from rubric_judge.lexical.matching import (
     word_or_identifier,
 )
 from rubric_judge.lexical.sentences import read_sentences
-from rubric_judge.lexical.verification import (
-    ContainsCheck,
-    NumericCheck,
-    RegexCheck,
-    SentenceScope,
-    StructureChecks,
-    parse_verification,
-)
+from rubric_judge.verification.directive import parse_verification
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.pattern import RegexCheck
+from rubric_judge.verification.phrases import ContainsCheck
+from rubric_judge.verification.python_tests import PythonTests
+from rubric_judge.verification.schema import SchemaCheck
+from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 __all__ = ["CompiledCriterion", "CompiledRubric", "compile_rubric"]
 
@@ -39,7 +38,7 @@ class CompiledCriterion:
     structure: StructureChecks | None = None
     order_tests: tuple[tuple[SentenceTest, ...], ...] = ()
     phrases: tuple[SentenceTest, ...] = ()
-    check: ContainsCheck | RegexCheck | NumericCheck | None = None
+    check: ContainsCheck | RegexCheck | NumericCheck | SchemaCheck | None = None
     """An all-or-nothing check: the criterion is this check alone."""
 
 
@@ -84,7 +83,7 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
         raise VerificationError(error.problem, criterion_id=criterion.id) from None
     name, weight, terms = criterion.id, criterion.weight, _terms(criterion)
     match directive:
-        case None:
+        case None | PythonTests():  # runs no code: it reads the words, as of free text
             return CompiledCriterion(id=name, weight=weight, terms=terms)
         case SentenceScope():
             tests = tuple(map(word_or_identifier, directive.words))
@@ -101,7 +100,7 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
             return CompiledCriterion(
                 id=name, weight=weight, terms=(), phrases=phrases, check=directive
             )
-        case RegexCheck() | NumericCheck():
+        case RegexCheck() | NumericCheck() | SchemaCheck():
             return CompiledCriterion(id=name, weight=weight, terms=(), check=directive)
 
 

@@ -26,7 +26,7 @@ class LexicalJudge:
         z_j = credited units / units,    s_j = w_j z_j (1 − repeated share)
 
     Units are the required elements (as written), the expected keywords and concepts (by stem) and
-    the checks of `verification_method` (see `rubric_judge.lexical.verification`). It reads
+    the checks of `verification_method` (see `rubric_judge.verification.directive`). It reads
     English. It does not know whether a sentence is true: use it to run and test a pipeline, and as
     a control beside a judge that reads.
     """

@@ -13,12 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rubric_judge.lexical.checks import matches_pattern, states_number
 from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
 from rubric_judge.lexical.matching import SentenceTest
 from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share, trigrams
-from rubric_judge.lexical.verification import ContainsCheck, NumericCheck, RegexCheck
 from rubric_judge.lexical.words import FUNCTION_WORDS
+from rubric_judge.verification.numeric import NumericCheck, states_number
+from rubric_judge.verification.pattern import RegexCheck, matches_pattern
+from rubric_judge.verification.phrases import ContainsCheck
+from rubric_judge.verification.schema import SchemaCheck, matches_schema
 
 __all__ = ["Credit", "Reading", "credit_criterion", "read_response"]
 
@@ -137,7 +139,10 @@ def credit_criterion(
             found = matches_pattern(pattern, reading.text, timeout_s=regex_timeout_s)
             return Credit(int(found), 1)
         case NumericCheck():
-            return Credit(int(states_number(criterion.check, reading.text)), 1)
+            return Credit(int(states_number(criterion.check, reading.text, where="any")), 1)
+        case SchemaCheck():
+            passed, note = matches_schema(criterion.check, reading.text)
+            return Credit(int(passed), 1, note=note)
 
 
 def _credit_terms(criterion: CompiledCriterion, reading: Reading) -> Credit:

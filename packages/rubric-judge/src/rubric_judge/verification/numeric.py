@@ -1,0 +1,215 @@
+"""`numeric: VALUE [± TOLERANCE[%]] [UNIT] [; unit=UNIT] [; where=answer|any]`.
+
+A quantity counts when it lies within the tolerance after conversion to the criterion's unit:
+"981 cm/s²" is "9.81 m/s^2", and "20 °C" is "293.15 K". A criterion with a unit asks for a unit; one
+without compares bare numbers. A unit that is none of physics ("[apples]") must be written the same.
+
+`where=answer`: one number decides, so that a list of guesses is worth no more than its last:
+    1. the last `\\boxed{…}`, or else the line of the last "answer:" / "answer is" / "####",
+       or else the whole response;
+    2. in it, the last quantity that can be converted to the unit;
+    3. none, when that one is an end of a range or one of alternatives ("3-5", "3 to 5", "3 or 5").
+`where=any`: some number of the first 20,000 characters, of at most ten different ones.
+Left out, it is `answer`, but `any` for the lexical judge, which sees words and no answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, cast
+
+from rubric_judge.errors import VerificationError
+from rubric_judge.verification.quantities import (
+    Quantity,
+    plain_numbers,
+    read_number,
+    read_quantities,
+)
+from rubric_judge.verification.units import is_known_unit, to_unit
+
+__all__ = ["NumericCheck", "Where", "read_numeric", "states_number"]
+
+Where = Literal["answer", "any"]
+
+_LONGEST_TEXT = 20_000
+"""Characters of a response that are read: the first for `any`, the last for `answer`."""
+
+_MOST_NUMBERS = 10
+"""A response that offers more different numbers than this is guessing, not answering."""
+
+_ROUNDING = 1e-9
+
+_LONGEST_DIRECTIVE = 500
+_TOLERANCE = re.compile(r"\s*±\s*")
+_PERCENT = re.compile(r"\s*%")
+_UNIT = re.compile(r"\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\s\d.±\[\]][^±\[\]]*))?")
+_MARK = re.compile(r"(?i)\banswer\b[ \t]*(?:is|=|:)|####")
+_BOX = "\\boxed{"
+_BETWEEN = re.compile(r"\s*(?:-|–|—|to|or|\.\.\.?|…)\s*")
+_BETWEEN_AND = re.compile(r"\s*and\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class NumericCheck:
+    """A number that the response must state; all or nothing."""
+
+    value: float
+    tolerance: float
+    unit: str = ""
+    where: Where | None = None
+
+
+def read_numeric(body: str) -> NumericCheck:
+    """Read value, tolerance, unit and place.
+
+    Args:
+        body: what follows the colon.
+
+    Returns:
+        The check.
+
+    Raises:
+        VerificationError: it is no number, or an option is unknown or given twice.
+    """
+    if len(body) > _LONGEST_DIRECTIVE:
+        raise VerificationError(f"`numeric:` is longer than {_LONGEST_DIRECTIVE} characters")
+    number, *parts = (part.strip() for part in body.split(";"))
+    check = _number_and_unit(plain_numbers(number).strip())
+    if check is None:
+        raise VerificationError(
+            "`numeric:` needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
+        )
+    options = _options(parts)
+    if check.unit and "unit" in options:
+        raise VerificationError("`numeric:` has two units; leave `unit=` or the other one out")
+    return replace(
+        check,
+        unit=check.unit or plain_numbers(options.get("unit", "")).strip(),
+        where=cast("Where | None", options.get("where")),
+    )
+
+
+def _number_and_unit(text: str) -> NumericCheck | None:
+    number = read_number(text)
+    if number is None:
+        return None
+    value, position = number
+    tolerance = 0.0
+    if sign := _TOLERANCE.match(text, position):
+        number = read_number(text, sign.end())
+        if number is None or number[0] < 0:
+            return None
+        tolerance, position = number
+        if percent := _PERCENT.match(text, position):
+            tolerance *= abs(value) / 100
+            position = percent.end()
+    unit = _UNIT.fullmatch(text, position)
+    if unit is None or not math.isfinite(tolerance):
+        return None
+    return NumericCheck(value, tolerance, (unit["bracketed"] or unit["plain"] or "").strip())
+
+
+def _options(parts: list[str]) -> dict[str, str]:
+    options: dict[str, str] = {}
+    for position, part in enumerate(parts, 1):
+        name, equals, setting = (piece.strip() for piece in part.partition("="))
+        known = name in {"unit", "where"} and name not in options and equals and setting
+        if not known or (name == "where" and setting not in {"answer", "any"}):
+            raise VerificationError(
+                f"`numeric:` option {position} is unknown; "
+                "the options are unit=UNIT and where=answer or where=any, each once"
+            )
+        options[name] = setting
+    return options
+
+
+def states_number(check: NumericCheck, text: str, *, where: Where = "answer") -> bool:
+    """Look for the number of a criterion in a response.
+
+    Args:
+        check: value, tolerance and unit.
+        text: the response.
+        where: what decides, for a check that does not say.
+
+    Returns:
+        Whether the deciding quantity, or some quantity, lies within the tolerance.
+    """
+    if (check.where or where) == "answer":
+        answer = _answer(check, plain_numbers(_deciding_part(text)))
+        return answer is not None and _is_near(check, answer)
+    stated = {value for _, value in _convertible(check, plain_numbers(text[:_LONGEST_TEXT]))}
+    return len(stated) <= _MOST_NUMBERS and any(_is_near(check, value) for value in stated)
+
+
+def _is_near(check: NumericCheck, value: float) -> bool:
+    # A value on the edge of its tolerance is inside: 3.15 − 3.14 is not 0.01 in binary.
+    slack = _ROUNDING * (abs(check.value) + check.tolerance)
+    return abs(value - check.value) <= check.tolerance + slack
+
+
+def _deciding_part(text: str) -> str:
+    text = text[-_LONGEST_TEXT:]
+    start = text.rfind(_BOX)
+    if start >= 0:
+        return _braced(text, start + len(_BOX))
+    marks = list(_MARK.finditer(text))
+    return text[marks[-1].end() :].lstrip().partition("\n")[0] if marks else text
+
+
+def _braced(text: str, start: int) -> str:
+    depth = 1
+    for position in range(start, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[start:position]
+    return ""  # never closed: cut off before the answer was
+
+
+def _answer(check: NumericCheck, text: str) -> float | None:
+    found = list(_convertible(check, text))
+    if not found:
+        return None
+    last, value = found[-1]
+    if len(found) > 1:
+        before, other = found[-2]
+        gap = text[before.end : last.start]
+        opened = text[: before.start].rstrip().lower().endswith("between")
+        joined = _BETWEEN.fullmatch(gap) or (opened and _BETWEEN_AND.fullmatch(gap))
+        if joined and abs(value - other) > _ROUNDING * abs(value):
+            return None
+    return value
+
+
+def _convertible(check: NumericCheck, text: str) -> Iterator[tuple[Quantity, float]]:
+    """Yield every quantity with its value in the criterion's unit."""
+    if not check.unit:
+        for quantity in read_quantities(text, units=False):
+            yield quantity, quantity.value
+        return
+    known = is_known_unit(check.unit)
+    literal = None if known else _as_written(check.unit)
+    for quantity in read_quantities(_joined(text, check.unit) if known else text, units=known):
+        if literal is None:
+            value = to_unit(quantity.value, quantity.unit, check.unit)
+            if value is not None:
+                yield quantity, value
+        elif unit := literal.match(text, quantity.end):
+            yield Quantity(quantity.value, check.unit, quantity.start, unit.end()), quantity.value
+
+
+def _joined(text: str, unit: str) -> str:
+    # Units side by side ("N m") are only read as a product where the criterion writes them so.
+    names = unit.split()
+    if len(names) == 1 or not all(map(is_known_unit, names)):
+        return text
+    return re.sub(rf"(?<=\d)\s?{re.escape(' '.join(names))}(?!\w)", " " + "·".join(names), text)
+
+
+@lru_cache(maxsize=1024)
+def _as_written(unit: str) -> re.Pattern[str]:
+    after = r"(?![\w^/·*])" if re.match(r"\w", unit[-1]) else ""
+    return re.compile(rf"\s*{re.escape(unit)}{after}")

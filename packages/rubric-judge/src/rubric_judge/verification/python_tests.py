@@ -1,0 +1,154 @@
+"""`python_tests:` and, on the lines that follow, unit tests for the response's code.
+
+    python_tests:
+    assert area(2, 3) == 6
+    def test_negative_sides_are_refused():
+        try:
+            area(-1, 1)
+        except ValueError:
+            return
+        raise AssertionError
+
+A test is a top-level `assert`, a function `test_…` without arguments, or such a method of a
+`unittest.TestCase`; the other lines run in order as preparation. What the response's code defines
+can be used by its name or imported from `solution`. Tests import only the standard library.
+The score is the share of tests that pass; code that runs past a limit scores 0.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rubric_judge.errors import VerificationError
+from rubric_judge.verification.fences import fenced_blocks
+
+__all__ = ["PythonTests", "count_tests", "read_python_tests", "response_code"]
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTests:
+    """Unit tests that the response's code must pass; graded by their share."""
+
+    source: str
+    n_tests: int
+
+
+def read_python_tests(body: str) -> PythonTests:
+    """Read the tests.
+
+    Args:
+        body: everything behind the colon; it may stand in one fenced block.
+
+    Returns:
+        The check.
+
+    Raises:
+        VerificationError: it is no Python, holds no test, or imports what the sandbox lacks.
+    """
+    blocks = fenced_blocks(body)
+    source = (blocks[0].text if len(blocks) == 1 else body).strip("\n")
+    try:
+        tree = ast.parse(source)
+        # What only the compiler refuses, such as a `return` outside of a function.
+        compile(source, "<tests>", "exec", dont_inherit=True)
+    except SyntaxError as error:
+        raise VerificationError(
+            f"`python_tests:` is no Python: see line {error.lineno or 0} of the tests"
+        ) from None
+    except (ValueError, RecursionError, MemoryError):
+        raise VerificationError("`python_tests:` is no usable Python") from None
+    _refuse_what_cannot_run(tree)
+    n_tests = count_tests(tree)
+    if not n_tests:
+        raise VerificationError(
+            "`python_tests:` holds no test; write `assert …` or `def test_…():` below it"
+        )
+    return PythonTests(source=source, n_tests=n_tests)
+
+
+def count_tests(tree: ast.Module) -> int:
+    """Return how many tests a module holds."""
+    count = 0
+    for statement in tree.body:
+        if isinstance(statement, ast.Assert):
+            count += 1
+        elif isinstance(statement, ast.FunctionDef):
+            count += statement.name.startswith("test")
+        elif isinstance(statement, ast.ClassDef) and _is_test_case(statement):
+            count += len(list(_test_methods(statement)))
+    return count
+
+
+def response_code(text: str) -> str | None:
+    """Return the code of a response, or None where it has none.
+
+    Args:
+        text: the response.
+
+    Returns:
+        Its blocks marked `python`, one after the other; without any, its only unmarked block.
+    """
+    blocks = fenced_blocks(text)
+    marked = [block.text for block in blocks if block.language in {"python", "py", "python3"}]
+    if marked:
+        return "\n".join(marked)
+    plain = [block.text for block in blocks if not block.language]
+    return plain[0] if len(plain) == 1 else None
+
+
+def _is_test_case(node: ast.ClassDef) -> bool:
+    names = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+    return "TestCase" in names
+
+
+def _test_methods(node: ast.ClassDef) -> Iterator[str]:
+    seen = {
+        statement.name
+        for statement in node.body
+        if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test")
+    }
+    yield from sorted(seen)
+
+
+def _refuse_what_cannot_run(tree: ast.Module) -> None:
+    names: list[str] = []
+    for node in ast.walk(tree):
+        match node:
+            case ast.AsyncFunctionDef() if node.name.startswith("test"):
+                raise VerificationError(
+                    f"`python_tests:` line {node.lineno}: a test cannot be `async def`"
+                )
+            case ast.Import():
+                missing = [alias.name for alias in node.names if not _is_there(alias.name)]
+            case ast.ImportFrom():
+                missing = [] if _is_there(node.module or "") else [node.module or "."]
+            case _:
+                missing = []
+        if missing:
+            raise VerificationError(
+                f"`python_tests:` line {getattr(node, 'lineno', 0)} imports what is not there; "
+                "tests have the standard library and `solution`"
+            )
+    for statement in tree.body:
+        match statement:
+            case ast.FunctionDef() if statement.name.startswith("test"):
+                arguments = statement.args
+                if arguments.posonlyargs or arguments.args or arguments.kwonlyargs:
+                    raise VerificationError(
+                        f"`python_tests:` line {statement.lineno}: a test takes no arguments"
+                    )
+                names.append(statement.name)
+            case ast.ClassDef() if _is_test_case(statement):
+                names.append(statement.name)
+            case _:
+                pass
+    if len(set(names)) < len(names):
+        raise VerificationError("`python_tests:` gives two tests the same name; rename one")
+
+
+def _is_there(module: str) -> bool:
+    top = module.partition(".")[0]
+    return top == "solution" or top in sys.stdlib_module_names

@@ -1,0 +1,126 @@
+"""Numbers as people and models write them: signs, powers of ten, separators, fractions, LaTeX.
+
+Understood: 1,234.5 · 1 234 (thin spaces, `1\\,234`) · .5 · −3 (U+2212) · 6.02e23 · 6.02×10^23 ·
+6.02 · 10²³ · `6.02 \\times 10^{23}` · 3/4 · `\\frac{3}{4}` · 9.81 ± 0.02 m/s² · `\\text{m}`.
+Not understood: decimal commas (3,14), mixed numbers, roots, constants, sums: a number is read, never
+computed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rubric_judge.verification.units import read_unit
+
+__all__ = ["Quantity", "plain_numbers", "read_number", "read_quantities"]
+
+_THIN = "\u2009"
+_SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
+_REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"[−﹣－]", "-"),
+        (
+            r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm)\s*\{([^{}]*)\}",
+            r"\1",
+        ),
+        (r"\\(?:left|right|displaystyle|!)", ""),
+        (r"(?<=\d)(?:\\,|\{,\})(?=\d{3})", _THIN),
+        (r"\\[,;: ]|~", " "),
+        (r"\\times(?![a-zA-Z])", "×"),
+        (r"\\cdot(?![a-zA-Z])", "·"),
+        (r"\\pm(?![a-zA-Z])|\+/-", "±"),
+        (r"\^ ?\{? ?\\circ(?: ?\})?|\\degree(?![a-zA-Z])", "°"),
+        (r"\\mu(?![a-zA-Z])", "µ"),
+        (r"\\Omega(?![a-zA-Z])", "Ω"),
+        (r"\\([%$])", r"\1"),
+        (r"\\[dt]?frac\s*\{\s*([^{} ]{1,40})\s*\}\s*\{\s*([^{} ]{1,40})\s*\}", r"\1/\2"),
+        (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
+        (r"\$", " "),
+        (r"(?<=\w)\*\*(?=[-+]?\d)", "^"),
+        (r"\*\*|__|`", ""),
+    )
+)
+_SUPERSCRIPT = re.compile(r"[⁻⁺]?[⁰¹²³⁴⁵⁶⁷⁸⁹]+")
+_MANTISSA = r"(?:(?:\d{1,3}(?:[,\u2009\u202f\u00a0]\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+)"
+_NUMBER = re.compile(
+    r"(?<![\w.^])(?P<sign>[-+])?"
+    r"(?:10\s?\^\s?(?P<alone>[-+]?\d{1,4})"
+    rf"|(?P<mantissa>{_MANTISSA})(?:[eE](?P<e>[-+]?\d{{1,4}}))?"
+    r"(?:\s?[×x*·⋅]\s?10\s?\^\s?(?P<power>[-+]?\d{1,4}))?"
+    r"(?:\s?/\s?(?P<below>\d{1,40}(?:\.\d{1,40})?)(?![\d./^]\d|\d|/))?)"
+    r"(?!\.?\d|\s?\^)"
+)
+_UNCERTAINTY = re.compile(rf"\s?±\s?{_MANTISSA}(?:\s?[×x*·⋅]\s?10\s?\^\s?[-+]?\d{{1,4}})?\s?\)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number of a text, its unit if it has one, and where it stands."""
+
+    value: float
+    unit: str
+    start: int
+    end: int
+
+
+def plain_numbers(text: str) -> str:
+    """Rewrite LaTeX, superscripts and typographic signs, so that numbers are in one notation."""
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return _SUPERSCRIPT.sub(lambda found: "^" + found[0].translate(_SUPERSCRIPTS), text)
+
+
+def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
+    """Read the number that stands at one place.
+
+    Args:
+        text: in the notation of `plain_numbers`.
+        start: the place.
+
+    Returns:
+        The number and where it ends, or None where there is none.
+    """
+    found = _NUMBER.match(text, start)
+    value = None if found is None else _value(found)
+    return None if found is None or value is None else (value, found.end())
+
+
+def read_quantities(text: str, *, units: bool) -> Iterator[Quantity]:
+    """Read the numbers of a text in order.
+
+    Args:
+        text: in the notation of `plain_numbers`.
+        units: whether to read units too.
+
+    Yields:
+        Finite numbers; a stated uncertainty belongs to its number.
+    """
+    position = 0
+    while found := _NUMBER.search(text, position):
+        position = found.end()
+        value = _value(found)
+        if value is None:
+            continue
+        uncertainty = _UNCERTAINTY.match(text, position)
+        position = uncertainty.end() if uncertainty else position
+        unit = read_unit(text, position) if units else None
+        position = unit.end if unit else position
+        yield Quantity(value, unit.text if unit else "", found.start(), position)
+
+
+def _value(found: re.Match[str]) -> float | None:
+    sign = -1.0 if found["sign"] == "-" else 1.0
+    if found["alone"]:
+        value = float(f"1e{found['alone']}")
+    else:
+        digits = re.sub(r"[^\d.]", "", found["mantissa"])
+        # One conversion, so that the power of ten rounds nothing twice.
+        exponent = int(found["e"] or 0) + int(found["power"] or 0)
+        value = float(f"{digits}e{exponent}")
+        below = float(found["below"]) if found["below"] else 1.0
+        value = value / below if below else math.nan
+    return sign * value if math.isfinite(value) else None

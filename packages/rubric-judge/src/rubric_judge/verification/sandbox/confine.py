@@ -1,0 +1,79 @@
+"""What the tester and the subject do to themselves before they read any code."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import resource
+import signal
+import socket
+import sys
+from typing import Literal
+
+from rubric_judge.verification.sandbox import landlock, seccomp
+
+__all__ = ["Isolation", "confine", "die_with_parent", "set_limits", "silence"]
+
+Isolation = Literal["full", "files_readable", "none"]
+"""`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
+read can be read, and nothing be written. `none`: limits only."""
+
+_PR_SET_PDEATHSIG = 1
+_MOST_FILES = 64
+_READABLE = ("/usr", "/lib", "/lib64", "/nix/store")
+
+
+def set_limits(*, cpu_s: int, memory_bytes: int) -> None:
+    """Bound this process: processor time, address space, open files, and no byte to any file."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s + 1))
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_MOST_FILES, _MOST_FILES))
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however that ends."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:  # it ended before the call
+        os._exit(1)
+
+
+def silence(*, keep: tuple[int, ...]) -> None:
+    """Point the standard streams at nothing, and close every other descriptor but some."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        if stream not in keep:
+            os.dup2(nothing, stream)
+    first = 3
+    for last in (*sorted(one for one in keep if one >= first), os.sysconf("SC_OPEN_MAX")):
+        os.closerange(first, last)
+        first = last + 1
+
+
+def confine(isolation: Isolation) -> None:
+    """Give up network, processes and files, and see that they are gone.
+
+    Args:
+        isolation: how much.
+
+    Raises:
+        OSError: the kernel does not do it.
+    """
+    if isolation == "full":
+        python = {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}
+        landlock.allow_reading_only((*_READABLE, *python))
+    if isolation != "none":
+        seccomp.refuse_system_calls()
+        _expect_refusal()
+
+
+def _expect_refusal() -> None:
+    with contextlib.suppress(PermissionError):
+        socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()
+        raise OSError("the filter of system calls lets a socket through")
+    with contextlib.suppress(PermissionError):
+        if os.fork() == 0:
+            os._exit(0)
+        raise OSError("the filter of system calls lets a process through")

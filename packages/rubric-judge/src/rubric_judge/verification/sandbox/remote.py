@@ -1,0 +1,220 @@
+"""The subject's objects as the tests see them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any, NoReturn, cast
+
+from rubric_judge.verification.sandbox.wire import (
+    FrameError,
+    Wire,
+    decode,
+    encode,
+    read_frame,
+    write_frame,
+)
+
+__all__ = ["Connection", "Remote"]
+
+
+class Remote:
+    """An object of the subject that is no data.
+
+    Calls, attributes, items and iteration are passed on. A comparison or a sum is passed on only
+    between two objects of the subject: next to data it is refused, for the subject would then see
+    the expected value and could say that it equals it.
+    """
+
+    __slots__ = ("_link", "_number")
+
+    def __init__(self, link: Connection, number: int) -> None:
+        object.__setattr__(self, "_link", link)
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:  # noqa: ANN401  # any value
+        return self._link.ask("call", self, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any value
+        return self._link.ask("getattr", self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._link.ask("setattr", self, name, value)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._link.ask("setitem", self, key, value)
+
+    def __iter__(self) -> Remote:
+        found = self._link.ask("iter", self)
+        if not isinstance(found, Remote):
+            raise TypeError("iter() of an object of the response returned data")
+        return found
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
+
+    def __enter__(self) -> Any:  # noqa: ANN401  # any value
+        return self._link.ask("enter", self)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._link.ask("exit", self)
+
+
+def _unary(name: str, kind: type | None = None) -> Callable[..., object]:
+    def passed_on(self: Remote, *args: object) -> object:
+        value = self._link.ask(name, self, *args)  # pyright: ignore[reportPrivateUsage]
+        if kind is not None and type(value) is not kind:
+            raise TypeError(f"{name}() of an object of the response is no {kind.__name__}")
+        return value
+
+    return passed_on
+
+
+def _binary(name: str) -> Callable[[Remote, object], object]:
+    def passed_on(self: Remote, other: object) -> object:
+        if not isinstance(other, Remote):
+            return NotImplemented
+        return self._link.ask(name, self, other)  # pyright: ignore[reportPrivateUsage]
+
+    return passed_on
+
+
+for _name, _kind in (
+    *((name, None) for name in ("next", "getitem", "delitem", "round", "abs", "neg")),
+    *(("len", int), ("index", int), ("int", int), ("hash", int), ("float", float)),
+    *(("bool", bool), ("str", str), ("repr", str)),
+):
+    setattr(Remote, f"__{_name}__", _unary(_name, _kind))
+for _name in "eq lt le gt ge add sub mul truediv floordiv mod matmul and or xor".split():
+    setattr(Remote, f"__{_name}__", _binary(f"{_name}_" if _name in {"and", "or"} else _name))
+
+
+class Connection:
+    """The pipes to the subject, and what has come and gone through them."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._remotes: dict[int, object] = {}
+        self._kinds: dict[int, type[BaseException]] = {}
+        self._functions: list[Callable[..., object]] = []
+
+    def define(self, code: str) -> dict[str, object]:
+        """Have the subject run the response's code; return what it defines.
+
+        Raises:
+            BaseException: what the code raises.
+            FrameError: the subject ended.
+        """
+        write_frame(self._writer, code)
+        value, _ = self._result()
+        if type(value) is not dict:
+            raise FrameError("the subject defines nothing")
+        return cast("dict[str, object]", value)
+
+    def ask(self, operation: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+        """Have the subject do something with its objects.
+
+        Raises:
+            BaseException: what the response's code raises.
+            FrameError: the subject ended, or an argument cannot be passed on.
+        """
+        request = [operation, encode(args, self._reference), encode(kwargs, self._reference)]
+        write_frame(self._writer, request)
+        value, changed = self._result()
+        for place, after in changed:
+            _write_back(args[place], after)
+        return value
+
+    def _result(self) -> tuple[object, list[tuple[int, object]]]:
+        while True:
+            match read_frame(self._reader):
+                case ["ok", value, list(changed)]:
+                    pairs = cast("list[tuple[int, Wire]]", changed)
+                    after = [(place, decode(one, self._follow)) for place, one in pairs]
+                    return decode(value, self._follow), after
+                case ["raised", list(kinds), arguments, int(number)]:
+                    self._raise(cast("list[str | int]", kinds), arguments, number)
+                case ["call", int(number), args]:
+                    write_frame(self._writer, self._call(number, args))
+                case _:
+                    raise FrameError("the subject sent no answer")
+
+    def _call(self, number: int, args: Wire) -> Wire:
+        try:
+            value = self._functions[number](*decode(args, self._follow))
+            return ["returned", True, encode(value, self._reference)]
+        # The named boundary of a test's own function: its error goes to the code that called it.
+        except Exception:  # noqa: BLE001
+            return ["returned", False, None]
+
+    def _raise(self, kinds: list[str | int], arguments: Wire, number: int) -> NoReturn:
+        kind = self._error_class(kinds)
+        args = decode(arguments, lambda _: None)
+        error = kind.__new__(kind)
+        error.args = args if isinstance(args, tuple) else ()
+        if isinstance(kinds[0], int):
+            error.__dict__["_remote"] = Remote(self, number)
+        raise error
+
+    def _error_class(self, kinds: list[str | int]) -> type[BaseException]:
+        match kinds:
+            case [str(name), *_]:
+                kind = getattr(builtins, name, None)
+                if isinstance(kind, type) and issubclass(kind, BaseException):
+                    return kind
+            case [int(number), *others] if others:
+                known = self._kinds.get(number)
+                if known is None:
+                    # A class of its own, so that `except` knows it; attributes are the subject's.
+                    base = self._error_class(others)
+                    known = type("ResponseError", (base,), {"__getattr__": _attribute})
+                    self._kinds[number] = known
+                return known
+            case _:
+                pass
+        raise FrameError("the subject raised what is no error")
+
+    def _reference(self, value: object) -> Wire:
+        if isinstance(value, Remote):
+            return ["yours", value._number]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        for number, kind in self._kinds.items():
+            if value is kind:
+                return ["yours", number]
+        if not callable(value):
+            raise FrameError(
+                f"a test cannot pass a {type(value).__name__} to the response's code; "
+                "it can pass data, functions and the response's own objects"
+            )
+        self._functions.append(value)
+        return ["mine", len(self._functions) - 1, []]
+
+    def _follow(self, reference: Wire) -> object:
+        match reference:
+            case ["mine", int(number), []]:
+                return self._remotes.setdefault(number, Remote(self, number))
+            case ["mine", int(), list(kinds)]:
+                return self._error_class(cast("list[str | int]", kinds))
+            case ["yours", int(number)]:
+                return self._functions[number]
+            case _:
+                raise FrameError("no reference")
+
+
+def _attribute(error: BaseException, name: str) -> object:
+    if name == "_remote":
+        raise AttributeError(name)
+    return getattr(error._remote, name)  # noqa: SLF001  # pyright: ignore
+
+
+def _write_back(argument: object, after: object) -> None:
+    """Change an argument as the response's code changed its copy."""
+    match argument, after:
+        case (list(), list()):
+            argument[:] = after
+        case (dict(), dict()) | (set(), set()):
+            argument.clear()
+            argument.update(after)
+        case (bytearray(), bytearray()):
+            argument[:] = after
+        case _:
+            pass

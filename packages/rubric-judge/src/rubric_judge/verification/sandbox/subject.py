@@ -1,0 +1,182 @@
+"""The process that runs the response's code and answers calls; it holds no test."""
+
+from __future__ import annotations
+
+import builtins
+import operator
+import sys
+import types
+from collections.abc import Callable
+from typing import Any, cast
+
+from rubric_judge.verification.sandbox.wire import (
+    FrameError,
+    Wire,
+    decode,
+    encode,
+    read_frame,
+    write_frame,
+)
+
+__all__ = ["serve"]
+
+_OPERATIONS: dict[str, Callable[..., object]] = {
+    "call": lambda target, *args, **kwargs: target(*args, **kwargs),
+    "getattr": getattr,
+    "setattr": setattr,
+    "getitem": operator.getitem,
+    "setitem": operator.setitem,
+    "delitem": operator.delitem,
+    "iter": iter,
+    "next": next,
+    "len": len,
+    "bool": bool,
+    "str": str,
+    "repr": repr,
+    "hash": hash,
+    "int": int,
+    "float": float,
+    "index": operator.index,
+    "round": round,
+    "abs": abs,
+    "neg": operator.neg,
+    "isinstance": lambda target, kind: isinstance(target, kind),
+    "enter": lambda target: type(target).__enter__(target),
+    "exit": lambda target: type(target).__exit__(target, None, None, None),
+    "eq": operator.eq,
+    "lt": operator.lt,
+    "le": operator.le,
+    "gt": operator.gt,
+    "ge": operator.ge,
+    "add": operator.add,
+    "sub": operator.sub,
+    "mul": operator.mul,
+    "truediv": operator.truediv,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "matmul": operator.matmul,
+    "and_": operator.and_,
+    "or_": operator.or_,
+    "xor": operator.xor,
+}
+
+
+class _Subject:
+    """Objects that were given out, by number, and the pipes."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._objects: list[object] = []
+        self._numbers: dict[int, int] = {}
+
+    def serve(self) -> None:
+        """Answer until the tester ends."""
+        while True:
+            write_frame(self._writer, self._answer(read_frame(self._reader)))
+
+    def define(self, code: str) -> Wire:
+        """Run the response's code; return what it defines, or what it raises."""
+        module = types.ModuleType("solution")
+        sys.modules["solution"] = module
+        try:
+            exec(compile(code, "<response>", "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        # The named boundary of the response: whatever it raises is the tester's to count.
+        except BaseException as error:  # noqa: BLE001
+            return self._raised(error)
+        public = {
+            name: value
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and not hasattr(builtins, name)  # or the tests would trust a forged `abs`
+            and not isinstance(value, types.ModuleType)
+        }
+        return ["ok", encode(public, self._reference), []]
+
+    def _answer(self, request: Wire) -> Wire:
+        try:
+            operation, *parts = request
+            args = decode(parts[0], self._follow)
+            kwargs = decode(parts[1], self._follow)
+            value = _OPERATIONS[operation](*args, **kwargs)
+            changed = [
+                [place, encode(argument, self._reference)]
+                for place, argument in enumerate(args)
+                if isinstance(argument, (list, dict, set, bytearray))
+            ]
+            return ["ok", encode(value, self._reference), changed]
+        except BaseException as error:  # noqa: BLE001  # as above
+            return self._raised(error)
+
+    def _raised(self, error: BaseException) -> Wire:
+        kinds = [
+            kind.__name__ if getattr(builtins, kind.__name__, None) is kind else self._number(kind)
+            for kind in type(error).__mro__
+            if issubclass(kind, BaseException)
+        ]
+        try:
+            arguments = encode(error.args, lambda one: repr(one)[:200])
+        except BaseException:  # noqa: BLE001  # a __repr__ of the response's
+            arguments = ["tuple", []]
+        return ["raised", kinds, arguments, self._number(error)]
+
+    def _number(self, value: object) -> int:
+        known = self._numbers.get(id(value))
+        if known is None:
+            known = self._numbers[id(value)] = len(self._objects)
+            self._objects.append(value)  # keeps its id from another
+        return known
+
+    def _reference(self, value: object) -> Wire:
+        if isinstance(value, _Callback):
+            return ["yours", value.number]
+        bases: list[Wire] = []
+        if isinstance(value, type) and issubclass(value, BaseException):
+            bases = self._raised(value.__new__(value))[1]
+        return ["mine", self._number(value), bases]
+
+    def _follow(self, reference: Wire) -> object:
+        match reference:
+            case ["yours", int(number)]:
+                return self._objects[number]
+            case ["mine", int(number), _]:
+                return _Callback(self, number)
+            case _:
+                raise FrameError("no reference")
+
+    def call_back(self, number: int, args: tuple[object, ...]) -> object:
+        """Call a function of the tests."""
+        write_frame(self._writer, ["call", number, encode(args, self._reference)])
+        # Until the function returns, it may call the response's code again.
+        while (message := read_frame(self._reader))[0] != "returned":
+            write_frame(self._writer, self._answer(message))
+        ok, value = message[1:]
+        if not ok:
+            raise RuntimeError("a function of the tests raised")
+        return decode(value, self._follow)
+
+
+class _Callback:
+    """A function of the tests, as the response's code sees it."""
+
+    def __init__(self, subject: _Subject, number: int) -> None:
+        self._subject = subject
+        self.number = number
+
+    def __call__(self, *args: object) -> object:
+        return self._subject.call_back(self.number, args)
+
+
+def serve(reader: int, writer: int) -> None:
+    """Run the code that arrives first, then answer calls until the tester ends.
+
+    Args:
+        reader: where requests come from.
+        writer: where answers go.
+    """
+    subject = _Subject(reader, writer)
+    write_frame(writer, "confined")
+    try:
+        write_frame(writer, subject.define(cast("Any", read_frame(reader))))
+        subject.serve()
+    except FrameError:
+        return

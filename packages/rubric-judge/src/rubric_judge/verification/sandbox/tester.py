@@ -1,0 +1,143 @@
+"""The process that runs the tests; its standard input holds code and tests, its output the result.
+
+in:  {"code", "tests", "nonce", "isolation", "timeout_s", "cpu_s", "memory_bytes"}
+out: {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"refused": why}
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import signal
+import sys
+import types
+import unittest
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+from rubric_judge.verification.sandbox.confine import (
+    confine,
+    die_with_parent,
+    set_limits,
+    silence,
+)
+from rubric_judge.verification.sandbox.remote import Connection
+from rubric_judge.verification.sandbox.subject import serve
+from rubric_judge.verification.sandbox.wire import FrameError, read_frame
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Fork the subject, confine both, run the tests against it and report."""
+    report = os.dup(1)
+    order = cast("dict[str, Any]", json.load(sys.stdin))
+    signal.setitimer(signal.ITIMER_REAL, order["timeout_s"])  # no handler: it ends this process
+    set_limits(cpu_s=order["cpu_s"], memory_bytes=order["memory_bytes"])
+    try:
+        connection = _start_subject(order["isolation"])
+        silence(keep=(report, *connection))
+        confine(order["isolation"])
+    except (OSError, FrameError) as error:
+        _report(report, {"nonce": order["nonce"], "refused": str(error)})
+        return
+    _report(report, {"nonce": order["nonce"], "ready": True})
+    passed, note = _run(Connection(*connection), order["code"], order["tests"])
+    _report(report, {"nonce": order["nonce"], "passed": passed, "note": note})
+
+
+def _start_subject(isolation: Any) -> tuple[int, int]:  # noqa: ANN401  # checked by the judge
+    """Fork the subject before a test is parsed, and wait until it is confined."""
+    from_tester, to_subject = os.pipe()
+    from_subject, to_tester = os.pipe()
+    tester = os.getpid()
+    if os.fork() == 0:
+        try:
+            die_with_parent(tester)
+            silence(keep=(from_tester, to_tester))
+            confine(isolation)
+            serve(from_tester, to_tester)
+        finally:
+            os._exit(0)
+    os.close(from_tester)
+    os.close(to_tester)
+    if read_frame(from_subject) != "confined":
+        raise FrameError("the subject could not be confined")
+    return from_subject, to_subject
+
+
+def _report(descriptor: int, message: dict[str, object]) -> None:
+    os.write(descriptor, json.dumps(message).encode() + b"\n")
+
+
+def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
+    try:
+        defined = connection.define(code)
+    # The named boundary of the response's code, and below of each test.
+    except BaseException as error:  # noqa: BLE001
+        return 0, f"the response's code raised {_name(error)}"
+    module = types.ModuleType("solution")
+    vars(module).update(defined)
+    sys.modules["solution"] = module
+    passed, first_failure = 0, ""
+    for test in _tests(tests, {"__name__": "tests", **defined}):
+        try:
+            passed += test() is not False
+        except BaseException as error:  # noqa: BLE001
+            first_failure = first_failure or f"the first failed test raised {_name(error)}"
+    try:
+        connection.ask("str", "")
+    except BaseException:  # noqa: BLE001
+        return 0, "the response's code ended its own process"
+    return passed, first_failure
+
+
+def _name(error: BaseException) -> str:
+    # A class of the response's would carry its words into the account.
+    return type(error).__name__ if type(error).__module__ in {"builtins", __name__} else "an error"
+
+
+def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], object]]:
+    """Yield the tests, each after what stands above it has run."""
+    functions: list[str] = []
+    for statement in ast.parse(source).body:
+        run = _statement(statement, names)
+        if isinstance(statement, ast.Assert):
+            yield run
+            continue
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001
+            yield _raising(error)  # what is prepared here is missing: a test that fails says so
+            continue
+        if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+            functions.append(statement.name)
+    for name in functions:
+        found = names.get(name)
+        if isinstance(found, types.FunctionType) and name.startswith("test"):
+            yield found
+        elif isinstance(found, type) and issubclass(found, unittest.TestCase):
+            yield from map(_method, unittest.defaultTestLoader.loadTestsFromTestCase(found))
+
+
+def _statement(statement: ast.stmt, names: dict[str, object]) -> Callable[[], object]:
+    code = compile(ast.Module([statement], []), "<tests>", "exec", dont_inherit=True)
+    return lambda: exec(code, names)  # noqa: S102  # the rubric's own tests
+
+
+def _raising(error: BaseException) -> Callable[[], object]:
+    def fail() -> object:
+        raise error
+
+    return fail
+
+
+def _method(case: Any) -> Callable[[], bool]:  # noqa: ANN401  # a suite of suites, to its types
+    def run() -> bool:
+        result = unittest.TestResult()
+        case.run(result)
+        # A skipped test is none that passed.
+        return result.wasSuccessful() and not result.skipped and not result.expectedFailures
+
+    return run

@@ -1,0 +1,183 @@
+"""`json_schema:` and a JSON Schema (draft 2020-12), on the same line or on those that follow.
+
+The response's JSON is the whole response, or its only fenced block that is marked `json` or not
+marked. `$ref` may point into the schema itself; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, cast
+
+from rubric_judge.errors import VerificationError
+from rubric_judge.verification.fences import fenced_blocks
+
+if TYPE_CHECKING:
+    from jsonschema.protocols import Validator
+
+__all__ = ["SchemaCheck", "matches_schema", "read_schema"]
+
+_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+_LONGEST_TEXT = 100_000
+"""Characters of a JSON text; a longer one does not match."""
+
+_PATTERN_TIMEOUT_S = 0.25
+
+_NOT_BOUNDED = ("patternProperties", "$dynamicRef")
+"""Keywords whose time on a hostile text cannot be bounded."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaCheck:
+    """A schema that the response's JSON must match; all or nothing."""
+
+    schema: str
+    """As JSON text, so that the check is a value."""
+
+
+class _NotJsonError(ValueError):
+    """A text that Python reads as JSON and no standard does."""
+
+
+def read_schema(body: str) -> SchemaCheck:
+    """Read the schema.
+
+    Args:
+        body: everything behind the colon, further lines included.
+
+    Returns:
+        The check.
+
+    Raises:
+        VerificationError: it is no JSON, no schema of this draft, refers to another document, or
+            uses a keyword whose time cannot be bounded.
+    """
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+
+    try:
+        schema = _decode(body)
+    except json.JSONDecodeError as error:
+        raise VerificationError(
+            f"`json_schema:` is not JSON: see its line {error.lineno}, column {error.colno}"
+        ) from None
+    except (_NotJsonError, RecursionError):
+        raise VerificationError("`json_schema:` is no usable JSON") from None
+    if not isinstance(schema, dict):
+        raise VerificationError("`json_schema:` needs a JSON object")
+    for keyword, setting in _keywords(cast("object", schema)):
+        if keyword in _NOT_BOUNDED:
+            raise VerificationError(f"`json_schema:` cannot use {keyword}: its time has no bound")
+        if keyword == "$ref" and isinstance(setting, str) and not setting.startswith("#"):
+            raise VerificationError("`json_schema:` may only refer to itself: begin $ref with #")
+    if cast("dict[str, object]", schema).get("$schema", _DRAFT) != _DRAFT:
+        raise VerificationError("`json_schema:` is read as draft 2020-12; leave $schema out")
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = "/".join(str(part) for part in error.path if isinstance(part, int))
+        raise VerificationError(
+            f"`json_schema:` is no schema of draft 2020-12: see `{error.validator}`"
+            + (f" at position {where}" if where else "")
+        ) from None
+    except RecursionError:
+        raise VerificationError("`json_schema:` nests too deep") from None
+    return SchemaCheck(body.strip())
+
+
+def matches_schema(check: SchemaCheck, text: str) -> tuple[bool, str]:
+    """Validate the JSON of a response.
+
+    Args:
+        check: the schema.
+        text: the response.
+
+    Returns:
+        Whether it matches, and if not, why: no text of the response or the schema.
+    """
+    found = _json_text(text)
+    if found is None:
+        return False, "neither the response nor a single fenced block is JSON"
+    if len(found) > _LONGEST_TEXT:
+        return False, f"its JSON has more than {_LONGEST_TEXT} characters"
+    try:
+        document = _decode(found)
+    except (ValueError, RecursionError):
+        return False, "its JSON cannot be read"
+    try:
+        errors = _validator(check.schema).iter_errors(document)
+        first = next(iter(errors), None)
+    except TimeoutError:
+        return False, f"a pattern of its schema ran past {_PATTERN_TIMEOUT_S} s"
+    except RecursionError:
+        return False, "its JSON nests too deep"
+    return first is None, "" if first is None else f"its JSON fails `{first.validator}`"
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: str) -> Validator:
+    import referencing  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, ValidationError, validators  # noqa: PLC0415
+
+    def pattern(
+        _validator: object, wanted: str, instance: object, _schema: object
+    ) -> Iterator[ValidationError]:
+        import regex  # noqa: PLC0415
+
+        if isinstance(instance, str) and not regex.search(
+            wanted, instance, timeout=_PATTERN_TIMEOUT_S, concurrent=True
+        ):
+            yield ValidationError("does not match")
+
+    def unique(
+        _validator: object, wanted: object, instance: object, _schema: object
+    ) -> Iterator[ValidationError]:
+        # The library's own compares every pair of items that cannot be sorted.
+        if wanted and isinstance(instance, list):
+            items = [json.dumps(item, sort_keys=True) for item in cast("list[object]", instance)]
+            if len(set(items)) < len(items):
+                yield ValidationError("repeats an item")
+
+    bounded = validators.extend(Draft202012Validator, {"pattern": pattern, "uniqueItems": unique})
+    # An empty registry: by default, a reference elsewhere would be fetched.
+    return bounded(cast("dict[str, object]", _decode(schema)), registry=referencing.Registry())
+
+
+def _json_text(text: str) -> str | None:
+    whole = text.strip()
+    if whole[:1] in set('{["-0123456789tfn') and whole:
+        return whole
+    blocks = [block for block in fenced_blocks(text) if block.language in {"", "json"}]
+    return blocks[0].text if len(blocks) == 1 else None
+
+
+def _decode(text: str) -> object:
+    # Every number as a float: no digit limit, and 1.0 is an integer to JSON Schema.
+    return json.loads(
+        text, parse_int=float, parse_constant=_refuse, object_pairs_hook=_without_repeats
+    )
+
+
+def _refuse(_constant: str) -> object:
+    raise _NotJsonError("NaN and Infinity are not JSON")
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        raise _NotJsonError("an object holds a key twice")
+    return document
+
+
+def _keywords(schema: object) -> Iterator[tuple[str, object]]:
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield from cast("dict[str, object]", node).items()
+            waiting.extend(cast("dict[str, object]", node).values())
+        elif isinstance(node, list):
+            waiting.extend(cast("list[object]", node))

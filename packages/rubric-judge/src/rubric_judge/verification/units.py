@@ -1,0 +1,130 @@
+"""Units of measurement: which unit follows a number, and what it is in another unit."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import pint
+
+__all__ = ["Unit", "is_known_unit", "read_unit", "to_unit"]
+
+_TOKEN = r"(?:%|°(?:[CFK]\b)?|[A-Za-zµμΩΩÅ℃℉]+)(?:\^-?\d{1,2})?"  # noqa: S105
+_COMPACT = (
+    rf"{_TOKEN}(?:(?:\s?[/·⋅]\s?|\*)(?:{_TOKEN}|\({_TOKEN}(?:[ ·⋅*/]{_TOKEN}){{0,4}}\))){{0,5}}"
+)
+# Words may only follow a unit where they cannot be prose: "m in" is no metre-inch.
+_WORDS = rf"\s+(?:squared|cubed|per\s+{_COMPACT}|{_TOKEN}(?:\s{_TOKEN}){{0,2}}(?<=\d))"
+_EXPRESSION = re.compile(
+    rf"\s?(?P<unit>(?:degrees?\s+(?:[Cc]elsius|[Ff]ahrenheit|C|F)\b"
+    rf"|(?:(?:square|cubic)\s+)?{_COMPACT}(?:{_WORDS}){{0,4}}))"
+)
+_TRAILING_WORDS = re.compile(_WORDS + r"\Z")
+_SPELLINGS = (
+    (re.compile(r"degrees?\s+(?:[Cc]elsius|C\b)|°C|℃"), "degC"),
+    (re.compile(r"degrees?\s+(?:[Ff]ahrenheit|F\b)|°F|℉"), "degF"),
+    (re.compile(r"°K"), "kelvin"),
+    (re.compile(r"°"), "degree"),
+    (re.compile(r"%"), "percent"),
+    (re.compile(r"[ΩΩ]"), "ohm"),
+    (re.compile(r"μ"), "µ"),
+    (re.compile(r"Å"), "angstrom"),
+    (re.compile(r"[·⋅]"), "*"),
+    (re.compile(r"\^"), "**"),
+)
+_LOOKAHEAD = 80
+
+
+class Unit(NamedTuple):
+    """A unit as it stands in a text, and where it ends."""
+
+    text: str
+    end: int
+
+
+class _Affine(NamedTuple):
+    factor: float
+    offset: float
+
+
+@lru_cache(maxsize=1)
+def _registry() -> pint.UnitRegistry[float]:
+    # A third of a second: loaded for the first unit that is compared.
+    import pint  # noqa: PLC0415
+
+    return pint.UnitRegistry(cache_folder=None)
+
+
+def read_unit(text: str, start: int) -> Unit | None:
+    """Read the unit that stands right after a number.
+
+    Args:
+        text: a text with plain exponents (`m/s^2`).
+        start: where the number ends.
+
+    Returns:
+        The longest unit that starts there, or None where there is no unit: what is not one, such
+        as "apples", is no part of the quantity.
+    """
+    found = _EXPRESSION.match(text, start, start + _LOOKAHEAD)
+    while found is not None:
+        unit = found["unit"]
+        if is_known_unit(unit):
+            return Unit(unit, found.end())
+        shorter = _TRAILING_WORDS.search(text, found.start(), found.end())
+        if shorter is None:
+            return None
+        found = _EXPRESSION.match(text, start, shorter.start())
+    return None
+
+
+@lru_cache(maxsize=8192)
+def is_known_unit(unit: str) -> bool:
+    """Return whether this is a unit of the registry, such as `m/s^2`, `°C`, `kilowatt hour`, `%`."""
+    return _parse(unit) is not None
+
+
+@lru_cache(maxsize=8192)
+def _affine(unit: str, target: str) -> _Affine | None:
+    import pint  # noqa: PLC0415
+
+    source, goal = _parse(unit), _parse(target)
+    if source is None or goal is None:
+        return None
+    quantity = _registry().Quantity
+    try:
+        # Every unit but the logarithmic ones is a line through two of its values.
+        at_0, at_1, at_2 = (float(quantity(x, source).m_as(goal)) for x in (0.0, 1.0, 2.0))
+    except (pint.errors.PintTypeError, ArithmeticError, ValueError):
+        return None
+    is_line = abs((at_2 - at_1) - (at_1 - at_0)) <= 1e-9 * max(abs(at_1 - at_0), abs(at_0))
+    return _Affine(at_1 - at_0, at_0) if is_line else None
+
+
+def to_unit(value: float, unit: str, target: str) -> float | None:
+    """Convert a value, offsets of temperatures included.
+
+    Args:
+        value: the number.
+        unit: its unit; empty for a bare number.
+        target: the unit to convert to.
+
+    Returns:
+        The value in `target`, or None where the two measure different things.
+    """
+    line = _affine(unit, target)
+    return None if line is None else value * line.factor + line.offset
+
+
+def _parse(unit: str) -> pint.Unit | None:
+    import pint  # noqa: PLC0415
+
+    for spelling, name in _SPELLINGS:
+        unit = spelling.sub(name, unit)
+    try:
+        return _registry().parse_units(" ".join(unit.split()))
+    # AssertionError and the others: what pint raises for text that is no expression at all.
+    except (pint.PintError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
+        return None
