@@ -129,7 +129,10 @@ def test_the_last_message_of_a_role_is_what_it_says() -> None:
         {"role": "user", "content": "Why?"},
         {"role": "assistant", "content": None, "tool_calls": []},
         {"role": "tool", "content": "7"},
-        {"role": "assistant", "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "cause."}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "cause."}],
+        },
     ]
 
     assert text_of(chat, role="assistant") == "Because."

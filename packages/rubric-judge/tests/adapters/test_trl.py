@@ -1,0 +1,221 @@
+"""The reward for TRL: called as `GRPOTrainer` calls it, and by `GRPOTrainer`."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core import ConfigError, JudgeResult, JudgeView, Reason, RewardShapeError, Task
+from rubric_judge import LexicalJudge
+from rubric_judge.adapters.trl import RewardFunction, rubric_reward
+from rubric_judge.testing import FailingJudge, ScriptedJudge
+
+
+def called(reward: RewardFunction, completions: list[Any], **columns: Any) -> list[float | None]:
+    """Call a reward as TRL does, with all that it passes."""
+    return asyncio.run(
+        reward(
+            prompts=["Which loss is minimised?"] * len(completions),
+            completions=completions,
+            completion_ids=[[0]] * len(completions),
+            trainer_state=None,
+            **{"log_extra": lambda *_: None, "log_metric": lambda *_: None, **columns},
+        )
+    )
+
+
+def test_texts_and_messages_are_judged_alike(tasks: dict[str, Task], task: Task) -> None:
+    reward = rubric_reward(judge=LexicalJudge(), tasks=tasks)
+    text = "The model minimises the cross entropy."
+    ids = [task.task_id] * 2
+
+    texts = called(reward, [text, ""], task_id=ids)
+    chats = called(reward, [[{"role": "assistant", "content": t}] for t in (text, "")], task_id=ids)
+
+    assert texts == chats == [0.75, 0.0]
+
+
+def test_columns_may_hold_the_rubric(row: dict[str, Any]) -> None:
+    reward = rubric_reward(judge=LexicalJudge())
+    columns = {name: [value] * 2 for name, value in row.items()}
+
+    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [0.75, 0.0]
+
+
+def test_an_unavailable_judgement_is_none_and_an_invalid_one_0(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    def script(view: JudgeView) -> JudgeResult | float:
+        match view.response:
+            case "lost":
+                return JudgeResult.unavailable(Reason.RATE_LIMITED)
+            case "prose":
+                return JudgeResult.invalid(Reason.NOT_JSON)
+            case _:
+                return 0.5
+
+    logged: dict[str, float] = {}
+    reward = rubric_reward(judge=ScriptedJudge(script), tasks=tasks)
+
+    rewards = called(
+        reward,
+        ["fine", "lost", "prose", "fine"],
+        task_id=[task.task_id] * 4,
+        log_metric=logged.__setitem__,
+    )
+
+    assert rewards == [0.5, None, 0.0, 0.5]
+    assert logged == {
+        "rubric/invalid": 0.25,
+        "rubric/unavailable": 0.25,
+        "rubric/score": pytest.approx(1 / 3),
+        "rubric/loss": 0.5,
+        "rubric/target": 0.5,
+    }
+
+
+def test_a_batch_that_was_not_judged_at_all_logs_no_score(
+    tasks: dict[str, Task], task: Task
+) -> None:
+    logged: dict[str, float] = {}
+    reward = rubric_reward(judge=FailingJudge(), tasks=tasks)
+
+    called(reward, ["a", "b"], task_id=[task.task_id] * 2, log_metric=logged.__setitem__)
+
+    assert logged == {"rubric/invalid": 0.0, "rubric/unavailable": 1.0}
+
+
+@pytest.mark.parametrize("column", [["x"], ["x"] * 3, "xy"], ids=["short", "long", "text"])
+def test_a_column_of_another_length_is_refused(column: Any, tasks: dict[str, Task]) -> None:
+    reward = rubric_reward(judge=LexicalJudge(), tasks=tasks)
+
+    with pytest.raises(RewardShapeError, match="2 completions, but 'task_id'"):
+        called(reward, ["a", "b"], task_id=column)
+
+
+def test_every_release_of_trl_sees_a_coroutine_function_with_a_name() -> None:
+    reward = rubric_reward(judge=LexicalJudge())
+
+    assert inspect.iscoroutinefunction(reward)
+    assert reward.__name__ == "rubric_reward"
+
+
+def test_the_reward_can_be_sent_to_another_process(
+    judge_file: str, tasks_file: str, task: Task
+) -> None:
+    reward = rubric_reward(judge=judge_file, tasks=tasks_file)
+
+    copy = pickle.loads(pickle.dumps(reward))
+
+    assert called(copy, ["It is the cross entropy."], task_id=[task.task_id]) == [0.75]
+
+
+def test_a_wrong_judge_file_fails_when_the_reward_is_made(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"judge\.yaml"):
+        rubric_reward(judge=tmp_path / "judge.yaml")
+
+
+@pytest.fixture
+def trainer(tmp_path: Path) -> Callable[..., Any]:
+    """A real trainer of a tiny Llama, over eight questions."""
+    datasets = pytest.importorskip("datasets")
+    trl = pytest.importorskip("trl")
+    import torch
+    import transformers
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    characters = {chr(code): index + 3 for index, code in enumerate(range(32, 127))}
+    words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>"))
+    words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words, unk_token="<unk>", eos_token="</s>", pad_token="</s>"
+    )
+    config = transformers.LlamaConfig(
+        vocab_size=98,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        bos_token_id=1,
+        eos_token_id=2,
+    )
+    torch.manual_seed(0)
+    model = transformers.LlamaForCausalLM(config)
+
+    def make(reward: RewardFunction, rows: list[dict[str, Any]]) -> Any:
+        arguments = trl.GRPOConfig(
+            output_dir=str(tmp_path / "out"),
+            num_train_epochs=2,
+            per_device_train_batch_size=8,
+            num_generations=4,
+            max_completion_length=8,
+            learning_rate=1e-3,
+            logging_steps=1,
+            report_to=[],
+            use_cpu=True,
+            bf16=False,
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        return trl.GRPOTrainer(
+            model=model,
+            processing_class=tokenizer,
+            reward_funcs=reward,
+            args=arguments,
+            train_dataset=datasets.Dataset.from_list(rows),
+        )
+
+    return make
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_trl_trains_on_and_leaves_out_what_was_not_judged(
+    trainer: Callable[..., Any], tasks: dict[str, Task], task: Task
+) -> None:
+    calls = 0
+
+    def flaky(view: JudgeView) -> JudgeResult | float:
+        nonlocal calls
+        calls += 1
+        if calls % 3 == 0:
+            return JudgeResult.unavailable(Reason.TIMEOUT)
+        return view.response.count("a") / (len(view.response) + 1)
+
+    reward = rubric_reward(judge=ScriptedJudge(flaky), tasks=tasks)
+    rows = [{"prompt": task.question, "task_id": task.task_id}] * 8
+    trained = trainer(reward, rows)
+
+    trained.train()
+
+    steps = [entry for entry in trained.state.log_history if "reward" in entry]
+    assert len(steps) == trained.state.global_step == 8
+    assert calls == 8 * 8
+    assert sum(step["rubric/unavailable"] for step in steps) == pytest.approx((64 // 3) / 8)
+    assert {step["rubric/invalid"] for step in steps} == {0.0}
+    assert all(step["rewards/rubric_reward/mean"] == step["reward"] >= 0 for step in steps)
+    assert steps[0]["rubric/score"] == pytest.approx(steps[0]["reward"], abs=1e-6)
+    assert steps[0]["rubric/loss"] == pytest.approx(steps[0]["reward"], abs=1e-6)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_trl_trains_on_when_no_judgement_happens_at_all(
+    trainer: Callable[..., Any], row: dict[str, Any]
+) -> None:
+    rows = [{"prompt": row["question"], "rubric": row["rubric"], "passage": row["passage"]}] * 8
+    judge = FailingJudge(RuntimeError("down"))
+    trained = trainer(rubric_reward(judge=judge), rows)
+
+    trained.train()
+
+    steps = [entry for entry in trained.state.log_history if "loss" in entry]
+    assert len(steps) == 8
+    assert judge.calls == 8 * 8
+    assert {step["loss"] for step in steps} == {0.0}
