@@ -12,13 +12,13 @@ from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import anyio
 
 from rubric_judge.config import LimitsConfig
 
-__all__ = ["Attempt", "Limiter", "LimiterStatistics", "LocalLimiter"]
+__all__ = ["Attempt", "Limited", "Limiter", "LimiterStatistics", "LocalLimiter"]
 
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 600.0
@@ -76,6 +76,16 @@ class Limiter(Protocol):
 
     def statistics(self) -> LimiterStatistics:
         """Return what was let through."""
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A judge whose attempts pass a limiter."""
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter."""
         ...
 
 

@@ -1,0 +1,9 @@
+"""Many judgements at once, in one process or on Ray."""
+
+from __future__ import annotations
+
+from rubric_judge.pool.hedging import Hedging
+from rubric_judge.pool.pool import JudgePool
+from rubric_judge.pool.statistics import LatencyQuantiles, PoolStatistics, ReplicaStatistics
+
+__all__ = ["Hedging", "JudgePool", "LatencyQuantiles", "PoolStatistics", "ReplicaStatistics"]

@@ -1,0 +1,59 @@
+"""One call of a judge: the boundary that nothing but a result comes out of."""
+
+from __future__ import annotations
+
+import math
+import traceback
+
+import anyio
+
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
+from rubric_judge import events
+
+__all__ = ["ask"]
+
+
+async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
+    """Judge one response.
+
+    Args:
+        judge: the judge.
+        view: what it sees.
+
+    Returns:
+        Its result. An exception that it lets out, or scores that are not the rubric's, are
+        `unavailable` with reason `judge_error`; a cancellation of its own making is `cancelled`.
+
+    Raises:
+        SystemExit, KeyboardInterrupt: the judge asked for the program to end.
+
+    Cancellation from outside of the judge passes through.
+    """
+    try:
+        # An instance passes through; what else a plugin may return is an error.
+        result = JudgeResult.model_validate(await judge.judge(view))
+        if result.outcome is Outcome.SCORED:
+            view.rubric.check_scores(result.scores)
+    except anyio.get_cancelled_exc_class():
+        # A library below the judge may cancel its own task and let that out. Only where the call
+        # itself is being cancelled is the deadline past for good.
+        if anyio.current_effective_deadline() == -math.inf:
+            raise
+        return JudgeResult.unavailable(
+            Reason.CANCELLED, judge=judge.name, detail="the judge cancelled its own call"
+        )
+    # The named boundary for judges: one that breaks its promise not to raise costs its own
+    # judgement, not the step. The message may hold a text, so only the type and place go on.
+    except Exception as error:  # noqa: BLE001
+        return _unexpected(judge, view, error)
+    return result
+
+
+def _unexpected(judge: Judge, view: JudgeView, error: Exception) -> JudgeResult:
+    kind = type(error).__name__
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+    events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
+    return JudgeResult.unavailable(
+        Reason.JUDGE_ERROR, judge=judge.name, detail=f"the judge raised {kind}"
+    )

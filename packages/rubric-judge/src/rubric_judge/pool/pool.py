@@ -1,0 +1,192 @@
+"""Many judgements at once: bounded, in order, counted, and never lost to an exception."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import anyio
+
+from rubric_core import Judge, JudgeResult, JudgeView, Reason
+from rubric_judge.capabilities import fingerprint, wants_warm_call
+from rubric_judge.ledger import Ledger
+from rubric_judge.limits import Limited, LimiterStatistics
+from rubric_judge.pool.hedging import Hedger, Hedging
+from rubric_judge.pool.replicas import Replicas
+from rubric_judge.pool.schedule import Call
+from rubric_judge.pool.statistics import PoolStatistics, latency_quantiles
+from rubric_judge.pool.step import Crew, Step
+
+__all__ = ["JudgePool"]
+
+
+class JudgePool:
+    """Judges many responses through one bound on calls in flight, which all callers share.
+
+    A worker holds up to `micro_batch` responses at once, so at most `workers · micro_batch` calls
+    are in flight. The responses to one task are judged next to each other and by one replica, in
+    whatever order they are given, so that an endpoint meets their shared prefix while it is warm.
+    """
+
+    def __init__(
+        self,
+        judge: Judge | Sequence[Judge],
+        *,
+        workers: int = 32,
+        micro_batch: int = 4,
+        hedge: Hedging | None = None,
+        ledger: Ledger | None = None,
+        replica_limit: int | None = None,
+    ) -> None:
+        """Prepare the judges; nothing is called.
+
+        Args:
+            judge: the judge, or several replicas of it.
+            workers: number of workers, at least 1.
+            micro_batch: responses that a worker holds at once, at least 1.
+            hedge: when to ask a second time for a straggler; never when left out.
+            ledger: where judgements are looked up before they are asked for, and kept.
+            replica_limit: most calls in flight on one replica; left out, only the workers bound it.
+
+        Raises:
+            ValueError: `workers`, `micro_batch` or `replica_limit` is below 1, or the judges are
+                not replicas of one.
+        """
+        if workers < 1 or micro_batch < 1:
+            msg = f"workers={workers!r} and micro_batch={micro_batch!r} must both be at least 1"
+            raise ValueError(msg)
+        if replica_limit is not None and replica_limit < 1:
+            raise ValueError(f"replica_limit={replica_limit!r} must be at least 1, or left out")
+        judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
+        self._limit = workers * micro_batch
+        self._ledger = ledger
+        self._crew = Crew(
+            replicas=Replicas(judges, limit=replica_limit),
+            slots=anyio.CapacityLimiter(self._limit),
+            hedger=None if hedge is None else Hedger(hedge),
+            warm=wants_warm_call(judges[0]),
+        )
+        self._judge = judges[0]
+
+    async def judge_all(
+        self,
+        views: Sequence[JudgeView],
+        *,
+        on_result: Callable[[int, JudgeResult], None] | None = None,
+        deadline_s: float | None = None,
+        replicate: int = 0,
+    ) -> list[JudgeResult]:
+        """Judge every view.
+
+        With a ledger, what it holds is not asked for, and what is the same twice is asked for once.
+
+        Args:
+            views: any number of views, in any order.
+            on_result: called with position and result as each judgement ends, in that order.
+            deadline_s: when to stop waiting; what is not judged by then is `unavailable` with
+                reason `timeout`, and what is judged is kept.
+            replicate: which repetition of the same judgements this is, for the ledger.
+
+        Returns:
+            One result for each view, in the order of the views. An exception that a judge lets
+            out, or scores that are not the rubric's, become `unavailable` with reason
+            `judge_error`, and a cancellation that did not come from outside of the judge becomes
+            `cancelled`; neither ever fails the others.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
+                flight are cancelled first.
+            LedgerError: the ledger cannot be read.
+            ValueError: `deadline_s` is not above 0.
+
+        Cancellation passes through: the calls in flight are cancelled and nothing is returned.
+        """
+        if deadline_s is not None and not deadline_s > 0:
+            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
+        results: list[JudgeResult | None] = [None] * len(views)
+        judge = fingerprint(self._judge)
+
+        def place(positions: Sequence[int], result: JudgeResult) -> None:
+            for position in positions:
+                results[position] = result
+                if on_result is not None:
+                    on_result(position, result)
+
+        def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
+            tally = self._crew.tally
+            tally.judged(call.view, result, latency_s=latency_s)
+            for _ in call.positions[1:]:
+                tally.repeated(result)
+            if self._ledger is not None:
+                self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
+            place(call.positions, result)
+
+        calls = self._calls(views, judge=judge, replicate=replicate, place=place)
+        with anyio.move_on_after(deadline_s):
+            await Step(calls, self._crew, settle=settle).run()
+        for call in calls:
+            if results[call.positions[0]] is None:
+                settle(call, self._too_late(call, deadline_s), None)
+        return cast("list[JudgeResult]", results)
+
+    def statistics(self) -> PoolStatistics:
+        """Return what the pool is doing and has done."""
+        tally = self._crew.tally
+        return PoolStatistics(
+            limit=self._limit,
+            in_flight=tally.in_flight,
+            peak_in_flight=tally.peak_in_flight,
+            done=tally.by_outcome.total(),
+            by_outcome=dict(tally.by_outcome),
+            by_reason=dict(tally.by_reason),
+            latency=latency_quantiles(list(tally.latencies_s)),
+            usage=tally.usage,
+            cached_token_frac=tally.cached_token_frac,
+            attempts=tally.attempts,
+            hedged=tally.hedged,
+            hedge_wins=tally.hedge_wins,
+            moved=tally.moved,
+            from_ledger=tally.from_ledger,
+            passages_truncated=tally.passages_truncated,
+            criteria=tally.criteria,
+            replicas=tuple(replica.statistics() for replica in self._crew.replicas.all),
+            limiters=self._limiters(),
+        )
+
+    def _calls(
+        self,
+        views: Sequence[JudgeView],
+        *,
+        judge: str,
+        replicate: int,
+        place: Callable[[Sequence[int], JudgeResult], None],
+    ) -> list[Call]:
+        any_replica = self._crew.replicas.all[0]
+        if self._ledger is None:
+            return [Call([number], view, "", any_replica) for number, view in enumerate(views)]
+        calls: dict[str, Call] = {}
+        for position, view in enumerate(views):
+            key = self._ledger.key(view, judge=judge, replicate=replicate)
+            calls.setdefault(key, Call([], view, key, any_replica)).positions.append(position)
+        for key, call in tuple(calls.items()):
+            if (found := self._ledger.find(key)) is not None:
+                del calls[key]
+                for _ in call.positions:
+                    self._crew.tally.found(found)
+                place(call.positions, found)
+        return list(calls.values())
+
+    def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
+        begun = call.begun_s is not None
+        doing = "waited for" if begun else "not asked for yet"
+        return JudgeResult.unavailable(
+            Reason.TIMEOUT,
+            judge=self._judge.name,
+            detail=f"{doing} when the step's deadline_s={deadline_s} was over",
+            attempts=call.spent + begun,
+        )
+
+    def _limiters(self) -> tuple[LimiterStatistics, ...]:
+        judges = [replica.judge for replica in self._crew.replicas.all]
+        limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
+        return tuple(limiter.statistics() for limiter in limiters.values())

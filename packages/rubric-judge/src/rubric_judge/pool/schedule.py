@@ -1,0 +1,120 @@
+"""In which order the calls of a step start, and where each goes."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio
+
+from rubric_core import JudgeResult, JudgeView
+from rubric_judge.pool.replicas import Replica, Replicas
+
+__all__ = ["Call", "Hedge", "Schedule"]
+
+
+@dataclass(slots=True, eq=False)
+class Hedge:
+    """The second call for a straggler."""
+
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    attempts: int = 1
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """One judgement to ask for."""
+
+    positions: list[int]
+    """Where its result belongs; several where the same is asked for more than once."""
+    view: JudgeView
+    key: str
+    """Its key in the ledger; empty without one."""
+    replica: Replica
+    """Where it is sent; any, before it is."""
+    moves: int = 0
+    """How often it was sent elsewhere because a replica was not reached."""
+    spent: int = 0
+    """Attempts beside those of the result: of replicas not reached, of the call that lost."""
+    begun_s: float | None = None
+    """When it was first sent."""
+    started_s: float = 0.0
+    """When it was last sent."""
+    answer: JudgeResult | None = None
+    """The first usable answer."""
+    first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    second: Hedge | None = None
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    id: str
+    calls: deque[Call]
+    is_warming: bool = False
+    """Its first call is out alone; the others wait for its end."""
+
+
+class Schedule:
+    """Hands out the calls of a step, group by group.
+
+    The calls for one task start next to each other and go to one replica. A group begins when all
+    calls of those before it have started, or wait for something.
+    """
+
+    def __init__(self, calls: Sequence[Call], replicas: Replicas, *, warm: bool) -> None:
+        """Group the calls by task; groups come in the order of their first calls.
+
+        Args:
+            calls: the calls of a step.
+            replicas: the judges.
+            warm: whether a group's first call goes alone.
+        """
+        groups: dict[str, _Group] = {}
+        for call in calls:
+            group = groups.setdefault(call.view.task_id, _Group(call.view.task_id, deque()))
+            group.calls.append(call)
+        self.unsettled = len(calls)
+        self._replicas = replicas
+        self._warm = warm
+        self._waiting = groups
+        self._begun: dict[str, _Group] = {}
+
+    def next(self) -> Call | None:
+        """Return the next call that can start, with its replica; None where none can now."""
+        if not self._replicas.has_room:
+            return None
+        for group in self._begun.values():
+            if not group.is_warming and (replica := self._replicas.of(group.id)) is not None:
+                return self._take(group, replica)
+        for group in self._waiting.values():
+            if (replica := self._replicas.of(group.id)) is not None:
+                self._begun[group.id] = self._waiting.pop(group.id)
+                group.is_warming = self._warm and len(group.calls) > 1
+                return self._take(group, replica)
+        return None
+
+    def ended(self, call: Call) -> None:
+        """Let the others of a group go whose first call has ended."""
+        if (group := self._begun.get(call.view.task_id)) is not None:
+            group.is_warming = False
+
+    def settled(self, call: Call) -> None:
+        """Count a call off: it has its result."""
+        self.ended(call)
+        self.unsettled -= 1
+
+    def again(self, call: Call) -> None:
+        """Put back a call that is to be sent elsewhere, before the others of its group."""
+        self.ended(call)
+        group_id = call.view.task_id
+        group = self._begun.setdefault(group_id, _Group(group_id, deque()))
+        group.calls.appendleft(call)
+
+    def _take(self, group: _Group, replica: Replica) -> Call:
+        call = group.calls.popleft()
+        if not group.calls:
+            del self._begun[group.id]
+        call.replica = replica
+        return call

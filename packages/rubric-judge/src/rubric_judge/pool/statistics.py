@@ -1,0 +1,168 @@
+"""What a pool counts, and how it is shown."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_judge.limits import LimiterStatistics
+
+__all__ = ["LatencyQuantiles", "PoolStatistics", "ReplicaStatistics", "Tally", "latency_quantiles"]
+
+_LATENCIES_KEPT = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyQuantiles:
+    """Seconds that judgements took, retries included, over the last 8,192 of them."""
+
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    max_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaStatistics:
+    """What one of a pool's judges has done."""
+
+    in_flight: int
+    calls: int
+    """Calls sent to it, hedges included."""
+    groups: int
+    """Groups it was given, those moved to it included."""
+    is_down: bool
+    """Whether it is left alone because calls did not reach it."""
+    times_down: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolStatistics:
+    """What a pool has done since it was made."""
+
+    limit: int
+    """Most calls in flight at once; hedges come on top, within their share."""
+    in_flight: int
+    peak_in_flight: int
+    done: int
+    """Judgements returned, those from the ledger included."""
+    by_outcome: dict[Outcome, int]
+    by_reason: dict[Reason, int]
+    latency: LatencyQuantiles | None
+    """Of the judgements that were asked for; None before the first."""
+    usage: Usage
+    """Tokens and cost of all judgements that reported them; nothing for those from the ledger."""
+    cached_token_frac: float | None
+    """Share of the prompt tokens that the server had in its prefix cache, over the judgements that
+    report it; None where none does."""
+    attempts: int
+    """Attempts of all calls, failed, hedged and cancelled ones included."""
+    hedged: int
+    """Second calls that were made for stragglers."""
+    hedge_wins: int
+    """Second calls whose answer was taken."""
+    moved: int
+    """Judgements that were asked of another replica because the first was not reached."""
+    from_ledger: int
+    """Judgements that were found, not asked for."""
+    passages_truncated: int
+    """Judgements asked for whose passage was cut."""
+    criteria: int
+    """Criteria of all judgements asked for."""
+    replicas: tuple[ReplicaStatistics, ...]
+    limiters: tuple[LimiterStatistics, ...]
+    """One for each limiter that the judges have; several judges may share one."""
+
+    @property
+    def cost_per_criterion_usd(self) -> float | None:
+        """Cost of judging one criterion of one response; None where no cost is known."""
+        if self.usage.cost_usd is None or not self.criteria:
+            return None
+        return self.usage.cost_usd / self.criteria
+
+    @property
+    def tokens_per_criterion(self) -> float:
+        """Tokens, prompt and reply, of judging one criterion of one response."""
+        tokens = self.usage.prompt_tokens + self.usage.completion_tokens
+        return tokens / self.criteria if self.criteria else 0.0
+
+
+@dataclass(slots=True)
+class Tally:
+    """The running counts behind `PoolStatistics`."""
+
+    in_flight: int = 0
+    peak_in_flight: int = 0
+    by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
+    by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
+    latencies_s: deque[float] = field(default_factory=lambda: deque[float](maxlen=_LATENCIES_KEPT))
+    usage: Usage = field(default_factory=Usage)
+    cached_reported_tokens: int = 0
+    """Prompt tokens of the judgements that say how many were cached."""
+    attempts: int = 0
+    hedged: int = 0
+    hedge_wins: int = 0
+    moved: int = 0
+    from_ledger: int = 0
+    passages_truncated: int = 0
+    criteria: int = 0
+
+    def call_started(self) -> None:
+        """Count a call in."""
+        self.in_flight += 1
+        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+
+    def call_ended(self) -> None:
+        """Count a call out."""
+        self.in_flight -= 1
+
+    def found(self, result: JudgeResult) -> None:
+        """Count a judgement that was not asked for."""
+        self.from_ledger += 1
+        self._outcome(result)
+
+    def judged(self, view: JudgeView, result: JudgeResult, *, latency_s: float | None) -> None:
+        """Count a judgement that was asked for, however many calls it took.
+
+        Args:
+            view: what was judged.
+            result: what became of it.
+            latency_s: None where it was not waited for to its end.
+        """
+        self._outcome(result)
+        self.attempts += result.attempts
+        self.criteria += len(view.rubric.criteria)
+        self.passages_truncated += result.passage_truncated
+        if latency_s is not None:
+            self.latencies_s.append(latency_s)
+        if result.usage is not None:
+            self.usage = self.usage.plus(result.usage)
+            if result.usage.cached_tokens is not None:
+                self.cached_reported_tokens += result.usage.prompt_tokens
+
+    def repeated(self, result: JudgeResult) -> None:
+        """Count the same judgement for another response that is the same."""
+        self._outcome(result)
+
+    @property
+    def cached_token_frac(self) -> float | None:
+        """Share of prompt tokens that were cached, where that is said."""
+        if self.usage.cached_tokens is None or not self.cached_reported_tokens:
+            return None
+        return self.usage.cached_tokens / self.cached_reported_tokens
+
+    def _outcome(self, result: JudgeResult) -> None:
+        self.by_outcome[result.outcome] += 1
+        if result.reason is not None:
+            self.by_reason[result.reason] += 1
+
+
+def latency_quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
+    """Return the quantiles of some latencies; None of none."""
+    if not latencies_s:
+        return None
+    # `quantiles` needs two points.
+    cuts = statistics.quantiles(latencies_s * 2, n=100, method="inclusive")
+    return LatencyQuantiles(p50_s=cuts[49], p90_s=cuts[89], p99_s=cuts[98], max_s=max(latencies_s))

@@ -1,0 +1,202 @@
+"""One `judge_all`: calls are started, hedged, sent elsewhere and settled until none is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import anyio
+from anyio.abc import TaskGroup
+
+from rubric_core import JudgeResult, Outcome, Reason
+from rubric_judge.pool.calling import ask
+from rubric_judge.pool.hedging import Hedger
+from rubric_judge.pool.replicas import Replica, Replicas
+from rubric_judge.pool.schedule import Call, Hedge, Schedule
+from rubric_judge.pool.statistics import Tally
+
+__all__ = ["Crew", "Step"]
+
+
+@dataclass(slots=True)
+class Crew:
+    """What all steps of a pool share."""
+
+    replicas: Replicas
+    slots: anyio.CapacityLimiter
+    hedger: Hedger | None
+    warm: bool
+    tally: Tally = field(default_factory=Tally)
+    _watchers: set[anyio.Event] = field(default_factory=set[anyio.Event])
+
+    async def change(self) -> None:
+        """Wait until a call ends, of whichever step."""
+        event = anyio.Event()
+        self._watchers.add(event)
+        try:
+            await event.wait()
+        finally:
+            self._watchers.discard(event)
+
+    def changed(self) -> None:
+        """Say that a call ended."""
+        for event in self._watchers:
+            event.set()
+
+
+class Step:
+    """Carries out the calls of one step; each is settled once."""
+
+    def __init__(
+        self,
+        calls: Sequence[Call],
+        crew: Crew,
+        *,
+        settle: Callable[[Call, JudgeResult, float], None],
+    ) -> None:
+        """Prepare the schedule.
+
+        Args:
+            calls: the judgements to ask for.
+            crew: the pool's judges and counts.
+            settle: called with each call, its result and the seconds it took, as it ends.
+        """
+        self._crew = crew
+        self._settle = settle
+        self._schedule = Schedule(calls, crew.replicas, warm=crew.warm)
+        self._running: dict[Call, None] = {}
+        self._exits: list[BaseException] = []
+
+    async def run(self) -> None:
+        """Settle every call.
+
+        Raises:
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
+                flight are cancelled first.
+        """
+        async with anyio.create_task_group() as group:
+            if self._crew.hedger is not None:
+                group.start_soon(self._hedge_stragglers, group, self._crew.hedger)
+            await self._start_all(group)
+            group.cancel_scope.cancel()  # the watch over stragglers
+        if self._exits:
+            raise self._exits[0]
+
+    async def _start_all(self, group: TaskGroup) -> None:
+        crew, schedule = self._crew, self._schedule
+        while schedule.unsettled:
+            slot = object()
+            await crew.slots.acquire_on_behalf_of(slot)
+            # Which call is next is decided when it can start, not before.
+            call = schedule.next()
+            if call is not None:
+                group.start_soon(self._carry_out, call, slot, group)
+                continue
+            crew.slots.release_on_behalf_of(slot)
+            if schedule.unsettled:  # the last may have ended while this waited for the slot
+                await crew.change()
+
+    async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
+        self._running[call] = None
+        try:
+            self._end(call, await self._answered(call))
+        except (SystemExit, KeyboardInterrupt) as end:
+            # Out of a child task, these would leave the event loop in the middle.
+            self._exits.append(end)
+            group.cancel_scope.cancel()
+        finally:
+            self._running.pop(call, None)
+            self._crew.slots.release_on_behalf_of(slot)
+            self._crew.changed()
+
+    async def _answered(self, call: Call) -> JudgeResult:
+        if self._crew.hedger is not None:
+            self._crew.hedger.started()
+        call.started_s = time.perf_counter()
+        call.begun_s = call.begun_s or call.started_s
+        result: JudgeResult | None = None
+        with call.first:
+            result = await self._ask(call, call.replica)
+            if call.answer is None and _is_usable(result):
+                call.answer = result
+        if (second := call.second) is not None:
+            if call.answer is not None:
+                second.scope.cancel()
+            await second.ended.wait()
+            call.second = None
+            # Of the two, one is the result; the other's attempts were made all the same.
+            lost = result.attempts if result is not None else 1
+            call.spent += second.attempts if call.answer in (None, result) else lost
+        # Without either, only the answer of the second has cancelled the first.
+        return cast("JudgeResult", call.answer or result)
+
+    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
+        replica = self._crew.replicas.other_than(call.replica)
+        result: JudgeResult | None = None
+        try:
+            with hedge.scope:
+                result = await self._ask(call, replica)
+            if call.answer is None and _is_usable(result):
+                call.answer = result
+                self._crew.tally.hedge_wins += 1
+                call.first.cancel()
+        except (SystemExit, KeyboardInterrupt) as end:
+            self._exits.append(end)
+            group.cancel_scope.cancel()
+        finally:
+            hedge.attempts = result.attempts if result is not None else 1
+            hedge.ended.set()
+
+    async def _ask(self, call: Call, replica: Replica) -> JudgeResult:
+        crew = self._crew
+        started_s = time.perf_counter()
+        result: JudgeResult | None = None
+        replica.call_started()
+        crew.tally.call_started()
+        try:
+            result = await ask(replica.judge, call.view)
+            return result
+        finally:
+            replica.ended(result)
+            crew.tally.call_ended()
+            if crew.hedger is not None and _is_usable(result):
+                crew.hedger.answered(time.perf_counter() - started_s)
+
+    def _end(self, call: Call, result: JudgeResult) -> None:
+        replicas = self._crew.replicas
+        if (
+            result.reason is Reason.CONNECTION
+            and call.moves < len(replicas.all) - 1
+            and replicas.another_is_up(call.replica)
+        ):
+            call.moves += 1
+            call.spent += result.attempts
+            call.first = anyio.CancelScope()
+            self._crew.tally.moved += 1
+            self._schedule.again(call)
+            return
+        if call.spent:
+            result = result.with_call(attempts=result.attempts + call.spent)
+        self._schedule.settled(call)
+        self._settle(call, result, time.perf_counter() - (call.begun_s or call.started_s))
+
+    async def _hedge_stragglers(self, group: TaskGroup, hedger: Hedger) -> None:
+        while True:
+            await anyio.sleep(hedger.look_again_s())
+            now_s = time.perf_counter()
+            late_s = hedger.late_after_s(now_s - call.started_s for call in self._running)
+            for call in tuple(self._running):  # in the order in which they started
+                if late_s is None or now_s - call.started_s < late_s:
+                    break
+                if call.second is None and call.answer is None:
+                    if not hedger.spend():
+                        break
+                    call.second = Hedge()
+                    self._crew.tally.hedged += 1
+                    group.start_soon(self._second, call, call.second, group)
+
+
+def _is_usable(result: JudgeResult | None) -> bool:
+    return result is not None and result.outcome is not Outcome.UNAVAILABLE
