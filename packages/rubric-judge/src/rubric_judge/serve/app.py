@@ -1,0 +1,207 @@
+"""The endpoints, with what OpenAPI says of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Coroutine
+from importlib.metadata import version
+from typing import Any, cast
+
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp
+
+from rubric_core import JudgeView, SchemaError
+from rubric_core.strict_json import decode
+from rubric_judge.serve.gate import BROKEN, Gate
+from rubric_judge.serve.openrlhf import reward_response, reward_views
+from rubric_judge.serve.refusal import STATUS, RefusedError, refusal
+from rubric_judge.serve.schemas import (
+    BY_ID,
+    INLINE,
+    ErrorBody,
+    Health,
+    InlineItem,
+    Judgement,
+    JudgeRequest,
+    JudgeResponse,
+    ProblemKind,
+    RewardRequest,
+    RewardResponse,
+    TaskItem,
+)
+from rubric_judge.serve.service import JudgeService
+from rubric_judge.settings import service_token
+
+__all__ = ["build_app"]
+
+_EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
+_KIND_BY_STATUS: dict[int, ProblemKind] = {
+    404: "not_found",
+    405: "method_not_allowed",
+    415: "wrong_content_type",
+}
+
+
+class _StrictRequest(Request):
+    """Reads JSON as judges' replies are read: no repeated key, no depth that breaks the reader."""
+
+    async def json(self) -> Any:  # noqa: ANN401  # as in starlette
+        """Decode the body; a `JSONDecodeError` is what FastAPI expects of one that is none."""
+        try:
+            return decode((await self.body()).decode())
+        except (UnicodeDecodeError, RecursionError, SchemaError) as error:
+            raise json.JSONDecodeError(type(error).__name__, "", 0) from None
+
+
+class _StrictRoute(APIRoute):
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def strictly(request: Request) -> Response:
+            return await answer(_StrictRequest(request.scope, request.receive))
+
+        return strictly
+
+
+def build_app(service: JudgeService) -> ASGIApp:
+    """Build the application.
+
+    Args:
+        service: judges, and bounds what is asked.
+
+    Returns:
+        An ASGI application, its gate included.
+
+    Raises:
+        JudgeSetupError: a variable is named for the token and not set.
+    """
+    token = service_token(service.config.token_env)
+    app = FastAPI(
+        title="rubric-judge",
+        summary="Judge responses against rubrics.",
+        version=version("rubric-judge"),
+        docs_url=None,  # their pages load scripts from other servers
+        redoc_url=None,
+    )
+    app.router.route_class = _StrictRoute
+    app.add_exception_handler(RefusedError, _refused)
+    app.add_exception_handler(RequestValidationError, _not_valid)
+    app.add_exception_handler(HTTPException, _no_such_endpoint)
+    app.add_exception_handler(Exception, _broken)
+    authorized = [Depends(HTTPBearer(auto_error=False))] if token else []
+    _add_judging(app, service, dependencies=authorized)
+    _add_watching(app, service, dependencies=authorized)
+    return Gate(app, service, token=token)
+
+
+def _add_judging(app: FastAPI, service: JudgeService, *, dependencies: list[Any]) -> None:
+    refusals = _refusals(service)
+
+    @app.post("/v1/judge", dependencies=dependencies, responses=refusals)
+    async def judge(body: JudgeRequest, request: Request) -> JudgeResponse:
+        """Judge a batch of responses."""
+        service.check_items(len(body.items))
+        views = [_view(service, item, position) for position, item in enumerate(body.items)]
+        results = await service.judge(views, gone=lambda: _gone(request))
+        judged = zip(views, results, strict=True)
+        return JudgeResponse(
+            results=tuple(
+                Judgement.of(view.task_id, result, rubric=view.rubric) for view, result in judged
+            )
+        )
+
+    async def reward(body: RewardRequest, request: Request) -> RewardResponse:
+        """Answer `--reward.remote_url` of OpenRLHF."""
+        views = reward_views(service, body)
+        results = await service.judge(views, gone=lambda: _gone(request))
+        return reward_response(views, results, on_unavailable=service.config.on_unavailable)
+
+    for path in ("/openrlhf", "/get_reward"):  # the second is what OpenRLHF's examples call it
+        app.post(path, dependencies=dependencies, responses=refusals)(reward)
+
+
+def _add_watching(app: FastAPI, service: JudgeService, *, dependencies: list[Any]) -> None:
+    not_ready = {503: {"model": Health, "description": "The service is ending."}}
+
+    @app.get("/healthz", response_model=Health, responses=cast("dict[int | str, Any]", not_ready))
+    async def ready() -> JSONResponse:
+        """Say whether the service takes requests."""
+        admission = service.admission
+        health = Health(live=True, ready=not admission.draining, queued=admission.queued)
+        return JSONResponse(health.model_dump(), status_code=200 if health.ready else 503)
+
+    @app.get("/healthz/live")
+    async def live() -> Health:
+        """Say that the service runs, also while it ends."""
+        admission = service.admission
+        return Health(live=True, ready=not admission.draining, queued=admission.queued)
+
+    @app.get(
+        "/metrics",
+        dependencies=dependencies,
+        response_class=Response,
+        responses={200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}},
+    )
+    async def metrics() -> Response:
+        """Return the counts in Prometheus' text format."""
+        return Response(service.metrics.exposition(), headers={"Content-Type": _EXPOSITION})
+
+
+def _view(service: JudgeService, item: TaskItem | InlineItem, position: int) -> JudgeView:
+    if isinstance(item, TaskItem):
+        task = service.task(item.task_id, field=f"items.{position}.task_id")
+    else:
+        task = service.inline_task(item.task, field=f"items.{position}.task")
+    return task.judge_view(item.response)
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _refusals(service: JudgeService) -> dict[int | str, dict[str, Any]]:
+    kinds_by_status: dict[int, list[str]] = {}
+    for kind, status in STATUS.items():
+        kinds_by_status.setdefault(status, []).append(kind)
+    if service.config.token_env is None:
+        del kinds_by_status[STATUS["unauthorized"]]
+    return {
+        status: {"model": ErrorBody, "description": ", ".join(kinds)}
+        for status, kinds in sorted(kinds_by_status.items())
+    }
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    del request
+    return refusal(cast("RefusedError", error))
+
+
+async def _not_valid(request: Request, error: Exception) -> Response:
+    del request
+    problem = cast("RequestValidationError", error).errors()[0]
+    # Not the input, which may be a passage; `loc` starts with "body".
+    parts = [str(part)[:60] for part in problem["loc"][1:] if part not in {BY_ID, INLINE}]
+    field = ".".join(parts) or None
+    if problem["type"] == "json_invalid":
+        return refusal(RefusedError("malformed_json", "the body is not one JSON document"))
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    return refusal(RefusedError("invalid_request", message, field=field))
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    del request, error  # raised again after the answer, and logged by the gate
+    return refusal(RefusedError("internal", BROKEN))
+
+
+async def _no_such_endpoint(request: Request, error: Exception) -> Response:
+    del request
+    known = cast("HTTPException", error)
+    kind = _KIND_BY_STATUS.get(known.status_code, "invalid_request")
+    message = "no such endpoint or method; /openapi.json lists them"
+    return refusal(RefusedError(kind, message), headers=known.headers)

@@ -1,0 +1,54 @@
+"""What bounds the service, and who may ask it."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = ["OnUnavailable", "ServeConfig"]
+
+OnUnavailable = Literal["retry", "zero"]
+
+
+class ServeConfig(BaseModel):
+    """Address, token and bounds of the service."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: str = "127.0.0.1"
+    """Address to listen on; any but this machine's own needs a token."""
+
+    port: int = Field(default=8000, ge=0, le=65535)
+    """Port to listen on; 0 takes a free one, which is printed."""
+
+    token_env: str | None = None
+    """Environment variable with the token that every request but /healthz must bear."""
+
+    max_body_bytes: int = Field(default=16 * 2**20, ge=1)
+    """Largest request; a larger one is answered 413."""
+
+    max_items: int = Field(default=1024, ge=1)
+    """Most responses in a request; more are answered 413."""
+
+    max_queued: int = Field(default=4096, ge=1)
+    """Most responses that wait or are being judged; past it, requests are answered 429."""
+
+    deadline_s: float = Field(default=600, gt=0)
+    """Longest time for a request; what is not judged by then is `unavailable`."""
+
+    drain_s: float = Field(default=60, ge=0)
+    """Longest wait, on SIGTERM, for the requests that are being answered."""
+
+    on_unavailable: OnUnavailable = "retry"
+    """What OpenRLHF is told of a response that could not be judged: `retry` answers 503, and it
+    asks again; `zero` is a reward of 0, and `judge_unavailable` is 1."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only this machine can reach the address."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"

@@ -1,0 +1,159 @@
+"""Around the application: the token, the size and pace of bodies, one log line, one boundary."""
+
+from __future__ import annotations
+
+import secrets
+import time
+import traceback
+from collections.abc import Mapping
+from typing import cast
+
+import anyio
+import structlog
+from pydantic import SecretStr
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from rubric_judge.serve.refusal import RefusedError, refusal
+from rubric_judge.serve.service import JudgeService
+
+__all__ = ["BROKEN", "OPEN_PATHS", "Gate"]
+
+BROKEN = "the service failed; its log says where"
+
+OPEN_PATHS = frozenset({"/healthz", "/healthz/live"})
+"""Answered without a token, for whoever watches the service."""
+_BODY_S = 30.0
+"""Longest time for a request to arrive."""
+_LINGER_S = 5.0
+"""Longest time to read on after a refusal, so that the client reads it instead of a reset."""
+
+_log = structlog.get_logger("rubric_judge.serve")
+
+
+class Gate:
+    """Lets a request through to the application, whole, or answers it here."""
+
+    def __init__(self, app: ASGIApp, service: JudgeService, *, token: SecretStr | None) -> None:
+        """Put the gate before an application.
+
+        Args:
+            app: what answers requests.
+            service: bounds and counts.
+            token: what requests must bear.
+        """
+        self._app = app
+        self._service = service
+        self._token = token.get_secret_value().encode() if token else None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; other protocols pass through."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started_s = time.perf_counter()
+        status = 0
+
+        async def noting(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            try:
+                body = await self._admitted_body(scope, receive)
+            except RefusedError as refused:
+                with anyio.move_on_after(_LINGER_S):
+                    await _read_on(receive)
+                answer = refusal(refused, headers={"Connection": "close"})
+                await answer(scope, receive, noting)
+            else:
+                await self._app(scope, _replayed(body, receive), noting)
+        # The named boundary of the service: a fault of ours costs one request. The message may
+        # hold a text, so only the type and place are logged.
+        except Exception as error:  # noqa: BLE001
+            _log_unexpected(error)
+            if not status:
+                broken = RefusedError("internal", BROKEN)
+                await refusal(broken)(scope, receive, noting)
+        finally:
+            self._note(scope, status, time.perf_counter() - started_s)
+
+    async def _admitted_body(self, scope: Scope, receive: Receive) -> bytes:
+        headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
+        if self._token is not None and scope["path"] not in OPEN_PATHS:
+            self._check_token(headers)
+        bound = self._service.config.max_body_bytes
+        length = headers.get(b"content-length", b"0")
+        if not length.isdigit() or int(length) > bound:
+            raise _too_large(bound)
+        chunks: list[bytes] = []
+        size = 0
+        try:
+            with anyio.fail_after(_BODY_S):
+                while True:
+                    message = await receive()
+                    if message["type"] == "http.disconnect":
+                        raise RefusedError("too_slow", "the client closed the connection")
+                    chunks.append(message.get("body", b""))
+                    size += len(chunks[-1])
+                    if size > bound:
+                        raise _too_large(bound)
+                    if not message.get("more_body", False):
+                        return b"".join(chunks)
+        except TimeoutError:
+            raise RefusedError(
+                "too_slow", f"the body did not arrive within {_BODY_S:g} s: send it faster"
+            ) from None
+
+    def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
+        scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
+        # As long for a wrong token as for the right one.
+        right = secrets.compare_digest(given.strip(), self._token or b"")
+        if scheme.lower() != b"bearer" or not right:
+            raise RefusedError(
+                "unauthorized", "send the header `Authorization: Bearer` with the service's token"
+            )
+
+    def _note(self, scope: Scope, status: int, latency_s: float) -> None:
+        # The route, not the path: a path may be anything, and there are endlessly many.
+        path = getattr(scope.get("route"), "path", "other")
+        self._service.metrics.answered(path=path, status=status, latency_s=latency_s)
+        _log.info(
+            "serve.request.finished",
+            method=scope["method"],
+            path=path,
+            status=status,
+            latency_s=latency_s,
+            queued=self._service.admission.queued,
+        )
+
+
+def _too_large(bound: int) -> RefusedError:
+    return RefusedError("too_large", f"the body is above {bound} bytes: send several requests")
+
+
+async def _read_on(receive: Receive) -> None:
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect" or not message.get("more_body", False):
+            return
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def replay() -> Message:
+        nonlocal sent
+        if sent:
+            return await receive()
+        sent = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay
+
+
+def _log_unexpected(error: Exception) -> None:
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+    _log.error("serve.request.unexpected", error=type(error).__name__, where=where)

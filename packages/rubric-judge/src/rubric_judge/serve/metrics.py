@@ -1,0 +1,95 @@
+"""What Prometheus reads: the pool's own counts, and the times of judgements and requests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rubric_core import JudgeResult, Outcome
+from rubric_judge.pool import PoolStatistics
+
+__all__ = ["ServiceMetrics"]
+
+_PREFIX = "rubric_judge_"
+_LATENCY_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+
+
+class ServiceMetrics(Collector):
+    """A registry of its own, so that two services in one process do not mix."""
+
+    def __init__(
+        self, statistics: Callable[[], PoolStatistics], *, queued: Callable[[], int]
+    ) -> None:
+        """Register the metrics.
+
+        Args:
+            statistics: of the pool, read at every scrape.
+            queued: responses that wait or are being judged.
+        """
+        self._statistics = statistics
+        self._queued = queued
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._judgement = Histogram(
+            f"{_PREFIX}judgement_seconds",
+            "Time of a judgement, retries included.",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._request = Histogram(
+            f"{_PREFIX}request_seconds",
+            "Time of a request, its wait included.",
+            labelnames=("path", "status"),
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
+
+    def judged(self, result: JudgeResult) -> None:
+        """Count the time of one judgement."""
+        if result.latency_s is not None:
+            self._judgement.observe(result.latency_s)
+
+    def answered(self, *, path: str, status: int, latency_s: float) -> None:
+        """Count one request."""
+        self._request.labels(path=path, status=str(status)).observe(latency_s)
+
+    def exposition(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the pool's counts."""
+        pool = self._statistics()
+        judgements = CounterMetricFamily(
+            f"{_PREFIX}judgements", "Judgements that ended.", labels=("outcome", "reason")
+        )
+        judgements.add_metric((Outcome.SCORED.value, ""), pool.by_outcome.get(Outcome.SCORED, 0))
+        for reason, count in pool.by_reason.items():
+            judgements.add_metric((reason.outcome.value, reason.value), count)
+        yield judgements
+        for name, text, value in (
+            ("prompt_tokens", "Tokens read, cached ones included.", pool.usage.prompt_tokens),
+            ("completion_tokens", "Tokens written.", pool.usage.completion_tokens),
+            ("cached_tokens", "Prompt tokens from a prefix cache.", pool.usage.cached_tokens),
+            ("cost_usd", "Price of the calls, where known.", pool.usage.cost_usd),
+        ):
+            # What no server has reported is left out: it is not 0.
+            if value is not None:
+                yield CounterMetricFamily(_PREFIX + name, text, value=value)
+        yield GaugeMetricFamily(
+            f"{_PREFIX}in_flight", "Responses being judged.", value=pool.in_flight
+        )
+        yield GaugeMetricFamily(
+            f"{_PREFIX}waiting",
+            "Responses that wait for their turn.",
+            value=max(self._queued() - pool.in_flight, 0),
+        )
+        if pool.cached_token_frac is not None:
+            yield GaugeMetricFamily(
+                f"{_PREFIX}cached_token_share",
+                "Share of prompt tokens that came from a prefix cache.",
+                value=pool.cached_token_frac,
+            )

@@ -1,0 +1,224 @@
+"""The bodies of requests and answers. No answer has a place for a passage or a criterion's text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Annotated, Any, Final, Literal, cast
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema
+from pydantic.config import JsonDict
+
+from rubric_core import JudgeResult, Outcome, Reason, Rubric, Usage, normalized_reward
+from rubric_core.fields import Identifier, Text
+from rubric_core.task import TaskRow
+
+__all__ = [
+    "BY_ID",
+    "INLINE",
+    "ErrorBody",
+    "Health",
+    "InlineItem",
+    "JudgeRequest",
+    "JudgeResponse",
+    "Judgement",
+    "Problem",
+    "ProblemKind",
+    "RewardRequest",
+    "RewardResponse",
+    "TaskItem",
+]
+
+_TASK_ID = "0123456789abcdef"
+_ANSWER = "The loss is the cross entropy of the labels."
+_TASK: JsonDict = {
+    "question": "Which loss is minimised?",
+    "passage": "The model minimises the cross entropy of the labels.",
+    "criteria": [{"id": "names_the_loss", "weight": 2, "required_elements": ["cross entropy"]}],
+}
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class TaskItem(_Body):
+    """A response to a task that the server has."""
+
+    task_id: Identifier = Field(examples=[_TASK_ID])
+    response: Text = Field(repr=False, examples=[_ANSWER])
+
+
+class InlineItem(_Body):
+    """A response with its task, a line of a dataset file."""
+
+    task: TaskRow = Field(repr=False)
+    response: Text = Field(repr=False, examples=[_ANSWER])
+
+
+BY_ID: Final = "(by id)"
+INLINE: Final = "(inline)"
+"""Names of the two kinds of item; pydantic writes them into the places of its errors."""
+
+
+def _kind_of_item(item: object) -> str:
+    return INLINE if isinstance(item, InlineItem) or "task" in _keys(item) else BY_ID
+
+
+def _keys(item: object) -> Collection[object]:
+    return cast("dict[object, object]", item) if isinstance(item, dict) else ()
+
+
+_Item = Annotated[
+    Annotated[TaskItem, Tag(BY_ID)] | Annotated[InlineItem, Tag(INLINE)],
+    Discriminator(_kind_of_item),
+]
+
+
+class JudgeRequest(_Body):
+    """Responses to judge; those of one task are best next to each other."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
+                {"items": [{"task": _TASK, "response": _ANSWER}]},
+            ]
+        }
+    )
+
+    items: Annotated[tuple[_Item, ...], Field(min_length=1)]
+
+
+class Judgement(_Body):
+    """What became of one response; the judge's reasoning, which may quote, stays here."""
+
+    task_id: str
+    reward: float | None = Field(ge=0, le=1)
+    """Σ s_j / W; 0 for an answer outside of the contract, null where there was no answer."""
+    outcome: Outcome
+    reason: Reason | None
+    detail: str
+    scores: dict[str, float]
+    total: float | None
+    max_total: float | None
+    judge: str
+    usage: Usage | None
+    latency_s: float | None
+    attempts: int
+
+    @classmethod
+    def of(cls, task_id: str, result: JudgeResult, *, rubric: Rubric) -> Judgement:
+        """Leave out what may quote a text."""
+        unavailable = result.outcome is Outcome.UNAVAILABLE
+        return cls(
+            task_id=task_id,
+            reward=None if unavailable else normalized_reward(result, rubric),
+            **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
+        )
+
+
+_OF_RESULT = frozenset(Judgement.model_fields) - {"task_id", "reward"}
+
+
+class JudgeResponse(_Body):
+    """One judgement for each item, in the order of the items."""
+
+    results: tuple[Judgement, ...]
+
+
+_LABEL: dict[str, Any] = {
+    "anyOf": [{"type": "string"}, {"type": "object"}],
+    "description": 'A task id, {"task_id": …} or a task of a dataset; JSON may come as a string.',
+}
+
+
+class RewardRequest(BaseModel):
+    """What OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        hide_input_in_errors=True,
+        json_schema_extra={
+            "examples": [
+                {
+                    "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
+                    "prompts": ["user: Which loss?\nassistant: "],
+                    "labels": [_TASK_ID],
+                }
+            ]
+        },
+    )
+
+    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False)]
+    """Prompt and response in one, with special tokens."""
+    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False)]
+    labels: Annotated[
+        tuple[Annotated[JsonValue, WithJsonSchema(_LABEL)], ...], Field(min_length=1, repr=False)
+    ]
+
+
+class RewardResponse(_Body):
+    """What OpenRLHF reads: numbers for one query, which is what it sends, lists for several."""
+
+    rewards: float | list[float]
+    scores: float | list[float]
+    """The rewards again: OpenRLHF's filters read the scores."""
+    extra_logs: dict[str, float | list[float]]
+    """The same keys in every answer."""
+
+
+class Health(_Body):
+    """Whether the service runs, and whether it takes requests."""
+
+    live: bool
+    ready: bool
+    queued: int
+    """Responses that wait or are being judged."""
+
+
+ProblemKind = Literal[
+    "malformed_json",
+    "invalid_request",
+    "unknown_task",
+    "unauthorized",
+    "not_found",
+    "method_not_allowed",
+    "too_slow",
+    "too_large",
+    "too_many_items",
+    "wrong_content_type",
+    "busy",
+    "draining",
+    "unavailable",
+    "internal",
+]
+
+
+class Problem(_Body):
+    """Why there is no answer."""
+
+    kind: ProblemKind
+    message: str
+    """What is wrong and what to do; no text of the request."""
+    field: str | None = None
+    """Dotted path of the first wrong field, such as `items.3.task_id`."""
+
+
+class ErrorBody(_Body):
+    """The body of every answer that is no success."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "error": {
+                        "kind": "unknown_task",
+                        "message": f"no task has the id {_TASK_ID!r}",
+                        "field": "items.0.task_id",
+                    }
+                }
+            ]
+        }
+    )
+
+    error: Problem

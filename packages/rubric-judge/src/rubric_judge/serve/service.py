@@ -1,0 +1,118 @@
+"""What the endpoints share: the pool, the tasks, the queue and the counts."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import anyio
+
+from rubric_core import JudgeResult, JudgeView, SchemaError, Task
+from rubric_core.task import TaskRow
+from rubric_judge.pool import JudgePool
+from rubric_judge.serve.admission import Admission
+from rubric_judge.serve.config import ServeConfig
+from rubric_judge.serve.metrics import ServiceMetrics
+from rubric_judge.serve.refusal import RefusedError
+
+__all__ = ["JudgeService"]
+
+
+class JudgeService:
+    """Judges what requests ask for, through one pool."""
+
+    def __init__(
+        self, pool: JudgePool, tasks: Mapping[str, Task], *, config: ServeConfig | None = None
+    ) -> None:
+        """Keep the tasks that requests may name.
+
+        Args:
+            pool: judges; the caller closes its judge.
+            tasks: tasks by id; empty if requests bring their own.
+            config: the bounds.
+        """
+        self.config = config or ServeConfig()
+        self._pool = pool
+        self._tasks = tasks
+        self.admission = Admission(
+            max_queued=self.config.max_queued, in_flight=pool.statistics().limit
+        )
+        self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.admission.queued)
+
+    def check_items(self, count: int) -> None:
+        """Refuse a request of too many responses.
+
+        Raises:
+            RefusedError: more than the configuration allows.
+        """
+        if count > self.config.max_items:
+            raise RefusedError(
+                "too_many_items",
+                f"{count} responses in one request, at most {self.config.max_items} are taken: "
+                "send several requests",
+            )
+
+    def task(self, task_id: str, *, field: str) -> Task:
+        """Return one of the server's tasks.
+
+        Raises:
+            RefusedError: there is none of that id.
+        """
+        task = self._tasks.get(task_id)
+        if task is None:
+            raise RefusedError(
+                "unknown_task",
+                f"no task has this id; the server has {len(self._tasks)} tasks. Take ids from "
+                "`Task.task_id`, or send the whole task",
+                field=field,
+            )
+        return task
+
+    def inline_task(self, row: TaskRow, *, field: str) -> Task:
+        """Return the task that a request brought.
+
+        Raises:
+            RefusedError: it is not well formed.
+        """
+        try:
+            return row.task()
+        except SchemaError as error:
+            where = f"{field}.{error.field}" if error.field else field
+            raise RefusedError("invalid_request", str(error), field=where) from None
+
+    async def judge(
+        self, views: Sequence[JudgeView], *, gone: Callable[[], Awaitable[None]]
+    ) -> list[JudgeResult]:
+        """Judge the responses of one request.
+
+        Args:
+            views: one for each response.
+            gone: returns when nobody waits for the answer any more; what is not judged by then is
+                cancelled.
+
+        Returns:
+            One result for each view, in their order.
+
+        Raises:
+            RefusedError: the queue is full, or the client has gone.
+        """
+        results: list[JudgeResult] | None = None
+        with self.admission.admit(len(views)):
+            async with anyio.create_task_group() as group:
+
+                async def watch() -> None:
+                    await gone()
+                    group.cancel_scope.cancel()
+
+                group.start_soon(watch)
+                results = await self._pool.judge_all(
+                    views, on_result=self._note, deadline_s=self.config.deadline_s
+                )
+                group.cancel_scope.cancel()
+        if results is None:
+            raise RefusedError("unavailable", "the client closed the connection")
+        return results
+
+    def _note(self, position: int, result: JudgeResult) -> None:
+        del position
+        self.admission.judged(latency_s=result.latency_s)
+        self.metrics.judged(result)

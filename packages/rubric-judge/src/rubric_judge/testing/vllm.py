@@ -1,0 +1,163 @@
+"""A real vLLM server on 127.0.0.1, on the CPU, for what no fake endpoint can show."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Final, Self
+
+__all__ = ["VLLMServer"]
+
+# The server and all of its processes end with this one's standard input, so with whoever started
+# it, whichever way that ends; and this one ends with the server.
+_GUARD: Final = """
+trap : TERM
+(trap : TERM; "$@" < /dev/null; kill -s KILL -- -$$) &
+cat > /dev/null
+kill -s TERM -- -$$
+sleep 20
+kill -s KILL -- -$$
+"""
+_ENVIRONMENT: Final[Mapping[str, str]] = {
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "2",
+    "TRANSFORMERS_OFFLINE": "1",
+    "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_SERVER_DEV_MODE": "1",  # /reset_prefix_cache
+}
+# Only guidance keeps to a string's `maxLength`, and only without free white space does every reply
+# end; what is cached is reported only when asked for.
+_OPTIONS: Final = (
+    "--enforce-eager",
+    "--enable-prompt-tokens-details",
+    "--structured-outputs-config",
+    json.dumps({"backend": "guidance", "disable_any_whitespace": True}),
+)
+_POLL_S = 0.5
+_LOG_CHARS = 2000
+
+
+class VLLMServer:
+    """Serves a model folder with structured outputs and prefix caching; a context manager.
+
+    Needs vllm-cpu, or vllm on a machine with its device, in this environment. It takes up to a
+    minute to start, and ends with the `with` block or with the process.
+    """
+
+    name: Final = "served"
+    """The model's name in requests."""
+
+    def __init__(
+        self, model: Path, *, options: Sequence[str] = (), start_within_s: float = 240
+    ) -> None:
+        """Choose what is served.
+
+        Args:
+            model: a folder in the Hugging Face layout, with a chat template.
+            options: more of vLLM's own options.
+            start_within_s: longest wait for the server.
+        """
+        self._model = model
+        self._options = tuple(options)
+        self._start_within_s = start_within_s
+        self._port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log: IO[bytes] | None = None
+
+    @property
+    def root(self) -> str:
+        """Address of the server: `/metrics`, `/reset_prefix_cache`."""
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def url(self) -> str:
+        """Base address for OpenAI-style clients."""
+        return f"{self.root}/v1"
+
+    def __enter__(self) -> Self:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self._port = free.getsockname()[1]
+        self._log = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(  # noqa: S603  # our own command
+            ["/bin/sh", "-c", _GUARD, "sh", *self._command()],
+            stdin=subprocess.PIPE,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            self._wait_until_ready(self._process)
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    def forget_prefixes(self) -> None:
+        """Empty the prefix cache."""
+        request = urllib.request.Request(f"{self.root}/reset_prefix_cache", method="POST")  # noqa: S310  # http, to this machine
+        urllib.request.urlopen(request, timeout=30).close()  # noqa: S310  # as above
+
+    def metrics(self) -> str:
+        """Return the server's counts in Prometheus' text format."""
+        with urllib.request.urlopen(f"{self.root}/metrics", timeout=30) as answer:  # noqa: S310  # as above
+            return answer.read().decode()
+
+    def _command(self) -> list[str]:
+        # The `vllm` command asks for the version of a package called vllm, which vllm-cpu is not.
+        return [
+            "env",
+            *(f"{name}={value}" for name, value in _ENVIRONMENT.items()),
+            *(sys.executable, "-m", "vllm.entrypoints.openai.api_server"),
+            *("--model", str(self._model), "--served-model-name", self.name),
+            *("--host", "127.0.0.1", "--port", str(self._port)),
+            *_OPTIONS,
+            *self._options,
+        ]
+
+    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+        until_s = time.monotonic() + self._start_within_s
+        while time.monotonic() < until_s:
+            if process.poll() is not None:
+                raise RuntimeError(f"vLLM ended before it served; its log ends:\n{self._log_end()}")
+            try:
+                urllib.request.urlopen(f"{self.root}/health", timeout=5).close()  # noqa: S310  # as above
+            except (urllib.error.URLError, ConnectionError, TimeoutError):
+                time.sleep(_POLL_S)
+            else:
+                return
+        raise RuntimeError(
+            f"vLLM did not serve within {self._start_within_s:g} s; its log ends:\n"
+            f"{self._log_end()}"
+        )
+
+    def _log_end(self) -> str:
+        if self._log is None:
+            return ""
+        self._log.seek(0)
+        return self._log.read().decode(errors="replace")[-_LOG_CHARS:]
+
+    def _stop(self) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            self._process.stdin.close()
+            self._process.wait()
+        if self._log is not None:
+            self._log.close()
