@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from rubric_judge.chat import ChatClient, ChatReply
 from rubric_judge.config import (
+    HybridConfig,
     JudgeConfig,
     JudgeSpec,
     LexicalConfig,
     PluginConfig,
+    SandboxConfig,
     judge_spec,
     read_judge_spec,
 )
@@ -19,18 +21,29 @@ from rubric_judge.errors import (
     JudgeSetupError,
     JudgeTransportError,
     LedgerError,
+    SandboxError,
     VerificationError,
 )
+from rubric_judge.hybrid import HybridJudge
 from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.lexical import LexicalJudge
 from rubric_judge.llm import LLMJudge
 from rubric_judge.load import load_judge, load_replicas
-from rubric_judge.pool import JudgePool, LatencyQuantiles, PoolStatistics
-from rubric_judge.verification import parse_verification
+from rubric_judge.pool import (
+    Hedging,
+    JudgePool,
+    LatencyQuantiles,
+    PoolStatistics,
+    ReplicaStatistics,
+)
+from rubric_judge.verification import check_executable, parse_verification
 
 __all__ = [
     "ChatClient",
     "ChatReply",
+    "Hedging",
+    "HybridConfig",
+    "HybridJudge",
     "JudgeConfig",
     "JudgePool",
     "JudgeSetupError",
@@ -45,7 +58,11 @@ __all__ = [
     "LexicalJudge",
     "PluginConfig",
     "PoolStatistics",
+    "ReplicaStatistics",
+    "SandboxConfig",
+    "SandboxError",
     "VerificationError",
+    "check_executable",
     "judge_spec",
     "load_judge",
     "load_replicas",

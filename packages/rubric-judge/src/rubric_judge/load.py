@@ -5,16 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from rubric_core import Judge, find_judge
-from rubric_judge.config import JudgeConfig, LexicalConfig, PluginConfig, judge_spec
+from rubric_judge.config import (
+    HybridConfig,
+    JudgeConfig,
+    LexicalConfig,
+    PluginConfig,
+    judge_spec,
+)
+from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical import LexicalJudge
 from rubric_judge.limits import Limiter
 from rubric_judge.llm import LLMJudge
+from rubric_judge.verification import Programs
 
-__all__ = ["lexical_judge", "llm_judge", "load_judge", "load_replicas"]
+__all__ = ["hybrid_judge", "lexical_judge", "llm_judge", "load_judge", "load_replicas"]
 
 
 def load_judge(
-    spec: LexicalConfig | JudgeConfig | PluginConfig, *, limiter: Limiter | None = None
+    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, *, limiter: Limiter | None = None
 ) -> Judge:
     """Build the judge that a configuration describes.
 
@@ -29,6 +37,7 @@ def load_judge(
         JudgeSetupError: a key is named and not there.
         ConfigError: the `litellm_config` cannot be used.
         PluginError: no installed package registers the plugin.
+        SandboxError: unit tests are switched on and this machine cannot confine them.
     """
     match spec:
         case LexicalConfig():
@@ -37,10 +46,12 @@ def load_judge(
             return LLMJudge(spec, limiter=limiter)
         case PluginConfig():
             return find_judge(spec.name)(spec.options)
+        case HybridConfig():
+            return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
 
 
 def load_replicas(
-    spec: LexicalConfig | JudgeConfig | PluginConfig, *, limiter: Limiter | None = None
+    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, *, limiter: Limiter | None = None
 ) -> tuple[Judge, ...]:
     """Build one judge for each address that a configuration names, for a pool to schedule.
 
@@ -52,8 +63,12 @@ def load_replicas(
         The judges, which have one fingerprint; a single one for a single address.
 
     Raises:
-        JudgeSetupError, ConfigError, PluginError: as `load_judge`.
+        JudgeSetupError, ConfigError, PluginError, SandboxError: as `load_judge`.
     """
+    if isinstance(spec, HybridConfig):
+        programs = Programs(spec)
+        readers = load_replicas(spec.judge, limiter=limiter)
+        return tuple(HybridJudge(reader, spec, programs=programs) for reader in readers)
     if not isinstance(spec, JudgeConfig):
         return (load_judge(spec, limiter=limiter),)
     replicas = (spec.model_copy(update={"api_base": address}) for address in spec.addresses)
@@ -63,6 +78,11 @@ def load_replicas(
 def lexical_judge(options: Mapping[str, object]) -> Judge:
     """Build the lexical judge: the entry point `lexical`."""
     return load_judge(judge_spec({"type": "lexical", **options}))
+
+
+def hybrid_judge(options: Mapping[str, object]) -> Judge:
+    """Build a hybrid judge: the entry point `hybrid`."""
+    return load_judge(judge_spec({"type": "hybrid", **options}))
 
 
 def llm_judge(options: Mapping[str, object]) -> Judge:

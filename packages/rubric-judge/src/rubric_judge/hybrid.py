@@ -1,0 +1,161 @@
+"""Programs for what a program can check, and another judge for the rest."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_judge.capabilities import close, fingerprint, wants_warm_call
+from rubric_judge.config import HybridConfig
+from rubric_judge.errors import SandboxError, VerificationError
+from rubric_judge.verification import ProgramCheck, Programs, Verdict, check_executable
+
+__all__ = ["HybridJudge"]
+
+_VERSION = "hybrid_v1"
+_RUBRICS_KEPT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A rubric, parted: checks by criterion id, and the criteria that have to be read."""
+
+    checks: dict[str, ProgramCheck]
+    rest: tuple[Criterion, ...]
+    read: Rubric | None
+    """The rubric of the other judge; None when no weight is left for it."""
+
+
+class HybridJudge:
+    """Executes the verification methods that are executable, and asks a judge once for the rest.
+
+        s_j = w_j · share_j   (a program)      s_j of the other judge, on the rubric of the rest
+
+    Without an executable criterion it is the other judge; with only such, it makes no call. Where
+    the other judge's answer is invalid or unavailable, so is the whole: a total over some of the
+    criteria would be another reward.
+    """
+
+    def __init__(
+        self, judge: Judge, config: HybridConfig, *, programs: Programs | None = None
+    ) -> None:
+        """Try the sandbox, where unit tests are switched on.
+
+        Args:
+            judge: reads the criteria that no program can check.
+            config: limits and isolation; `config.judge` is not loaded here.
+            programs: shared with other replicas of this judge; its own when left out.
+
+        Raises:
+            SandboxError: unit tests are switched on and this machine cannot confine them.
+        """
+        self._judge = judge
+        self._config = config
+        self._programs = programs or Programs(config)
+        self._plans: OrderedDict[int, tuple[Rubric, _Plan]] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """The version of the programs and the other judge's name."""
+        return f"{_VERSION} + {self._judge.name}"
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes with the programs, their limits and the other judge's fingerprint."""
+        settings = self._config.model_dump_json(exclude={"judge": True, "sandbox": {"at_once"}})
+        digest = hashlib.sha256(settings.encode()).hexdigest()[:16]
+        return f"{_VERSION} {digest} + {fingerprint(self._judge)}"
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether the other judge wants the first response of a group alone."""
+        return wants_warm_call(self._judge)
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response.
+
+        Args:
+            view: everything the judge sees.
+
+        Returns:
+            Scored; the other judge's failure; or `unavailable` with reason `judge_error`, when a
+            verification method cannot run or unit tests could not be started.
+        """
+        try:
+            plan = self._plan(view.rubric)
+            verdicts = {
+                name: await self._programs.run(check, view.response)
+                for name, check in plan.checks.items()
+            }
+        except (VerificationError, SandboxError) as error:
+            return JudgeResult.unavailable(
+                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
+            )
+        if plan.read is None:
+            scores = dict.fromkeys((criterion.id for criterion in plan.rest), 0.0)
+            return JudgeResult.scored(
+                view.rubric,
+                scores | _scores(view.rubric, verdicts),
+                judge=self.name,
+                reasoning=_account(verdicts),
+            )
+        result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
+        if result.outcome is not Outcome.SCORED or not verdicts:
+            return result.with_call(judge=self.name)
+        return self._merged(view.rubric, verdicts, result)
+
+    async def aclose(self) -> None:
+        """Close the other judge."""
+        await close(self._judge)
+
+    def _merged(
+        self, rubric: Rubric, verdicts: dict[str, Verdict], read: JudgeResult
+    ) -> JudgeResult:
+        scores = read.scores | _scores(rubric, verdicts)
+        rubric.check_scores(scores)
+        whole = {
+            "scores": {name: scores[name] for name in rubric.ids},
+            "total": math.fsum(scores.values()),
+            "max_total": rubric.total_weight,
+            "reasoning": "\n\n".join(filter(None, (_account(verdicts), read.reasoning))),
+            "judge": self.name,
+        }
+        # Usage, latency, attempts and evidence are the other judge's.
+        return JudgeResult.model_validate({**dict(read), **whole})
+
+    def _plan(self, rubric: Rubric) -> _Plan:
+        # By identity, as the lexical judge does: the parted rubric is then one object for a group,
+        # and whatever the other judge keeps for a rubric is kept for it.
+        known = self._plans.get(id(rubric))
+        if known is not None:
+            return known[1]
+        plan = _part(rubric, python_tests=self._config.python_tests)
+        self._plans[id(rubric)] = rubric, plan
+        if len(self._plans) > _RUBRICS_KEPT:
+            self._plans.popitem(last=False)
+        return plan
+
+
+def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
+    found = {c.id: check_executable(c, python_tests=python_tests) for c in rubric}
+    checks = {name: check for name, check in found.items() if check is not None}
+    if not checks:
+        return _Plan({}, rubric.criteria, rubric)
+    rest = tuple(criterion for criterion in rubric if criterion.id not in checks)
+    weighs = any(criterion.weight for criterion in rest)
+    return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)
+
+
+def _scores(rubric: Rubric, verdicts: dict[str, Verdict]) -> dict[str, float]:
+    return {name: rubric[name].weight * verdict.share for name, verdict in verdicts.items()}
+
+
+def _account(verdicts: dict[str, Verdict]) -> str:
+    shares = ", ".join(
+        f"{name} {verdict.share:.3g}" + (f" ({verdict.note})" if verdict.note else "")
+        for name, verdict in verdicts.items()
+    )
+    return f"By program: {shares}." if shares else ""
