@@ -9,12 +9,16 @@ import sys
 
 from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
+from rubric_judge.cli.attack import attack
 from rubric_judge.cli.imports import export_rubrics, import_rubrics
+from rubric_judge.cli.rejudge import rejudge
+from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
+from rubric_judge.cli.serve import serve
 
 __all__ = ["app", "main"]
 
-for _command in (score,):
+for _command in (attack, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(import_rubrics, name="import")
 app.command(export_rubrics, name="export")

@@ -1,0 +1,209 @@
+"""`rubric-judge rejudge`: stored responses under another judge or another rubric."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import anyio
+from cyclopts import Parameter
+from rich.console import Console
+from rich.table import Table
+
+from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome, read_tasks
+from rubric_judge.cli.app import FAILED, configure_log, progress_bar
+
+if TYPE_CHECKING:
+    from rubric_judge.ledger import Ledger
+    from rubric_judge.rejudge import Comparison, Matched, StoredResponse
+    from rubric_judge.responses import JudgedResponse
+
+__all__ = ["rejudge"]
+
+_NAMED = 3
+
+
+def rejudge(  # noqa: PLR0913  # the flags of a command
+    source: Path,
+    tasks: Path,
+    *,
+    judge: Path,
+    out: Path,
+    only: Literal["all", "invalid", "unavailable"] = "all",
+    before: Path | None = None,
+    tasks_before: Path | None = None,
+    of: str | None = None,
+    ledger: Path | None = None,
+    replicate: int = 0,
+    workers: int = 32,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Judge stored responses again, by another judge or under another rubric, and compare.
+
+    Example: rubric-judge rejudge runs/mine test.jsonl --judge strict.yaml --out rejudged.jsonl
+
+    Args:
+        source: A ledger; a training run's folder, or one file of its rollouts; or a file of
+            responses.
+        tasks: Tasks to judge under. A response finds its task by id; where the rubrics are new, by
+            passage and question.
+        judge: The judge's configuration, YAML.
+        out: File to write: one judgement for each response, with the one from before beside it.
+        only: Only responses whose judgement from before was invalid, or unavailable.
+        before: The judgement file of a SOURCE that is a file of responses.
+        tasks_before: The tasks that the responses were written for, if SOURCE only knows their ids
+            and TASKS has other rubrics for them.
+        of: Whose judgements of a ledger to compare with: the judge's name or fingerprint.
+        ledger: A ledger to look judgements up in and to record them in, so that a command that was
+            stopped goes on where it was.
+        replicate: Ask for this repetition of judgements that the ledger already holds.
+        workers: Judge workers; each holds up to four responses.
+        verbose: Log every judge call to stderr.
+
+    Returns:
+        Exit status: 1 when not a single response could be judged, or the ledger could not be
+        written.
+    """
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.load import load_judge  # noqa: PLC0415
+    from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
+    from rubric_judge.responses import write_judgements  # noqa: PLC0415
+
+    if workers < 1:
+        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
+    configure_log(verbose=verbose)
+    stored = _chosen(read_stored(source, judged=before, judge=of), only=only)
+    matched = _matched(stored, tasks, before=tasks_before)
+    judging = load_judge(read_judge_spec(judge))
+    with _opened(ledger) as books:
+        judged = anyio.run(_judge_all, matched, judging, workers, books, replicate)
+    write_judgements(out, judged)
+    _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
+    unwritten = books.unwritten if books else 0
+    if unwritten:
+        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
+    return FAILED if unwritten or all(row.reward is None for row in judged) else 0
+
+
+def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
+    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger) if ledger else nullcontext()
+
+
+def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
+    from rubric_judge.rejudge import match_tasks  # noqa: PLC0415
+
+    matched = match_tasks(stored, read_tasks(tasks), before=read_tasks(before) if before else ())
+    if not matched.pairs:
+        raise ConfigError(
+            f"none of the {len(stored)} responses belongs to a task of {tasks}: "
+            "take the tasks that they were written for, or give those as --tasks-before",
+            location="tasks",
+        )
+    return matched
+
+
+def _chosen(
+    stored: Sequence[StoredResponse], *, only: Literal["all", "invalid", "unavailable"]
+) -> Sequence[StoredResponse]:
+    if only == "all":
+        return stored
+    if all(one.before is None for one in stored):
+        raise ConfigError(
+            f"--only {only}: no judgement is stored beside the responses; give --before",
+            location="only",
+        )
+    chosen = [one for one in stored if one.before and one.before.outcome is Outcome(only)]
+    if not chosen:
+        raise ConfigError(f"--only {only}: there is no such judgement", location="only")
+    return chosen
+
+
+def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> JudgedResponse:
+    from rubric_judge.rejudge import reward_before  # noqa: PLC0415
+    from rubric_judge.responses import JudgedResponse  # noqa: PLC0415
+
+    origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
+    if one.before is not None:
+        origin |= {
+            "judge": one.before.judge,
+            "outcome": one.before.outcome.value,
+            "reward": reward_before(one.before),
+        }
+    return JudgedResponse(line=one.line, view=view, result=result, origin=origin)
+
+
+async def _judge_all(
+    matched: Matched, judge: Judge, workers: int, ledger: Ledger | None, replicate: int
+) -> list[JudgedResponse]:
+    from rubric_judge.capabilities import close  # noqa: PLC0415
+    from rubric_judge.pool import JudgePool  # noqa: PLC0415
+
+    views = [task.judge_view(one.response) for one, task in matched.pairs]
+    pool = JudgePool(judge, workers=workers, ledger=ledger)
+    try:
+        with progress_bar() as progress:
+            bar = progress.add_task("judging again", total=len(views))
+
+            def advance(position: int, result: JudgeResult) -> None:
+                del position, result
+                progress.advance(bar)
+
+            results = await pool.judge_all(views, on_result=advance, replicate=replicate)
+    finally:
+        await close(judge)
+    return [
+        _judged(one, view, result)
+        for (one, _), view, result in zip(matched.pairs, views, results, strict=True)
+    ]
+
+
+def _report(
+    matched: Matched,
+    comparison: Comparison | None,
+    judged: Sequence[JudgedResponse],
+    *,
+    out: Path,
+) -> None:
+    outcomes = Table("", "before", "after")
+    befores = [one.before for one, _ in matched.pairs if one.before is not None]
+    for outcome in Outcome:
+        before = sum(result.outcome is outcome for result in befores)
+        after = sum(row.result.outcome is outcome for row in judged)
+        outcomes.add_row(outcome.value, str(before), str(after))
+    figures = Table(show_header=False)
+    figures.add_row("judged again", str(len(judged)))
+    figures.add_row("  under the same task", str(matched.same))
+    figures.add_row("  under another rubric", str(len(judged) - matched.same))
+    figures.add_row("without a task", str(len(matched.unmatched)))
+    if comparison is not None:
+        before_after = (f"{comparison.mean_before:.4f}", f"{comparison.mean_after:.4f}")
+        outcomes.add_row("mean reward", *before_after)
+        figures.add_row("with both rewards", str(comparison.rewarded))
+        figures.add_row("  changed", f"{comparison.changed_frac:.1%}")
+        figures.add_row("  mean absolute difference", f"{comparison.mean_abs_difference:.4f}")
+        figures.add_row("  rank correlation", _figure(comparison.rank_correlation))
+        figures.add_row("  order within a task kept", _figure(comparison.order_kept_frac))
+    figures.add_row("written", str(out))
+    console = Console()
+    console.print(outcomes)
+    console.print(figures)
+    if matched.unmatched:
+        print(_without_task(matched.unmatched), file=sys.stderr)
+
+
+def _without_task(unmatched: Sequence[StoredResponse]) -> str:
+    names = sorted({one.task_id for one in unmatched})
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return (
+        f"no task, or more than one, for {len(unmatched)} responses: tasks "
+        f"{', '.join(names[:_NAMED])}{more}"
+    )
+
+
+def _figure(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"

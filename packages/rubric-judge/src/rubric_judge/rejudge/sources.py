@@ -1,0 +1,188 @@
+"""Where responses are stored: a ledger, a training run, or a file of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, StrictStr
+
+from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError
+from rubric_judge.ledger import Ledger, LedgerEntry
+from rubric_judge.ledger.keys import hash_text
+from rubric_judge.responses import read_judgements, read_rows, response_rows
+
+__all__ = ["StoredResponse", "read_stored"]
+
+_SQLITE_HEADER = b"SQLite format 3\0"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response that was written once, and what a judge said of it."""
+
+    line: int
+    """Its place in the source, from 1."""
+    id: str
+    """What the source calls it: a ledger's key, a rollout's id; empty in a file of responses."""
+    task_id: str
+    response: str = field(repr=False)
+    before: JudgeResult | None = None
+    """None where no judgement is stored beside it."""
+    question_sha256: str | None = None
+    passage_sha256: str | None = None
+
+
+class _Rollout(BaseModel):
+    """What is needed of a row of `rollouts/*.jsonl`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    id: StrictStr
+    task_id: StrictStr
+    prompt: StrictStr
+    response: StrictStr
+
+
+class _Judgement(BaseModel):
+    """What is needed of a row of `judgements/*.jsonl`."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+    id: StrictStr
+    result: JudgeResult
+
+
+def read_stored(
+    source: Path, *, judged: Path | None = None, judge: str | None = None
+) -> list[StoredResponse]:
+    """Read responses, with the judgements that are stored beside them.
+
+    Args:
+        source: a ledger; a run folder with `rollouts/`, or one file of that; or a file of
+            `{"task_id": …, "response": …}` lines.
+        judged: the judgement file of such a file of responses.
+        judge: whose judgements of a ledger: the judge's fingerprint or its name.
+
+    Returns:
+        In the order of the source. Of a ledger, each response once for each rubric that it was
+        judged under: its first replicate, with the judgement that `Ledger.find` returns.
+
+    Raises:
+        RubricFileError: a line that is not what its file should hold.
+        LedgerError: the ledger cannot be read.
+        ConfigError: there is nothing in it, or a ledger holds the judgements of several judges.
+        OSError: a file cannot be read.
+    """
+    if source.is_dir():
+        stored = list(_rollouts(sorted((source / "rollouts").glob("*.jsonl"))))
+    elif _starts_with(source, _SQLITE_HEADER):
+        with Ledger(source, read_only=True) as ledger:
+            stored = list(_ledger(ledger.entries(), source=source, judge=judge))
+    elif source.parent.name == "rollouts":
+        stored = list(_rollouts([source]))
+    else:
+        stored = list(_responses(source, judged=judged))
+    if not stored:
+        raise ConfigError(
+            f"{source} holds no response: give a ledger, a run folder with rollouts/*.jsonl, or a "
+            "file of responses",
+            location="source",
+        )
+    return stored
+
+
+def _starts_with(path: Path, header: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(header)) == header
+
+
+def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
+    line = 0
+    for file in files:
+        results = dict(_judgements(file.parent.parent / "judgements" / file.name))
+        for _, rollout in read_rows(file, _Rollout, form="a row of a run's rollouts"):
+            line += 1
+            yield StoredResponse(
+                line=line,
+                id=rollout.id,
+                task_id=rollout.task_id,
+                response=rollout.response,
+                before=results.get(rollout.id),
+                question_sha256=hash_text(rollout.prompt),
+            )
+
+
+def _judgements(file: Path) -> Iterator[tuple[str, JudgeResult]]:
+    if not file.exists():
+        return
+    for _, judgement in read_rows(file, _Judgement, form="a row of a run's judgements"):
+        yield judgement.id, judgement.result
+
+
+def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
+    results = {one.line: one for one in read_judgements(judged)} if judged else {}
+    for line, response in response_rows(file):
+        before = results.get(line)
+        if before is not None and before.task_id != response.task_id:
+            raise RubricFileError(
+                f"the response is to task {response.task_id!r}, its judgement in {judged} is of "
+                f"{before.task_id!r}: give the responses that were judged",
+                path=file,
+                line=line,
+                field="task_id",
+            )
+        yield StoredResponse(
+            line=line,
+            id="",
+            task_id=response.task_id,
+            response=response.response,
+            before=before.result if before else None,
+        )
+
+
+def _ledger(
+    entries: Iterable[LedgerEntry], *, source: Path, judge: str | None
+) -> Iterator[StoredResponse]:
+    of: dict[tuple[str, ...], LedgerEntry] = {}
+    judges: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        if judge is not None and judge not in (entry.judge, entry.result.judge):
+            continue
+        judges[entry.judge, entry.result.judge] += 1
+        judged = (entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response)
+        known = of.get(judged)
+        if known is None or _settles(entry, known):
+            of[judged] = entry
+    if len({fingerprint for fingerprint, _ in judges}) > 1:
+        raise ConfigError(
+            f"{source} holds judgements of several judges: choose one with --of, by name or by "
+            f"fingerprint: {_listed(judges)}",
+            location="of",
+        )
+    for line, entry in enumerate(of.values(), 1):
+        yield StoredResponse(
+            line=line,
+            id=entry.key,
+            task_id=entry.task_id,
+            response=entry.response,
+            before=entry.result,
+            question_sha256=entry.question_sha256,
+            passage_sha256=entry.passage_sha256,
+        )
+
+
+def _settles(entry: LedgerEntry, known: LedgerEntry) -> bool:
+    """Whether this is the judgement to compare with: the first replicate, the first settled."""
+    if entry.replicate != known.replicate:
+        return entry.replicate < known.replicate
+    return known.result.outcome is Outcome.UNAVAILABLE
+
+
+def _listed(judges: Counter[tuple[str, str]]) -> str:
+    return "; ".join(
+        f"{name!r} ({fingerprint}, {count} judgements)"
+        for (fingerprint, name), count in judges.most_common()
+    )
