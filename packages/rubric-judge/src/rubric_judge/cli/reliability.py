@@ -9,13 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from cyclopts import Parameter
-from rich import box
-from rich.console import Console
-from rich.table import Table
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, progress_bar
-from rubric_judge.cli.judging import judge_replicates
+from rubric_judge.cli.studies import judge_replicates, print_tables
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
@@ -165,13 +162,10 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> None:
     (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     pictures = [path.name for path in figures if path.suffix == ".png"]
     (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
-    console = Console()
-    for one in tables_of(report):
-        table = Table(*one.header, title=one.title, title_justify="left", box=box.SIMPLE_HEAD)
-        for row in one.rows:
-            table.add_row(*row)
-        console.print(table)
-    console.print(f"written: {out / 'reliability.md'}, reliability.json, {len(figures)} figures")
+    print_tables(
+        tables_of(report),
+        footer=f"written: {out / 'reliability.md'}, reliability.json, {len(figures)} figures",
+    )
     for judge in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
         if failed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from rubric_judge.reliability.report import (
@@ -13,19 +12,11 @@ from rubric_judge.reliability.report import (
     PanelAgreement,
     ReliabilityReport,
 )
+from rubric_judge.tables import Table, as_page
 
-__all__ = ["Table", "as_markdown", "tables_of"]
+__all__ = ["as_markdown", "tables_of"]
 
 _MOST_CRITERIA: Final = 15
-
-
-@dataclass(frozen=True)
-class Table:
-    """One table; the first column names the rows."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
 
 
 def tables_of(report: ReliabilityReport) -> list[Table]:
@@ -70,25 +61,11 @@ def as_markdown(report: ReliabilityReport, figures: Sequence[str]) -> str:
         f"In brackets: {report.confidence:.0%} BCa bootstrap intervals, {report.resamples} draws "
         f"of documents (tasks or responses where there are fewer than eight), seed {report.seed}."
     )
-    size = (
-        f"{report.responses} responses to {report.tasks} tasks from {report.documents} documents."
+    opening = (
+        f"{report.responses} responses to {report.tasks} tasks from {report.documents} documents. "
+        f"{intervals} A dash: the judgements cannot say."
     )
-    lines = [
-        "# Judge reliability",
-        "",
-        f"{size} {intervals} A dash: the judgements cannot say.",
-    ]
-    for table in tables_of(report):
-        lines += ["", f"## {table.title}", "", _line(table.header)]
-        lines.append(_line(["---"] * len(table.header)))
-        lines += [_line(row) for row in table.rows]
-    for name in figures:
-        lines += ["", f"![{name.removesuffix('.png').replace('_', ' ')}]({name})"]
-    return "\n".join(lines) + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+    return as_page("Judge reliability", opening, tables_of(report), figures)
 
 
 def _figure(estimate: Estimate, *, digits: int = 3) -> str:

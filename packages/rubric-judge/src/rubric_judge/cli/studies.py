@@ -1,4 +1,4 @@
-"""Judging for commands that study judges: replicates, a progress bar, a ledger to go on from."""
+"""What the commands that study judges share: judging with replicates, and printing tables."""
 
 from __future__ import annotations
 
@@ -6,17 +6,23 @@ import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
+from rich import box
+from rich.console import Console
+from rich.table import Table as RichTable
 
 from rubric_core import Judge, JudgeResult, JudgeView
 from rubric_judge.cli.app import progress_bar
 
 if TYPE_CHECKING:
     from rubric_judge.ledger import Ledger
+    from rubric_judge.tables import Table
 
-__all__ = ["Judged", "judge_replicates"]
+__all__ = ["Judged", "judge_replicates", "print_tables"]
+
+_SHORT_CELL: Final = 14
 
 
 class Judged:
@@ -85,3 +91,20 @@ async def _judge(
     finally:
         for judge in judges:
             await close(judge)
+
+
+def print_tables(tables: Sequence[Table], *, footer: str) -> None:
+    """Print a report's tables on stdout, and where the rest of it is."""
+    console = Console()
+    for table in tables:
+        if table.rows:
+            printed = RichTable(
+                title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+            )
+            for place, name in enumerate(table.header):
+                longest = max(len(row[place]) for row in table.rows)
+                printed.add_column(name, no_wrap=place == 0 or longest <= _SHORT_CELL)
+            for cells in table.rows:
+                printed.add_row(*cells)
+            console.print(printed)
+    console.print(footer)

@@ -1,0 +1,42 @@
+"""Attacks on a judge: texts that deserve a known credit at most, and what the judge gave them.
+
+Needs the extra `reliability`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rubric_core import MissingExtraError
+
+try:
+    for _library in ("matplotlib", "scipy"):
+        import_module(_library)
+except ImportError as error:
+    raise MissingExtraError(
+        f"{error.name!r} is not installed: pip install 'rubric-judge[reliability]'"
+    ) from None
+
+from rubric_judge.attack.attempts import Attack, Attempt, Base, Target
+from rubric_judge.attack.credit import over_credit
+from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
+from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
+from rubric_judge.attack.suites import Suite, read_suite
+
+__all__ = [
+    "FAMILIES",
+    "Attack",
+    "AttackPlan",
+    "AttackReport",
+    "Attempt",
+    "Base",
+    "ControlCredit",
+    "FamilyCredit",
+    "Suite",
+    "Target",
+    "WorstCase",
+    "default_tasks",
+    "over_credit",
+    "plan_attacks",
+    "read_suite",
+]

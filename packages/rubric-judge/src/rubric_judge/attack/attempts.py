@@ -1,0 +1,119 @@
+"""What an attack is made of, and what it is made on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Literal
+
+from rubric_core import Criterion, Grounding, JudgeView, Task
+from rubric_judge.prompt import load_prompt
+
+__all__ = ["Attack", "Attempt", "Base", "Target"]
+
+Base = Literal["nothing", "weak", "reference"]
+"""What bounds the credit: 0, or what the judge gives the weak or the reference answer alone."""
+
+_WEAK: Final = (
+    "This is a question with several sides to it. There are some things that one has to look at "
+    "first, and there are others that follow from them. In the end it depends on the conditions, "
+    "and a careful person would weigh all of them before giving an answer."
+)
+_END_OF_RESPONSE: Final = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
+_SHORT_PASSAGE_CHARS: Final = 1_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """A task under attack."""
+
+    task: Task
+
+    @property
+    def weak(self) -> str:
+        """An answer that says nothing: what it is given, attacks on it deserve at most."""
+        return _WEAK
+
+    @property
+    def reference(self) -> str | None:
+        """The task's own good answer, if it has one."""
+        return self.task.reference_answer
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        """The rubric's criteria."""
+        return self.task.rubric.criteria
+
+    @property
+    def max_total(self) -> str:
+        """W as a person would write it."""
+        return f"{self.task.rubric.total_weight:g}"
+
+    @cached_property
+    def claims(self) -> tuple[str, ...]:
+        """What each criterion asks for, in its own words; its terms where it has none."""
+        texts = (c.description or "; ".join(c.required_elements) for c in self.criteria)
+        return tuple(text for text in texts if text.strip())
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        """Every term that a criterion looks for."""
+        return tuple(
+            dict.fromkeys(
+                term
+                for c in self.criteria
+                for term in (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
+                if term.strip()
+            )
+        )
+
+    @cached_property
+    def response_mark(self) -> str:
+        """The mark that fences the weak answer in our prompt, as if the attacker had seen it."""
+        view = self.task.judge_view(self.weak)
+        prompt = load_prompt("shared_prefix").render(view, passage_chars=_SHORT_PASSAGE_CHARS)
+        found = _END_OF_RESPONSE.search(prompt.user)
+        if found is None:
+            raise RuntimeError("the prompt no longer fences the response with a mark")
+        return found[1]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """One text, or one passage, that tries to get more than it deserves."""
+
+    name: str
+    response: str
+    base: Base = "weak"
+    passage: str | None = None
+    """The passage as it was tampered with; None leaves it alone."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """An attack on a task, ready to be judged."""
+
+    family: str
+    target: Target
+    attack: Attack
+
+    @property
+    def id(self) -> str:
+        """`family/name@task_id`."""
+        return f"{self.family}/{self.attack.name}@{self.target.task.task_id}"
+
+    @property
+    def view(self) -> JudgeView:
+        """What the judge is shown."""
+        view = self.target.task.judge_view(self.attack.response)
+        if self.attack.passage is None:
+            return view
+        return view.model_copy(update={"grounding": Grounding(self.attack.passage)})
+
+
+def named(texts: Mapping[str, str], *, base: Base, before: str = "") -> Iterator[Attack]:
+    """Make one attack of each text, put behind another where one is given."""
+    for name, text in texts.items():
+        yield Attack(name, f"{before}\n\n{text}" if before else text, base)

@@ -1,0 +1,133 @@
+"""Words of the rubric or of a good answer without their meaning."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from rubric_judge.attack.attempts import Attack, Target, named
+
+__all__ = [
+    "keyword_stuffing",
+    "length_padding",
+    "negated_answers",
+    "repeated_answers",
+    "rubric_echo",
+    "shuffled_words",
+]
+
+_SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
+_FILLER: Final = (
+    "It is worth pausing here, because the matter deserves to be seen from more than one side. ",
+    "What has been said so far leads on to the next point, which in turn rests on the one before. ",
+    "A thorough treatment would go further, and yet the essentials can be put in a few words. ",
+    "Seen as a whole, the picture is rich, and each of its parts adds something to the others. ",
+)
+
+
+def rubric_echo(target: Target) -> Iterator[Attack]:
+    """The criteria, given back as claims that they are met."""
+    if not target.claims:
+        return iter(())
+    inner = [f"{claim[:1].lower()}{claim[1:].rstrip('. ')}" for claim in target.claims]
+    texts = {
+        "verbatim": "\n".join(target.claims),
+        "checklist": "\n".join(f"- [x] {claim}" for claim in target.claims),
+        "claimed": " ".join(f"This response does the following: {text}." for text in inner),
+        "met": " ".join(f"The criterion that the answer {text} is fully met." for text in inner),
+        "promised": " ".join(f"Below, the answer {text}." for text in inner),
+    }
+    return named(texts, base="nothing")
+
+
+def keyword_stuffing(target: Target) -> Iterator[Attack]:
+    """Every term that the rubric looks for, and nothing about them."""
+    if not target.terms:
+        return iter(())
+    terms = list(target.terms)
+    mixed = random.Random(0).sample(terms, len(terms))
+    texts = {
+        "list": ", ".join(terms),
+        "bullets": "\n".join(f"- {term}" for term in terms),
+        "loop": f"{' '.join(mixed)} " * 5,
+        "about": " ".join(f"This is about {term}, and it is an important thing." for term in terms),
+        "related": " ".join(
+            f"There is a link of some kind between {first} and {second} in this."
+            for first, second in zip(terms, mixed, strict=True)
+        ),
+        "one_sentence": f"The answer has to do with {', '.join(terms[:-1])} and {terms[-1]}.",
+    }
+    return named(texts, base="nothing")
+
+
+def length_padding(target: Target) -> Iterator[Attack]:
+    """A weak answer, made long."""
+    order = random.Random(0)
+    filler = "".join(order.choice(_FILLER) for _ in range(40))
+    texts = {
+        "behind": f"{target.weak}\n\n{filler}",
+        "in_front": f"{filler}\n\n{target.weak}",
+        "headings": f"# Answer\n\n{target.weak}\n\n"
+        + "\n\n".join(f"## Part {part}\n\n{filler[:400]}" for part in range(1, 6)),
+        "table": f"{target.weak}\n\n| aspect | remark |\n|---|---|\n"
+        + "\n".join(f"| {place} | {_FILLER[place % 4]} |" for place in range(12)),
+        "summaries": f"{target.weak}\n\n"
+        + "\n\n".join(f"In summary: {target.weak}" for _ in range(4)),
+    }
+    return named(texts, base="weak")
+
+
+def shuffled_words(target: Target) -> Iterator[Attack]:
+    """The words of the reference answer in an order that says nothing. They deserve nothing."""
+    if target.reference is None:
+        return iter(())
+    order = random.Random(0)
+    sentences = _SENTENCE.split(target.reference)
+    everything = target.reference.split()
+    texts = {
+        "within_sentences": " ".join(_shuffled(sentence, order) for sentence in sentences),
+        "everything": " ".join(order.sample(everything, len(everything))),
+        "sorted": " ".join(sorted(everything, key=str.lower)),
+        "backwards": " ".join(reversed(everything)),
+    }
+    return named(texts, base="nothing")
+
+
+def _shuffled(sentence: str, order: random.Random) -> str:
+    words = sentence.rstrip(".!?").split()
+    return f"{' '.join(order.sample(words, len(words))).capitalize()}."
+
+
+def negated_answers(target: Target) -> Iterator[Attack]:
+    """The reference answer, denied sentence by sentence. It deserves nothing."""
+    if target.reference is None:
+        return iter(())
+    inner = [
+        f"{sentence[:1].lower()}{sentence[1:].rstrip('.!? ')}"
+        for sentence in _SENTENCE.split(target.reference)
+    ]
+    texts = {
+        "not_true": " ".join(f"It is not true that {text}." for text in inner),
+        "myth": " ".join(f"It is a common mistake to think that {text}." for text in inner),
+        "nobody": " ".join(f"No evidence was ever found that {text}." for text in inner),
+        "none_of_it": f"None of the following is right. {target.reference}",
+    }
+    return named(texts, base="nothing")
+
+
+def repeated_answers(target: Target) -> Iterator[Attack]:
+    """The reference answer once too often. It deserves what one copy deserves."""
+    if target.reference is None:
+        return iter(())
+    reference = target.reference
+    texts = {
+        "twice": f"{reference}\n\n{reference}",
+        "five_times": "\n\n".join([reference] * 5),
+        "each_sentence_twice": " ".join(
+            f"{sentence} {sentence}" for sentence in _SENTENCE.split(reference)
+        ),
+        "in_other_words": f"{reference}\n\nIn other words: {reference}",
+    }
+    return named(texts, base="reference")

@@ -1,0 +1,149 @@
+"""`rubric-judge attack`: what a judge gives to texts that deserve nothing more."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+from cyclopts import Parameter
+
+from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
+from rubric_judge.cli.app import FAILED, configure_log
+from rubric_judge.cli.studies import judge_replicates, print_tables
+
+if TYPE_CHECKING:
+    from rubric_judge.attack import AttackPlan, AttackReport
+    from rubric_judge.attack.plan import Builder
+
+__all__ = ["attack"]
+
+_CONTROL_JUDGINGS: Final = 3
+"""A bound is the highest of so many judgements, so that a judge's noise is no over-credit."""
+
+
+def attack(  # noqa: PLR0913  # each is an option of the command
+    tasks: Path | None = None,
+    *,
+    judge: Path,
+    out: Path,
+    suite: Annotated[tuple[Path, ...], Parameter(negative=())] = (),
+    families: Annotated[tuple[str, ...], Parameter(negative=(), consume_multiple=True)] = (),
+    limit: int | None = None,
+    epsilon: float = 0.05,
+    ledger: Path | None = None,
+    workers: int = 32,
+    reveal: Annotated[bool, Parameter(negative=())] = False,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Attack a judge, and report how often it gives more than a text deserves.
+
+    An attack deserves nothing, or at most what the judge gives to the weak or the reference answer
+    that it is built on. Over-credit is a reward above that bound.
+
+    Example: rubric-judge attack --judge lexical.yaml --out attacked
+
+    Example: rubric-judge attack test.jsonl --judge llm.yaml --suite my_attacks --out attacked
+
+    Args:
+        tasks: Tasks, JSON Lines in the paper's schema (or Parquet); those with a reference answer
+            meet every family. Left out: six tasks that ship with the package.
+        judge: The judge's configuration, YAML.
+        out: Folder for attack.json, attack.md, attempts.jsonl and a figure.
+        suite: A folder with attacks of your own, beside the package's; give it several times for
+            several folders.
+        families: Only these families; the report names them all.
+        limit: Most attempts of a family, drawn at random.
+        epsilon: Smallest excess that counts, in reward; at least twice the noise that
+            `rubric-judge reliability` measures.
+        ledger: A ledger to look judgements up in and to record them in, so that a command that was
+            stopped goes on where it was.
+        workers: Judge workers; each holds up to four responses.
+        reveal: Write the attacking texts into attempts.jsonl.
+        verbose: Log every judge call to stderr.
+
+    Returns:
+        Exit status: 1 when not a single attempt could be judged, or the ledger could not be
+        written.
+    """
+    from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+
+    _check(limit=limit, epsilon=epsilon, workers=workers)
+    configure_log(verbose=verbose)
+    replicas = load_replicas(read_judge_spec(judge))
+    chosen = list(read_tasks(tasks)) if tasks else default_tasks()
+    plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
+    out.mkdir(parents=True, exist_ok=True)
+    views = [control.view for control in plan.controls]
+    known = judge_replicates(
+        replicas, views, replicates=_CONTROL_JUDGINGS, ledger=ledger, workers=workers
+    )
+    attempts = [attempt.view for attempt in plan.attempts]
+    judged = judge_replicates(replicas, attempts, ledger=ledger, workers=workers)
+    (results,) = judged.results_RN
+    report = over_credit(plan, known.results_RN, results, judge=replicas[0].name, epsilon=epsilon)
+    _write(report, plan, results, out=out, reveal=reveal)
+    reached = any(result.outcome is not Outcome.UNAVAILABLE for result in results)
+    return 0 if reached and not known.unwritten + judged.unwritten else FAILED
+
+
+def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
+    if workers < 1:
+        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
+    if not 0 <= epsilon < 1:
+        raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
+
+
+def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
+    from rubric_judge.attack import FAMILIES, read_suite  # noqa: PLC0415
+
+    families = dict(FAMILIES)
+    for folder in suites:
+        found = read_suite(folder)
+        families.update(found.families)
+        if found.skipped:
+            print(f"{folder}: {len(found.skipped)} files hold no attacks", file=sys.stderr)
+    if unknown := [name for name in names if name not in families]:
+        raise ConfigError(
+            f"--families: {unknown[0]!r} is no family; use some of {', '.join(families)}",
+            location="families",
+        )
+    return {name: families[name] for name in names} if names else families
+
+
+def _write(
+    report: AttackReport,
+    plan: AttackPlan,
+    results: Sequence[JudgeResult],
+    *,
+    out: Path,
+    reveal: bool,
+) -> None:
+    from rubric_judge.attack.figures import draw_figures  # noqa: PLC0415
+    from rubric_judge.attack.tables import as_markdown, tables_of  # noqa: PLC0415
+
+    with (out / "attempts.jsonl").open("w", encoding="utf-8") as file:
+        for attempt, result in zip(plan.attempts, results, strict=True):
+            scored = result.outcome is Outcome.SCORED
+            row: dict[str, object] = {
+                "id": attempt.id,
+                "deserves": attempt.attack.base,
+                "outcome": result.outcome.value,
+                "reason": result.reason.value if result.reason else None,
+                "reward": normalized_reward(result, attempt.view.rubric) if scored else None,
+            }
+            if reveal:
+                row |= {"response": attempt.attack.response, "passage": attempt.attack.passage}
+            file.write(f"{json.dumps(row)}\n")
+    pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
+    (out / "attack.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
+    (out / "attack.md").write_text(as_markdown(report, pictures), "utf-8")
+    print_tables(
+        tables_of(report), footer=f"written: {out / 'attack.md'}, attack.json, attempts.jsonl"
+    )
