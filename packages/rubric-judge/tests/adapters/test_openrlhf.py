@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import importlib.util
 import json
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -134,13 +137,24 @@ def test_a_policy_that_openrlhf_lacks_is_refused_when_the_reward_is_made() -> No
 # --- OpenRLHF 0.11.2 ------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """`openrlhf.utils.agent`, without what the `__init__` beside it imports for other modules."""
+    found = importlib.util.find_spec("openrlhf")
+    if found is None or found.origin is None:
+        pytest.skip("openrlhf is not installed")
+    utils = ModuleType("openrlhf.utils")
+    utils.__path__ = [str(Path(found.origin).parent / "utils")]
+    monkeypatch.setitem(sys.modules, "openrlhf.utils", utils)
+    monkeypatch.delitem(sys.modules, "openrlhf.utils.agent", raising=False)
+    return importlib.import_module("openrlhf.utils.agent")
+
+
 @pytest.mark.stacks
 @pytest.mark.filterwarnings("ignore")
 def test_openrlhf_loads_the_file_and_takes_its_rewards(
-    judge_file: str, tasks_file: str, task: Task, tmp_path: Path
+    agent: Any, judge_file: str, tasks_file: str, task: Task, tmp_path: Path
 ) -> None:
-    pytest.importorskip("pylatexenc")
-    agent = pytest.importorskip("openrlhf.utils.agent")
     file = tmp_path / "reward.py"
     file.write_text(
         "from rubric_judge.adapters.openrlhf import rubric_reward\n\n"

@@ -57,7 +57,7 @@ def test_a_rubric_may_have_any_form_that_a_data_set_gives_it(
     assert TaskSource({}).view(row, prompt="", response="y").rubric == task.rubric
 
 
-def test_the_keys_that_arrow_adds_are_dropped(task: Task, row: dict[str, Any]) -> None:
+def test_the_keys_that_arrow_adds_are_dropped() -> None:
     rubric = [{"id": "a", "weight": 1, "name": "A"}, {"id": "b", "weight": 2.5}]
     table = pa.Table.from_pylist([{"rubric": rubric}, {"rubric": [{"id": "c", "weight": 1.0}]}])
     read = table.to_pylist()[0]["rubric"]

@@ -153,7 +153,7 @@ def test_what_is_wrong_with_the_settings_shows_before_anything_is_judged(
         RubricScorer(judge=3)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="workers=0"):
         RubricScorer(judge=judge, tasks=tasks, workers=0)
-    with pytest.raises(ConfigError, match="'drop'.*mask and zero and raise"):
+    with pytest.raises(ConfigError, match=r"'drop'.*mask and zero and raise"):
         RubricScorer(judge=judge, tasks=tasks, on_unavailable="drop")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ConfigError, match="knows zero and raise"):
         RubricScorer(judge=judge, tasks=tasks, maskable=False)
@@ -224,7 +224,7 @@ def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file
         found = list(
             threads.map(
                 lambda workers: shared_scorer(
-                    judge=judge_file, tasks=tasks_file, workers=workers, on_unavailable="zero"
+                    {"judge": judge_file, "tasks": tasks_file, "workers": workers}, source="test"
                 ),
                 [1, 1, 1, 1, 2, 1, 1, 1],
             )

@@ -134,7 +134,10 @@ def trainer(tmp_path: Path) -> Callable[..., Any]:
     words = Tokenizer(models.WordLevel({"<unk>": 0, "<s>": 1, "</s>": 2, **characters}, "<unk>"))
     words.pre_tokenizer = pre_tokenizers.Split("", "isolated")
     tokenizer = transformers.PreTrainedTokenizerFast(
-        tokenizer_object=words, unk_token="<unk>", eos_token="</s>", pad_token="</s>"
+        tokenizer_object=words,
+        unk_token="<unk>",  # noqa: S106  # a token of a vocabulary
+        eos_token="</s>",  # noqa: S106
+        pad_token="</s>",  # noqa: S106
     )
     config = transformers.LlamaConfig(
         vocab_size=98,

@@ -89,7 +89,7 @@ def test_raise_ends_the_training_where_it_is_asked_for(tasks_file: str, task: Ta
 def test_settings_that_cannot_work_fail_at_the_first_call(tmp_path: Path, judge_file: str) -> None:
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         scored("y", judge=str(tmp_path / "absent.yaml"), ground_truth="t")
-    with pytest.raises(ConfigError, match="knows zero and raise"):
+    with pytest.raises(ConfigError, match=r"reward_kwargs: on_unavailable.*'zero' or 'raise'"):
         scored("y", judge=judge_file, on_unavailable="mask", ground_truth="t")
     with pytest.raises(ConfigError, match="no task has the id 't'"):
         scored("y", judge=judge_file, ground_truth="t")

@@ -44,7 +44,7 @@ def rubric_rewards(
     """
     scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
 
-    async def score(group: Any) -> Any:  # noqa: ANN401  # a TrajectoryGroup
+    async def score(group: Any) -> Any:  # a TrajectoryGroup
         submissions = [
             Submission(one.metadata, response=messages, prompt=messages)
             for one in group.trajectories

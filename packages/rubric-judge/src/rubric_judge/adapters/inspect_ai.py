@@ -16,7 +16,7 @@ __all__ = ["rubric_scorer"]
 
 def rubric_scorer(
     *, judge: Judge | JudgeSpec | Path | str, tasks: Tasks = None, workers: int = 32
-) -> Any:  # noqa: ANN401  # an inspect_ai Scorer
+) -> Any:  # an inspect_ai Scorer
     """Return a scorer for `Task(scorer=…)`.
 
     A sample's metadata names its task (`task_id`; else the sample's own id) or holds `rubric`,
@@ -34,7 +34,7 @@ def rubric_scorer(
     inspect = stack_module("inspect_ai.scorer", install="inspect-ai")
     scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers)
 
-    async def score(state: Any, target: object) -> Any:  # noqa: ANN401  # a TaskState, a Score
+    async def score(state: Any, target: object) -> Any:  # a TaskState, a Score
         del target
         row = {"task_id": state.sample_id, **state.metadata}
         submission = Submission(row, state.output.completion, state.input_text)
@@ -50,7 +50,7 @@ def rubric_scorer(
             value=judgement.reward, reason=reason, explanation=why, metadata=metadata
         )
 
-    def rubric() -> Any:  # noqa: ANN401  # as above
+    def rubric() -> Any:
         return score
 
     return inspect.scorer(metrics=[inspect.mean(), inspect.stderr()], name="rubric")(rubric)()

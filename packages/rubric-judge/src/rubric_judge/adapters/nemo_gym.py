@@ -75,7 +75,7 @@ def bind() -> Bound:
                 on_unavailable=self.config.on_unavailable,
             )
 
-        async def verify(self, body: Any) -> Any:  # noqa: ANN401  # the models above
+        async def verify(self, body: Any) -> Any:  # the models above
             row = body.model_dump(include={"task_id", "rubric", "passage", "question"})
             prompt = body.responses_create_params.model_dump()["input"]
             submission = Submission(row, _last_message(body.response.model_dump()), prompt)

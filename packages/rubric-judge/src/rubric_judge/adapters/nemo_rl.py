@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from statistics import fmean
-from typing import Any, Final, cast
+from typing import Any, Final
 
-from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.scoring import Judgement, Submission, shared_scorer
 from rubric_judge.adapters.stacks import stack_module
 
@@ -52,19 +51,14 @@ def environment_class() -> type[Any]:
         """One turn, judged against the rubric of its task."""
 
         def __init__(self, cfg: Mapping[str, object]) -> None:
-            self._scorer = shared_scorer(
-                judge=cast("str", cfg["judge"]),
-                tasks=cast("str | None", cfg.get("tasks")),
-                workers=cast("int", cfg.get("workers", 32)),
-                on_unavailable=cast("OnUnavailable", cfg.get("on_unavailable", "zero")),
-            )
+            self._scorer = shared_scorer(cfg, source="env")
             self._unreported: list[Judgement] = []
 
         def step(
             self,
             message_log_batch: Sequence[Sequence[Mapping[str, object]]],
             metadata: Sequence[Mapping[str, object]],
-        ) -> Any:  # noqa: ANN401  # the stack's EnvironmentReturn
+        ) -> Any:  # the stack's EnvironmentReturn
             """Judge the last assistant message of every log."""
             judgements = self._scorer.judge_from_thread(
                 [
@@ -95,14 +89,14 @@ def environment_class() -> type[Any]:
 
 
 @cache
-def _actor_class() -> Any:  # noqa: ANN401  # a Ray actor class
+def _actor_class() -> Any:  # a Ray actor class
     ray = stack_module("ray", install=_INSTALL)
     # NeMo-RL calls `step` from many rollouts at once; each call waits in a thread of its own.
     remote = ray.remote(max_restarts=-1, max_task_retries=-1, max_concurrency=1000)
     return remote(environment_class())
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401  # see above
+def __getattr__(name: str) -> Any:
     if name == "RubricEnvironment":
         return _actor_class()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

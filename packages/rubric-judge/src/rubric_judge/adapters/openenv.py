@@ -65,7 +65,7 @@ def module_class() -> type[Any]:
             self._response_field = response_field
             self.last_metrics: dict[str, float] = {}
 
-        async def forward(self, action: object, observation: Any) -> float | None:  # noqa: ANN401
+        async def forward(self, action: object, observation: Any) -> float | None:
             """Judge; the environment awaits it through `_apply_rubric_async`."""
             row = cast("Mapping[str, object]", observation.metadata)
             (judgement,) = await self._scorer.judge([Submission(row, self._response(action))])

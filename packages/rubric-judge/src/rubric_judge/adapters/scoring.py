@@ -14,10 +14,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import (
     ConfigError,
@@ -29,6 +29,7 @@ from rubric_core import (
     criterion_scores_z,
     normalized_reward,
 )
+from rubric_core.configuration import config_error
 from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
@@ -251,32 +252,44 @@ def _judges_of(judge: Judge | JudgeSpec | Path | str) -> tuple[Judge, ...]:
             )
 
 
-_shared: dict[tuple[object, ...], RubricScorer] = {}
+class _Settings(BaseModel):
+    """What a stack's configuration may say of a scorer."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    judge: str | Path | Judge
+    """The YAML file of the judge; code may give a judge."""
+
+    tasks: str | Path | None = None
+    """File of the tasks that ids name."""
+
+    workers: int = 32
+    """Judge workers of a process; each holds up to four responses."""
+
+    on_unavailable: Literal["zero", "raise"] = "zero"
+    """What a missing judgement is; these stacks cannot leave a response out."""
+
+
+_shared: dict[_Settings, RubricScorer] = {}
 _shared_lock = threading.Lock()
 
 
-def shared_scorer(
-    *,
-    judge: Judge | Path | str,
-    tasks: str | None,
-    workers: int,
-    on_unavailable: OnUnavailable,
-) -> RubricScorer:
-    """Return this process's scorer for these settings: for stacks that only know names and texts.
+def shared_scorer(options: Mapping[str, object], *, source: str) -> RubricScorer:
+    """Return this process's scorer for a stack that makes its rewards from a configuration.
 
-    Such stacks cannot leave a response out either.
+    Args:
+        options: `judge`, and where wanted `tasks`, `workers` and `on_unavailable`.
+        source: what to call the configuration in an error.
 
     Raises:
-        ConfigError, JudgeSetupError: as `RubricScorer`.
+        ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
+        JudgeSetupError: as `RubricScorer`.
     """
-    settings = (judge, tasks, workers, on_unavailable)
+    try:
+        settings = _Settings.model_validate(dict(options))
+    except ValidationError as error:
+        raise config_error(error, model=_Settings, source=source) from None
     with _shared_lock:
         if settings not in _shared:
-            _shared[settings] = RubricScorer(
-                judge=judge,
-                tasks=tasks,
-                workers=workers,
-                on_unavailable=on_unavailable,
-                maskable=False,
-            )
+            _shared[settings] = RubricScorer(**dict(settings), maskable=False)
         return _shared[settings]

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.rows import label_row
 from rubric_judge.adapters.scoring import Submission, shared_scorer
 from rubric_judge.adapters.stacks import stack_module
@@ -43,17 +42,12 @@ def env_class() -> type[Any]:
         ) -> None:
             base.__init__(self)
             given = {**settings, **(env_config or {})}
-            self._scorer = shared_scorer(
-                judge=cast("str", given["judge"]),
-                tasks=cast("str | None", given.get("tasks")),
-                workers=cast("int", given.get("workers", 32)),
-                on_unavailable=cast("OnUnavailable", given.get("on_unavailable", "zero")),
-            )
+            self._scorer = shared_scorer(given, source="skyrl_gym environment")
             self._row = _row(extras or {})
             self._prompt: object = ""
             self._metrics: dict[str, float] = {}
 
-        def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # noqa: ANN401  # messages
+        def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # messages
             """Keep the prompt: it is the question of a row without one."""
             self._prompt = prompt
             return base.init(self, prompt)

@@ -10,7 +10,7 @@ from rubric_core import MissingExtraError
 __all__ = ["stack_module"]
 
 
-def stack_module(name: str, *, install: str) -> Any:  # noqa: ANN401  # no stack is typed here
+def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
     """Import a module of a stack.
 
     Args:

@@ -85,7 +85,7 @@ class RubricEnvGroupBuilder:
 def rubric_rewards(
     *,
     judge: Judge | JudgeSpec | Path | str,
-    renderer: Any,  # noqa: ANN401  # a tinker_cookbook renderer
+    renderer: Any,  # a tinker_cookbook renderer
     tasks: Tasks = None,
     workers: int = 32,
     on_unavailable: OnUnavailable = "mask",

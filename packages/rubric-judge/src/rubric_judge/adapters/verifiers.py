@@ -35,7 +35,7 @@ def rubric_reward(
     """
     scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable="raise")
 
-    async def rubric(task: Any, trace: Any) -> float:  # noqa: ANN401  # TaskData and Trace
+    async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
         row = cast("dict[str, object]", task.model_dump())
         row.setdefault("task_id", row.get("id"))
         submission = Submission(row, trace.last_reply, task.prompt_text)

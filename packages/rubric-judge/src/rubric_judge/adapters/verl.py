@@ -50,7 +50,13 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         ConfigError, JudgeSetupError, SchemaError: a configuration or a row that cannot be judged.
     """
     del data_source, router
-    scorer = shared_scorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    settings = {
+        "judge": judge,
+        "tasks": tasks,
+        "workers": workers,
+        "on_unavailable": on_unavailable,
+    }
+    scorer = shared_scorer(settings, source="reward_kwargs")
     row = {**label_row(ground_truth), **(extra_info or {})}
     (judgement,) = await scorer.judge([Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}
