@@ -117,7 +117,7 @@ class Replicas:
         """Whether any may get another call now."""
         return any(one.has_room for one in self.all)
 
-    def of(self, group: str) -> Replica | None:
+    def of(self, group: str, *, begins: bool = False) -> Replica | None:
         """Return the replica for a group's next call.
 
         The one that it had, unless that is down; else the one with the least to do of those that
@@ -125,6 +125,7 @@ class Replicas:
 
         Args:
             group: the id of what its members share.
+            begins: whether none of it is under way, so that it need not wait for its replica.
 
         Returns:
             The replica; None where it must wait for room.
@@ -132,7 +133,7 @@ class Replicas:
         if len(self.all) == 1:
             return self.all[0] if self.all[0].has_room else None
         home = self._homes.get(group)
-        if home is not None and not home.is_down:
+        if home is not None and not home.is_down and (home.has_room or not begins):
             self._homes.move_to_end(group)
             return home if home.has_room else None
         return self._new_home(group)

@@ -89,7 +89,7 @@ class Schedule:
             if not group.is_warming and (replica := self._replicas.of(group.id)) is not None:
                 return self._take(group, replica)
         for group in self._waiting.values():
-            if (replica := self._replicas.of(group.id)) is not None:
+            if (replica := self._replicas.of(group.id, begins=True)) is not None:
                 self._begun[group.id] = self._waiting.pop(group.id)
                 group.is_warming = self._warm and len(group.calls) > 1
                 return self._take(group, replica)

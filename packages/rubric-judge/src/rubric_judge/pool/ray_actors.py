@@ -1,0 +1,206 @@
+"""What runs inside of Ray's actors, and its counterpart in a process that calls them.
+
+Nothing here is needed before there is a cluster: `ray` itself is loaded by `ray_pool`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+from types import TracebackType
+from typing import Any, cast
+
+import anyio
+
+from rubric_core import Judge, JudgeResult, JudgeView
+from rubric_judge.capabilities import close, fingerprint, wants_warm_call
+from rubric_judge.config import JudgeSpec, LimitsConfig
+from rubric_judge.limits import Attempt, LimiterStatistics, LocalLimiter
+from rubric_judge.load import load_judge
+from rubric_judge.pool.calling import ask
+
+__all__ = ["Description", "JudgeActor", "LimiterActor", "SharedLimiter"]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a process must know of a judge that lives in another."""
+
+    name: str
+    fingerprint: str
+    warm_call: bool
+
+
+class JudgeActor:
+    """One judge with its own client; keys come from the environment of its worker."""
+
+    def __init__(self, spec: JudgeSpec, limiter: SharedLimiter) -> None:
+        """Keep what the judge is built from; what a constructor raises would be wrapped by Ray."""
+        self._spec = spec
+        self._limiter = limiter
+
+    async def describe(self) -> Description:
+        """Say who the judge is.
+
+        Raises:
+            JudgeSetupError, ConfigError, PluginError: as `load_judge`.
+        """
+        judge = self._judge
+        return Description(judge.name, fingerprint(judge), wants_warm_call(judge))
+
+    async def judge_batch(
+        self, views: list[JudgeView]
+    ) -> AsyncGenerator[tuple[int, JudgeResult], None]:
+        """Judge some responses at once; yield number and result as each ends."""
+
+        async def judge_one(number: int) -> tuple[int, JudgeResult]:
+            return number, await ask(self._judge, views[number])
+
+        # A task group may not be left open over a `yield`.
+        tasks = [asyncio.create_task(judge_one(number)) for number in range(len(views))]
+        try:
+            for ended in asyncio.as_completed(tasks):
+                yield await ended
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def aclose(self) -> None:
+        """Close the judge's connections."""
+        await close(self._judge)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        return load_judge(self._spec, limiter=self._limiter)
+
+
+@dataclass(slots=True, eq=False)
+class _Entry:
+    attempt: Attempt
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    is_in: bool = False
+
+
+class LimiterActor:
+    """One limiter for the attempts of all actors.
+
+    An attempt is known by its owner, which is one judge's actor, and a number: when an actor dies,
+    its attempts are given back together.
+    """
+
+    def __init__(self, config: LimitsConfig) -> None:
+        """Start with no attempt in flight."""
+        self._limiter = LocalLimiter(config)
+        self._entries: dict[tuple[str, int], _Entry] = {}
+
+    async def enter(self, owner: str, number: int, tokens: int) -> None:
+        """Wait until an attempt may be sent."""
+        attempt = self._limiter.attempt(tokens=tokens)
+        entry = self._entries[owner, number] = _Entry(attempt)
+        with entry.scope:
+            await attempt.__aenter__()
+            entry.is_in = True
+
+    async def leave(self, owner: str, number: int) -> None:
+        """Count an attempt out, or give up its place among those that wait."""
+        self._leave(self._entries.pop((owner, number), None))
+
+    async def forget(self, owner: str) -> None:
+        """Count out all attempts of an actor that is no more."""
+        for key in [key for key in self._entries if key[0] == owner]:
+            self._leave(self._entries.pop(key))
+
+    async def rate_limited(self, owner: str, number: int, retry_after_s: float | None) -> None:
+        """Lower the limit; see `Limiter.rate_limited`."""
+        entry = self._entries.get((owner, number))
+        self._limiter.note_rate_limited(entry.attempt if entry else None, retry_after_s)
+
+    async def succeeded(self, owner: str, number: int, tokens: int | None) -> None:
+        """Raise the limit; see `Limiter.succeeded`."""
+        entry = self._entries.get((owner, number))
+        self._limiter.note_succeeded(entry.attempt if entry else None, tokens)
+
+    async def statistics(self) -> LimiterStatistics:
+        """Return what was let through."""
+        return self._limiter.statistics()
+
+    def _leave(self, entry: _Entry | None) -> None:
+        if entry is None:
+            return
+        if entry.is_in:
+            self._limiter.leave()
+        else:
+            entry.scope.cancel()
+
+
+class SharedLimiter:
+    """A `Limiter` that asks the limiter's actor; crosses processes."""
+
+    def __init__(self, actor: Any, *, owner: str = "") -> None:  # noqa: ANN401  # Ray's handles have no type
+        """Speak for one owner of attempts.
+
+        Args:
+            actor: handle of a `LimiterActor`.
+            owner: id of the judge's actor; none for a process that makes no attempts.
+        """
+        self._actor = actor
+        self._owner = owner
+        self._numbers = count(1)
+
+    def of(self, owner: str) -> SharedLimiter:
+        """Return the same limiter for another owner."""
+        return SharedLimiter(self._actor, owner=owner)
+
+    def forget(self, owner: str) -> None:
+        """Count out all attempts of an owner that is no more."""
+        self._actor.forget.remote(owner)
+
+    def attempt(self, *, tokens: int) -> AbstractAsyncContextManager[None]:
+        """Return one attempt's context; see `Limiter.attempt`."""
+        return _SharedAttempt(self._actor, self._owner, next(self._numbers), tokens)
+
+    def rate_limited(self, retry_after_s: float | None) -> None:
+        """Lower the limit for all; see `Limiter.rate_limited`."""
+        self._actor.rate_limited.remote(self._owner, _latest.get(), retry_after_s)
+
+    def succeeded(self, *, tokens: int | None) -> None:
+        """Raise the limit for all; see `Limiter.succeeded`."""
+        self._actor.succeeded.remote(self._owner, _latest.get(), tokens)
+
+    def statistics(self) -> LimiterStatistics:
+        """Return what was let through, of all owners."""
+        import ray  # noqa: PLC0415
+
+        return cast("LimiterStatistics", ray.get(self._actor.statistics.remote()))
+
+
+class _SharedAttempt(AbstractAsyncContextManager[None]):
+    def __init__(self, actor: Any, owner: str, number: int, tokens: int) -> None:  # noqa: ANN401
+        self._actor = actor
+        self._owner = owner
+        self._number = number
+        self._tokens = tokens
+
+    async def __aenter__(self) -> None:
+        _latest.set(self._number)
+        try:
+            await self._actor.enter.remote(self._owner, self._number, self._tokens)
+        except BaseException:  # a cancellation first of all: the place must not be kept
+            self._actor.leave.remote(self._owner, self._number)
+            raise
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        self._actor.leave.remote(self._owner, self._number)
+
+
+_latest: ContextVar[int] = ContextVar("latest_attempt_number", default=0)

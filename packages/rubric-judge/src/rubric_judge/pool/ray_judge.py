@@ -1,0 +1,161 @@
+"""A judge in a Ray actor, as its callers see it: a `Judge` like any other."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_judge.config import JudgeSpec
+from rubric_judge.limits import Limiter
+from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter
+
+__all__ = ["RemoteJudge"]
+
+_LIVES = 2
+"""Actors that one judgement is given to, before it is taken for what kills them."""
+
+
+class _ActorDiedError(Exception):
+    """The actor died before this judgement was done."""
+
+
+class RemoteJudge:
+    """A `Judge` in an actor: gathers what is asked at one moment into micro-batches.
+
+    An actor that dies is replaced, and what it had not finished is given to the new one, once.
+    """
+
+    def __init__(
+        self,
+        ray: Any,  # noqa: ANN401  # Ray's module, loaded late
+        spec: JudgeSpec,
+        limiter: SharedLimiter,
+        *,
+        number: int,
+        micro_batch: int,
+    ) -> None:
+        """Start an actor.
+
+        Args:
+            ray: Ray's module.
+            spec: the judge's configuration.
+            limiter: of all the pool's actors.
+            number: which of the pool's actors this is.
+            micro_batch: most responses in one remote call.
+        """
+        self._ray = ray
+        self._spec = spec
+        self._limiter = limiter
+        self._number = number
+        self._micro_batch = micro_batch
+        self._gathered: list[tuple[JudgeView, asyncio.Future[JudgeResult]]] = []
+        self._batches = set[asyncio.Task[None]]()
+        self.replaced = 0
+        """Actors that died."""
+        self.description = Description("", "", warm_call=False)
+        """Said by one actor for all of them."""
+        self.actor: Any = self._new_actor()
+
+    @property
+    def name(self) -> str:
+        """The judge's name."""
+        return self.description.name
+
+    @property
+    def fingerprint(self) -> str:
+        """The judge's fingerprint."""
+        return self.description.fingerprint
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether a group's first response goes alone."""
+        return self.description.warm_call
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter of all actors."""
+        return self._limiter
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response, in a micro-batch with others."""
+        for _ in range(_LIVES):
+            future = asyncio.get_running_loop().create_future()
+            self._gathered.append((view, future))
+            if len(self._gathered) >= self._micro_batch:
+                self._send()
+            elif len(self._gathered) == 1:
+                # What else is to start now is gathered before this runs.
+                asyncio.get_running_loop().call_soon(self._send)
+            try:
+                return await future
+            except _ActorDiedError:
+                continue
+        return JudgeResult.unavailable(
+            Reason.JUDGE_ERROR,
+            judge=self.name,
+            attempts=_LIVES,
+            detail=f"{_LIVES} Ray actors died with this judgement; see their logs",
+        )
+
+    async def aclose(self) -> None:
+        """Close the judge in the actor."""
+        try:
+            await self.actor.aclose.remote()
+        except self._ray.exceptions.RayError:
+            return  # a dead actor has closed everything
+
+    def _new_actor(self) -> Any:  # noqa: ANN401
+        owner = f"{self._number}.{self.replaced}"
+        options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
+        limiter = self._limiter.of(owner)
+        return self._ray.remote(**options)(JudgeActor).remote(self._spec, limiter)
+
+    def _send(self) -> None:
+        batch, self._gathered = self._gathered, []
+        if batch:
+            task = asyncio.get_running_loop().create_task(self._carry(batch))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+
+    async def _carry(self, batch: list[tuple[JudgeView, asyncio.Future[JudgeResult]]]) -> None:
+        actor, exceptions = self.actor, self._ray.exceptions
+        futures = [future for _, future in batch]
+        error: Exception = _ActorDiedError()
+        try:
+            await self._receive(actor, [view for view, _ in batch], futures)
+        except exceptions.RayActorError:
+            self._replace(actor)
+        except exceptions.TaskCancelledError:
+            return  # nobody waits for it
+        except exceptions.RayError as other:
+            error = other
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+
+    async def _receive(
+        self,
+        actor: Any,  # noqa: ANN401
+        views: list[JudgeView],
+        futures: list[asyncio.Future[JudgeResult]],
+    ) -> None:
+        answers: Any = actor.judge_batch.options(num_returns="streaming").remote(views)
+
+        def stop_if_unwanted(_: asyncio.Future[JudgeResult]) -> None:
+            if all(one.done() for one in futures) and any(one.cancelled() for one in futures):
+                self._ray.cancel(answers)
+
+        for future in futures:
+            future.add_done_callback(stop_if_unwanted)
+        async for answer in answers:
+            number, result = cast("tuple[int, JudgeResult]", await answer)
+            if not futures[number].done():
+                futures[number].set_result(result)
+
+    def _replace(self, actor: object) -> None:
+        if actor is not self.actor:
+            return  # another of its batches has done so
+        self._limiter.forget(f"{self._number}.{self.replaced}")
+        self.replaced += 1
+        self.actor: Any = self._new_actor()

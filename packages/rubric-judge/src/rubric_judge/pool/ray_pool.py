@@ -1,0 +1,160 @@
+"""The pool over Ray: judges in actors of their own, everything else as in `JudgePool`.
+
+An actor is a replica whose `judge` is a remote call. Schedule, deadline, hedging, ledger and counts
+are the pool's, and stay in the process that calls it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, Self, cast
+
+from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
+from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LimitsConfig
+from rubric_judge.ledger import Ledger
+from rubric_judge.pool.hedging import Hedging
+from rubric_judge.pool.pool import JudgePool
+from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
+from rubric_judge.pool.ray_judge import RemoteJudge
+from rubric_judge.pool.statistics import PoolStatistics
+
+__all__ = ["RayJudgePool"]
+
+
+class RayJudgePool:
+    """Judges many responses in Ray actors, each with a judge and a client of its own.
+
+    It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
+    here. Each actor holds up to `micro_batch` responses, the responses to one task stay with one
+    actor, and one limiter serves them all. An actor that dies is replaced, and what it had not
+    finished is given to the new one, once.
+
+    The judge's configuration crosses to the workers; keys do not. An actor reads them from its own
+    worker's environment, so they must be set on every node before Ray starts there.
+    """
+
+    def __init__(
+        self,
+        spec: JudgeSpec,
+        *,
+        actors: int = 32,
+        micro_batch: int = 4,
+        hedge: Hedging | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """Start the actors; takes seconds.
+
+        Args:
+            spec: the judge's configuration.
+            actors: number of actors, at least 1.
+            micro_batch: responses that an actor holds at once, at least 1.
+            hedge: when to ask another actor for a straggler; never when left out.
+            ledger: where judgements are looked up before they are asked for, and kept.
+
+        Raises:
+            MissingExtraError: Ray is not installed.
+            JudgeSetupError, ConfigError, PluginError: the judge cannot be built in a worker.
+            ValueError: `actors` or `micro_batch` is below 1.
+        """
+        if actors < 1 or micro_batch < 1:
+            msg = f"actors={actors!r} and micro_batch={micro_batch!r} must both be at least 1"
+            raise ValueError(msg)
+        self._ray = _ray()
+        self._started_ray = not self._ray.is_initialized()
+        if self._started_ray:
+            self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+        limits = _limits(spec)
+        # Its counts are lost with it, and that is all: it is started again.
+        self._limiting = self._ray.remote(
+            num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
+        )(LimiterActor).remote(limits)
+        limiter = SharedLimiter(self._limiting)
+        self._judges = tuple(
+            RemoteJudge(self._ray, spec, limiter, number=number, micro_batch=micro_batch)
+            for number in range(actors)
+        )
+        try:
+            self._describe()
+        except BaseException:
+            self._end()
+            raise
+        self._pool = JudgePool(
+            cast("Sequence[Judge]", self._judges),
+            workers=actors,
+            micro_batch=micro_batch,
+            hedge=hedge,
+            ledger=ledger,
+            replica_limit=micro_batch,
+        )
+
+    async def judge_all(
+        self,
+        views: Sequence[JudgeView],
+        *,
+        on_result: Callable[[int, JudgeResult], None] | None = None,
+        deadline_s: float | None = None,
+        replicate: int = 0,
+    ) -> list[JudgeResult]:
+        """Judge every view; see `JudgePool.judge_all`."""
+        return await self._pool.judge_all(
+            views, on_result=on_result, deadline_s=deadline_s, replicate=replicate
+        )
+
+    def statistics(self) -> PoolStatistics:
+        """Return what the pool is doing and has done; its replicas are the actors."""
+        return self._pool.statistics()
+
+    @property
+    def replaced(self) -> int:
+        """Actors that died and were replaced."""
+        return sum(judge.replaced for judge in self._judges)
+
+    async def aclose(self) -> None:
+        """Close the judges, end the actors, and the cluster where it was started here."""
+        await asyncio.gather(*(judge.aclose() for judge in self._judges))
+        self._end()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _describe(self) -> None:
+        try:
+            description = self._ray.get(self._judges[0].actor.describe.remote())
+        except self._ray.exceptions.RayTaskError as error:
+            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            raise error.cause from None
+        for judge in self._judges:
+            judge.description = description
+
+    def _end(self) -> None:
+        for judge in self._judges:
+            self._ray.kill(judge.actor)
+        self._ray.kill(self._limiting)
+        if self._started_ray:
+            self._ray.shutdown()
+
+
+def _ray() -> Any:  # noqa: ANN401
+    try:
+        import ray  # noqa: PLC0415
+    except ImportError:
+        raise MissingExtraError(
+            "RayJudgePool needs Ray: install it with `pip install 'rubric-judge[ray]'`"
+        ) from None
+    return ray
+
+
+def _limits(spec: JudgeSpec) -> LimitsConfig:
+    if isinstance(spec, HybridConfig):
+        return _limits(spec.judge)
+    return spec.limits if isinstance(spec, JudgeConfig) else LimitsConfig()
