@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from rubric_core import JudgeResult
+from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.errors import (
     DiskWriteError,
     JudgeAbortError,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rubric_core import JudgeView
     from rubric_judge.testing import ScriptedJudge
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.run import MetricsRow
 
     MakeConfig = Callable[..., TrainConfig]
 
@@ -37,6 +39,7 @@ TAKEN = [
     "heldout.jsonl",
     "rollouts/step_000001.jsonl",
     "judgements/mine.txt",
+    "ledger.sqlite",
     "checkpoints/step_000000/mine.bin",
     "tensorboard/events",
     "environment.json",
@@ -312,3 +315,26 @@ def test_the_environment_holds_a_hash_of_each_task_file(
     hashes = json.loads((config.out / "environment.json").read_text())["tasks_sha256"]
     assert hashes.keys() == {"train", "validation"}
     assert hashes["train"] != hashes["validation"]
+
+
+def test_a_step_that_was_cut_off_is_not_judged_again(make_config: MakeConfig) -> None:
+    with FakeEndpoint(lambda call: 0.1 * (call.number % 10)) as endpoint:
+        spec = {"type": "llm", "model": "openai/fake", "api_base": endpoint.url}
+        config = make_config(
+            steps=2, judge={"spec": {**spec, "transport": "direct"}}, checkpoint={"every": 2}
+        )
+
+        def cut_off(row: MetricsRow) -> None:
+            raise KeyboardInterrupt(row.step)
+
+        with pytest.raises(KeyboardInterrupt):
+            run_grpo(config, on_step=cut_off)
+        first = (config.out / "judgements" / "step_000001.jsonl").read_text()
+        asked = len(endpoint.calls)
+        run_grpo(config, resume=True)
+        again = (config.out / "judgements" / "step_000001.jsonl").read_text()
+
+    prompts = [json.dumps(call.body["messages"]) for call in endpoint.calls]
+    assert asked > 0
+    assert len(prompts) == len(set(prompts)) > asked
+    assert again == first

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_judge import JudgeSpec, LexicalConfig
+from rubric_judge import Hedging, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
@@ -61,6 +61,10 @@ class JudgingConfig(Section):
     """Judge calls in flight (the paper's N_workers)."""
     micro_batch: Annotated[int, Field(ge=1)] = 4
     """Responses that one worker takes at a time."""
+    hedge: Hedging | None = None
+    """Ask a second time for stragglers, up to a share of extra calls; off when left out."""
+    deadline_s: Annotated[float, Field(gt=0.0)] | None = None
+    """Seconds for one batch of responses; what is not judged by then is unavailable."""
     on_unavailable: Literal["mask", "zero", "raise"] = "mask"
     """An unreachable judge: leave the response out, count it as 0, or stop."""
     max_invalid_frac: Fraction = 0.5

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rubric_judge import load_judge
+from rubric_judge import Ledger, LexicalConfig, load_replicas
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.local.judging import background_judge
 from rubric_train_openrlhf.local.policy_start import pick_device, start_policy, use_threads
@@ -78,7 +78,7 @@ def assembled(
         checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
         book = read_book(config.data.train, leak_ngram=config.data.leak_ngram)
         heldout_book = _heldout_book(config)
-        judge = load_judge(config.judge.spec) if judge is None else judge
+        replicas = load_replicas(config.judge.spec) if judge is None else (judge,)
         tasks_sha256 = {
             name: tasks.sha256
             for name, tasks in (("train", book), ("validation", heldout_book))
@@ -93,7 +93,13 @@ def assembled(
             policy = load_policy(checkpoint, device=device)
             start = go_back(folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint)
         learner = _learner(policy, start=start, config=config, folder=folder)
-        background = held.enter_context(background_judge(judge, config=config.judge))
+        ledger = None
+        if judge is None and not isinstance(config.judge.spec, LexicalConfig):
+            # A step that was cut off samples the same responses again; they are judged already.
+            ledger = held.enter_context(Ledger(folder.ledger))
+        background = held.enter_context(
+            background_judge(*replicas, config=config.judge, ledger=ledger)
+        )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
         examiner = Examiner(policy, judge=background, autocast=learner.autocast)
         yield LocalRun(

@@ -12,6 +12,7 @@ from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Outcome
 from rubric_judge import JudgePool
+from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_train_openrlhf.errors import JudgeAbortError
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from rubric_core import Judge, JudgeResult, JudgeView
+    from rubric_judge import Ledger
     from rubric_train_openrlhf.config import JudgingConfig
 
 
@@ -35,10 +37,13 @@ class Judged:
 class BackgroundJudge:
     """One pool on an event loop in a thread of its own."""
 
-    def __init__(self, pool: JudgePool, *, portal: BlockingPortal) -> None:
+    def __init__(
+        self, pool: JudgePool, *, portal: BlockingPortal, deadline_s: float | None
+    ) -> None:
         """Use `background_judge`, which opens and closes the portal."""
         self._pool = pool
         self._portal = portal
+        self._deadline_s = deadline_s
 
     def submit(self, views: Sequence[JudgeView]) -> Future[Judged]:
         """Start judging and return at once."""
@@ -46,7 +51,7 @@ class BackgroundJudge:
 
     async def _judge(self, views: Sequence[JudgeView]) -> Judged:
         started = time.perf_counter()
-        results = await self._pool.judge_all(views)
+        results = await self._pool.judge_all(views, deadline_s=self._deadline_s)
         if len(results) != len(views):
             raise JudgeAbortError(
                 f"the judge gave {len(results)} results for {len(views)} responses, so which is "
@@ -64,6 +69,8 @@ class _Contained:
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
         self.name = judge.name
+        self.fingerprint = fingerprint(judge)
+        self.warm_call = wants_warm_call(judge)
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         try:
@@ -74,11 +81,29 @@ class _Contained:
 
 
 @contextmanager
-def background_judge(judge: Judge, *, config: JudgingConfig) -> Generator[BackgroundJudge]:
-    """Open a pool on a background event loop; leaving cancels what is still being judged."""
+def background_judge(
+    *replicas: Judge, config: JudgingConfig, ledger: Ledger | None = None
+) -> Generator[BackgroundJudge]:
+    """Open a pool on a background event loop; leaving cancels what is still being judged.
+
+    Args:
+        replicas: the judge, or several replicas of it; closed at the end.
+        config: how wide, and when to ask twice or give up.
+        ledger: what it holds is not judged again.
+    """
     with start_blocking_portal() as portal:
-        pool = JudgePool(_Contained(judge), workers=config.workers, micro_batch=config.micro_batch)
-        yield BackgroundJudge(pool, portal=portal)
+        pool = JudgePool(
+            [_Contained(judge) for judge in replicas],
+            workers=config.workers,
+            micro_batch=config.micro_batch,
+            hedge=config.hedge,
+            ledger=ledger,
+        )
+        try:
+            yield BackgroundJudge(pool, portal=portal, deadline_s=config.deadline_s)
+        finally:
+            for judge in replicas:
+                portal.call(close, judge)
 
 
 def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:

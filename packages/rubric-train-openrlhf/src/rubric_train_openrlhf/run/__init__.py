@@ -3,6 +3,7 @@
     config.resolved.yaml  environment.json  metrics.jsonl  heldout.jsonl  summary.json
     rollouts/step_000001.jsonl    the policy's side: prompt, response, reward, advantage
     judgements/step_000001.jsonl  the judge's side: its result and the attribution
+    ledger.sqlite                 the judge's side: every call of a language model, once
     checkpoints/step_000010/      Hugging Face format and trainer_state.pt; `best` points at one
     tensorboard/
 

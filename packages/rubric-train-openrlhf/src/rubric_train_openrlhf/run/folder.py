@@ -49,6 +49,7 @@ class RunFolder:
         self.summary = path / "summary.json"
         self.rollouts = path / "rollouts"
         self.judgements = path / "judgements"
+        self.ledger = path / "ledger.sqlite"
         self.checkpoints = path / "checkpoints"
         self.tensorboard = path / "tensorboard"
 
@@ -62,7 +63,7 @@ class RunFolder:
         """Names of a run folder that exist here, whoever wrote them."""
         ours = (
             *(self.config, self.environment, self.metrics, self.heldout, self.summary),
-            *(self.rollouts, self.judgements, self.checkpoints, self.tensorboard),
+            *(self.rollouts, self.judgements, self.ledger, self.checkpoints, self.tensorboard),
         )
         return [path.name for path in ours if path.exists() or path.is_symlink()]
 
