@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from fastapi import Depends, FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPBearer
+from pydantic import SecretStr
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
@@ -40,6 +41,7 @@ from rubric_judge.settings import service_token
 __all__ = ["build_app"]
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
+_OF_ANY_REQUEST: tuple[ProblemKind, ...] = ("unauthorized", "too_slow", "too_large", "internal")
 _KIND_BY_STATUS: dict[int, ProblemKind] = {
     404: "not_found",
     405: "method_not_allowed",
@@ -93,16 +95,18 @@ def build_app(service: JudgeService) -> ASGIApp:
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(HTTPException, _no_such_endpoint)
     app.add_exception_handler(Exception, _broken)
-    authorized = [Depends(HTTPBearer(auto_error=False))] if token else []
-    _add_judging(app, service, dependencies=authorized)
-    _add_watching(app, service, dependencies=authorized)
+    _add_judging(app, service, token=token)
+    _add_watching(app, service, token=token)
     return Gate(app, service, token=token)
 
 
-def _add_judging(app: FastAPI, service: JudgeService, *, dependencies: list[Any]) -> None:
-    refusals = _refusals(service)
+def _add_judging(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
+    described: dict[str, Any] = {
+        "responses": _refusals(STATUS, token=token),
+        "dependencies": _authorization(token),
+    }
 
-    @app.post("/v1/judge", dependencies=dependencies, responses=refusals)
+    @app.post("/v1/judge", **described)
     async def judge(body: JudgeRequest, request: Request) -> JudgeResponse:
         """Judge a batch of responses."""
         service.check_items(len(body.items))
@@ -122,34 +126,41 @@ def _add_judging(app: FastAPI, service: JudgeService, *, dependencies: list[Any]
         return reward_response(views, results, on_unavailable=service.config.on_unavailable)
 
     for path in ("/openrlhf", "/get_reward"):  # the second is what OpenRLHF's examples call it
-        app.post(path, dependencies=dependencies, responses=refusals)(reward)
+        app.post(path, **described)(reward)
 
 
-def _add_watching(app: FastAPI, service: JudgeService, *, dependencies: list[Any]) -> None:
-    not_ready = {503: {"model": Health, "description": "The service is ending."}}
+def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
+    admission = service.admission
+    open_to_all = _refusals(_OF_ANY_REQUEST, token=None)
+    ending = {503: {"model": Health, "description": "The service is ending."}}
 
-    @app.get("/healthz", response_model=Health, responses=cast("dict[int | str, Any]", not_ready))
+    @app.get("/healthz", response_model=Health, responses=open_to_all | ending)
     async def ready() -> JSONResponse:
         """Say whether the service takes requests."""
-        admission = service.admission
         health = Health(live=True, ready=not admission.draining, queued=admission.queued)
         return JSONResponse(health.model_dump(), status_code=200 if health.ready else 503)
 
-    @app.get("/healthz/live")
+    @app.get("/healthz/live", responses=open_to_all)
     async def live() -> Health:
         """Say that the service runs, also while it ends."""
-        admission = service.admission
         return Health(live=True, ready=not admission.draining, queued=admission.queued)
+
+    exposition = {200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}}
 
     @app.get(
         "/metrics",
-        dependencies=dependencies,
+        dependencies=_authorization(token),
         response_class=Response,
-        responses={200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}},
+        responses=_refusals(_OF_ANY_REQUEST, token=token) | exposition,
     )
     async def metrics() -> Response:
         """Return the counts in Prometheus' text format."""
         return Response(service.metrics.exposition(), headers={"Content-Type": _EXPOSITION})
+
+
+def _authorization(token: SecretStr | None) -> list[Any]:
+    # For the description; the gate checks it before the body is read.
+    return [Depends(HTTPBearer(auto_error=False))] if token else []
 
 
 def _view(service: JudgeService, item: TaskItem | InlineItem, position: int) -> JudgeView:
@@ -165,12 +176,13 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _refusals(service: JudgeService) -> dict[int | str, dict[str, Any]]:
+def _refusals(
+    kinds: Iterable[ProblemKind], *, token: SecretStr | None
+) -> dict[int | str, dict[str, Any]]:
     kinds_by_status: dict[int, list[str]] = {}
-    for kind, status in STATUS.items():
-        kinds_by_status.setdefault(status, []).append(kind)
-    if service.config.token_env is None:
-        del kinds_by_status[STATUS["unauthorized"]]
+    for kind in kinds:
+        if token is not None or kind != "unauthorized":
+            kinds_by_status.setdefault(STATUS[kind], []).append(kind)
     return {
         status: {"model": ErrorBody, "description": ", ".join(kinds)}
         for status, kinds in sorted(kinds_by_status.items())

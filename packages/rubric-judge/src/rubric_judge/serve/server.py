@@ -20,6 +20,8 @@ _LAST_BYTES_S = 5
 """Longest wait for answers that are on their way out."""
 
 _BACKLOG = 2048
+_KEEP_ALIVE_S = 75
+"""Longer than clients keep an idle connection, so that none is closed as they reuse it."""
 
 _log = structlog.get_logger("rubric_judge.serve")
 
@@ -37,14 +39,11 @@ class _DrainingServer(uvicorn.Server):
         self._drain_until_s: float | None = None
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Begin to end; called by the signal's handler."""
+        """Begin to end, or end; called by the signal's handler."""
         del sig, frame
-        if self._drain_until_s is not None:
-            self.unanswered = self._service.admission.queued
-            self.should_exit = self.force_exit = True
-            return
+        patience_s = 0 if self._service.admission.draining else self._service.config.drain_s
         self._service.admission.draining = True
-        self._drain_until_s = time.monotonic() + self._service.config.drain_s
+        self._drain_until_s = time.monotonic() + patience_s
 
     async def on_tick(self, counter: int) -> bool:
         """End when nothing waits, or when it has waited long enough."""
@@ -52,6 +51,7 @@ class _DrainingServer(uvicorn.Server):
             queued = self._service.admission.queued
             if queued == 0 or time.monotonic() > self._drain_until_s:
                 self.unanswered = queued
+                self._service.abandon()
                 self.should_exit = True
         return await super().on_tick(counter)
 
@@ -84,6 +84,7 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
         server_header=False,
         ws="none",
         lifespan="off",
+        timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=_LAST_BYTES_S,
     )
     server = _DrainingServer(config, service)

@@ -36,6 +36,7 @@ class JudgeService:
         self.admission = Admission(
             max_queued=self.config.max_queued, in_flight=pool.statistics().limit
         )
+        self._open: set[anyio.CancelScope] = set()
         self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.admission.queued)
 
     def check_items(self, count: int) -> None:
@@ -93,24 +94,35 @@ class JudgeService:
             One result for each view, in their order.
 
         Raises:
-            RefusedError: the queue is full, or the client has gone.
+            RefusedError: the queue is full; or the service ended first, or the client has gone.
         """
         results: list[JudgeResult] | None = None
         with self.admission.admit(len(views)):
             async with anyio.create_task_group() as group:
+                self._open.add(group.cancel_scope)
 
                 async def watch() -> None:
                     await gone()
                     group.cancel_scope.cancel()
 
                 group.start_soon(watch)
-                results = await self._pool.judge_all(
-                    views, on_result=self._note, deadline_s=self.config.deadline_s
-                )
+                try:
+                    results = await self._pool.judge_all(
+                        views, on_result=self._note, deadline_s=self.config.deadline_s
+                    )
+                finally:
+                    self._open.discard(group.cancel_scope)
                 group.cancel_scope.cancel()
         if results is None:
-            raise RefusedError("unavailable", "the client closed the connection")
+            raise RefusedError(
+                "draining", "the service ended before these responses were judged: ask again"
+            )
         return results
+
+    def abandon(self) -> None:
+        """Answer every open request that there will be no judgement."""
+        for scope in self._open:
+            scope.cancel()
 
     def _note(self, position: int, result: JudgeResult) -> None:
         del position

@@ -1,0 +1,253 @@
+"""`rubric-judge serve` in a process of its own: load, signals, and its own OpenAPI."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import httpx
+import pytest
+
+from rubric_core import Task, write_tasks
+from rubric_judge.testing import FakeCall, FakeEndpoint
+
+COMMAND = "from rubric_judge.cli import main; main()"
+VARIABLE = "SERVICE_TOKEN"
+BEARER = "a-token-of-more-than-sixteen-characters"
+PASSAGE = "The passage that nobody may see, marked ZEBRA."
+NUMBER = re.compile(r"number (\d+)")
+
+pytestmark = pytest.mark.anyio
+
+
+class Served(NamedTuple):
+    process: subprocess.Popen[str]
+    url: str
+    task: Task
+
+
+Serving = Callable[..., Any]
+
+
+@pytest.fixture
+def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
+    """Return a context manager that runs the command with a task and a judge file."""
+    monkeypatch.setenv(VARIABLE, BEARER)
+    row = {"question": "Q?", "passage": PASSAGE, "criteria": [{"id": "a", "weight": 1000}]}
+    task = Task.from_json(row)
+    write_tasks(tmp_path / "tasks.jsonl", [task])
+
+    @contextmanager
+    def start(judge: str, *options: str) -> Iterator[Served]:
+        (tmp_path / "judge.yaml").write_text(judge)
+        arguments = ["judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "serve", *arguments],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, line + (process.stderr.read() if process.stderr else "")
+            yield Served(process, found[0], task)
+        finally:
+            process.kill()
+            process.communicate()
+
+    return start
+
+
+def _judge_of(endpoint: FakeEndpoint) -> str:
+    options = {"type": "llm", "model": "fake", "transport": "direct", "api_base": endpoint.url}
+    return json.dumps(options)  # which is YAML too
+
+
+def _by_number(call: FakeCall) -> float:
+    found = NUMBER.findall(call.messages[-1]["content"])
+    return int(found[-1]) / 1000
+
+
+def _body(task: Task, *numbers: int) -> dict[str, Any]:
+    items = [{"task_id": task.task_id, "response": f"number {number}"} for number in numbers]
+    return {"items": items}
+
+
+def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None:
+    with serving("type: lexical", "--verbose") as served:
+        assert httpx.get(f"{served.url}/healthz").json() == {
+            "live": True,
+            "ready": True,
+            "queued": 0,
+        }
+        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1))
+        served.process.send_signal(signal.SIGTERM)
+        _, log = served.process.communicate(timeout=20)
+    assert (answer.status_code, served.process.returncode) == (200, 0)
+    events = [json.loads(line) for line in log.splitlines()]
+    assert [event["path"] for event in events] == ["/healthz", "/v1/judge"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--host", "0.0.0.0"], "can be reached from other machines"),  # noqa: S104
+        (["--token-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),
+        (["--tasks", "missing.jsonl"], "missing.jsonl"),
+    ],
+)
+def test_what_cannot_be_served_is_one_line_and_status_2(
+    tmp_path: Path, options: list[str], says: str
+) -> None:
+    (tmp_path / "judge.yaml").write_text("type: lexical")
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "serve", "judge.yaml", "--port", "0", *options],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    assert done.returncode == 2
+    assert says in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+async def _health(
+    client: httpx.AsyncClient, wanted: Callable[[dict[str, Any]], bool]
+) -> httpx.Response:
+    """Ask until the service says what is wanted."""
+    for _ in range(1000):
+        health = await client.get("/healthz")
+        if wanted(health.json()):
+            return health
+        await anyio.sleep(0.02)
+    raise TimeoutError
+
+
+@pytest.mark.slow
+async def test_a_signal_under_load_loses_no_answer(serving: Serving) -> None:
+    answers: list[httpx.Response] = []
+    with (
+        FakeEndpoint(_by_number, latency=0.5) as endpoint,
+        serving(_judge_of(endpoint), "--workers", "4", "--drain-s", "30") as served,
+    ):
+        async with httpx.AsyncClient(base_url=served.url, timeout=60) as client:
+
+            async def ask(number: int) -> None:
+                body = _body(served.task, number, number + 500)
+                answers.append(await client.post("/v1/judge", json=body))
+
+            async with anyio.create_task_group() as group:
+                for number in range(40):
+                    group.start_soon(ask, number)
+                await _health(client, lambda health: health["queued"] == 80)
+                served.process.send_signal(signal.SIGTERM)
+                health = await _health(client, lambda health: not health["ready"])
+                live = await client.get("/healthz/live")
+                refused = await client.post("/v1/judge", json=_body(served.task, 1))
+        served.process.communicate(timeout=30)
+    assert served.process.returncode == 0
+    assert [answer.status_code for answer in answers] == [200] * 40
+    assert health.status_code == 503
+    assert (live.status_code, live.json()["live"]) == (200, True)
+    assert (refused.status_code, refused.json()["error"]["kind"]) == (503, "draining")
+    assert int(refused.headers["retry-after"]) >= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("drain_s", "signals"), [("0.5", 1), ("60", 2)])
+async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
+    serving: Serving, drain_s: str, signals: int
+) -> None:
+    answers: list[httpx.Response] = []
+    with (
+        FakeEndpoint(latency=60) as endpoint,
+        serving(_judge_of(endpoint), "--drain-s", drain_s) as served,
+    ):
+        async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:
+
+            async def ask() -> None:
+                answers.append(await client.post("/v1/judge", json=_body(served.task, 1)))
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(ask)
+                await _health(client, lambda health: health["queued"] == 1)
+                for _ in range(signals):
+                    served.process.send_signal(signal.SIGTERM)
+                    await anyio.sleep(0.3)
+        _, log = served.process.communicate(timeout=30)
+    assert served.process.returncode == 1
+    assert [answer.json()["error"]["kind"] for answer in answers] == ["draining"]
+    assert "serve.drain.unanswered" in log
+
+
+@pytest.mark.slow
+async def test_two_hundred_clients_are_all_answered_in_their_order(serving: Serving) -> None:
+    answers: dict[int, httpx.Response] = {}
+    waits: Counter[int] = Counter()
+    limits = httpx.Limits(max_connections=200)
+    with (
+        FakeEndpoint(_by_number, latency=0.05) as endpoint,
+        serving(_judge_of(endpoint), "--max-queued", "300", "--workers", "32") as served,
+    ):
+        async with httpx.AsyncClient(base_url=served.url, timeout=60, limits=limits) as client:
+
+            async def ask(number: int) -> None:
+                body = _body(served.task, *range(number, number + 4))
+                while (answer := await client.post("/v1/judge", json=body)).status_code == 429:
+                    waits[number] += 1
+                    await anyio.sleep(float(answer.headers["retry-after"]) / 4)
+                answers[number] = answer
+
+            async with anyio.create_task_group() as group:
+                for number in range(200):
+                    group.start_soon(ask, number)
+            metrics = (await client.get("/metrics")).text
+    assert {answer.status_code for answer in answers.values()} == {200}
+    assert len(answers) == 200
+    for number, answer in answers.items():
+        expected = [(number + offset) / 1000 for offset in range(4)]
+        assert [row["reward"] for row in answer.json()["results"]] == pytest.approx(expected)
+    assert waits  # 800 responses do not fit into a queue of 300
+    assert 'rubric_judge_judgements_total{outcome="scored",reason=""} 800.0' in metrics
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_service_keeps_to_its_own_description(serving: Serving, tmp_path: Path) -> None:
+    # Rubrics can break rules that JSON Schema cannot state (unique ids, a weight above 0), and ids
+    # of tasks are not in it: for those, 422 and 404 answer what the schema allows.
+    configuration = tmp_path / "schemathesis.toml"
+    configuration.write_text(
+        "[checks.positive_data_acceptance]\nexpected-statuses = [200, 401, 404, 422]\n"
+    )
+    with serving("type: lexical", "--token-env", VARIABLE) as served:
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "schemathesis.cli"),
+                *("--config-file", str(configuration), "run", f"{served.url}/openapi.json"),
+                *("--header", f"Authorization: Bearer {BEARER}"),
+                *("--checks", "all", "--max-examples", "60", "--generation-deterministic"),
+                *("--no-color", "--suppress-health-check", "all"),
+            ],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=280,
+        )
+        assert served.process.poll() is None
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
