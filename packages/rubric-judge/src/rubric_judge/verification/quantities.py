@@ -23,6 +23,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern), replacement)
     for pattern, replacement in (
         (r"[−﹣－]", "-"),
+        (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
         (
             r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm)\s*\{([^{}]*)\}",
             r"\1",
@@ -38,7 +39,6 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\Omega(?![a-zA-Z])", "Ω"),
         (r"\\([%$])", r"\1"),
         (r"\\[dt]?frac\s*\{\s*([^{} ]{1,40})\s*\}\s*\{\s*([^{} ]{1,40})\s*\}", r"\1/\2"),
-        (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
         (r"\$", " "),
         (r"(?<=\w)\*\*(?=[-+]?\d)", "^"),
         (r"\*\*|__|`", ""),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.fences import fenced_blocks
+from rubric_judge.verification.pattern import read_pattern
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -27,8 +28,11 @@ _LONGEST_TEXT = 100_000
 
 _PATTERN_TIMEOUT_S = 0.25
 
-_NOT_BOUNDED = ("patternProperties", "$dynamicRef")
-"""Keywords whose time on a hostile text cannot be bounded."""
+_NOT_USABLE = {
+    "patternProperties": "the time of its patterns has no bound",
+    "$dynamicRef": "use $ref",
+    "$id": "a schema has no other place than the rubric",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +72,15 @@ def read_schema(body: str) -> SchemaCheck:
         raise VerificationError("`json_schema:` is no usable JSON") from None
     if not isinstance(schema, dict):
         raise VerificationError("`json_schema:` needs a JSON object")
-    for keyword, setting in _keywords(cast("object", schema)):
-        if keyword in _NOT_BOUNDED:
-            raise VerificationError(f"`json_schema:` cannot use {keyword}: its time has no bound")
-        if keyword == "$ref" and isinstance(setting, str) and not setting.startswith("#"):
-            raise VerificationError("`json_schema:` may only refer to itself: begin $ref with #")
-    if cast("dict[str, object]", schema).get("$schema", _DRAFT) != _DRAFT:
+    document = cast("dict[str, object]", schema)
+    if document.get("$schema", _DRAFT) != _DRAFT:
         raise VerificationError("`json_schema:` is read as draft 2020-12; leave $schema out")
     try:
-        Draft202012Validator.check_schema(schema)
+        Draft202012Validator.check_schema(document)
+        _check_keywords(document)
     except SchemaError as error:
-        where = "/".join(str(part) for part in error.path if isinstance(part, int))
         raise VerificationError(
             f"`json_schema:` is no schema of draft 2020-12: see `{error.validator}`"
-            + (f" at position {where}" if where else "")
         ) from None
     except RecursionError:
         raise VerificationError("`json_schema:` nests too deep") from None
@@ -170,6 +169,28 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(document) < len(pairs):
         raise _NotJsonError("an object holds a key twice")
     return document
+
+
+def _check_keywords(schema: dict[str, object]) -> None:
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+
+    whole = Registry[object]().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    for keyword, setting in _keywords(schema):
+        if keyword in _NOT_USABLE:
+            raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
+        if keyword == "$ref" and isinstance(setting, str):
+            try:
+                if not setting.startswith("#"):
+                    raise Unresolvable(setting)
+                whole.lookup(setting)
+            except Unresolvable:
+                raise VerificationError(
+                    "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
+                ) from None
+        if keyword == "pattern" and isinstance(setting, str):
+            read_pattern(setting or "(?:)")
 
 
 def _keywords(schema: object) -> Iterator[tuple[str, object]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from tokenize import TokenError
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _COMPACT = (
 # Words may only follow a unit where they cannot be prose: "m in" is no metre-inch.
 _WORDS = rf"\s+(?:squared|cubed|per\s+{_COMPACT}|{_TOKEN}(?:\s{_TOKEN}){{0,2}}(?<=\d))"
 _EXPRESSION = re.compile(
-    rf"\s?(?P<unit>(?:degrees?\s+(?:[Cc]elsius|[Ff]ahrenheit|C|F)\b"
+    rf"\s{{0,3}}(?P<unit>(?:degrees?\s+(?:[Cc]elsius|[Ff]ahrenheit|C|F)\b"
     rf"|(?:(?:square|cubic)\s+)?{_COMPACT}(?:{_WORDS}){{0,4}}))"
 )
 _TRAILING_WORDS = re.compile(_WORDS + r"\Z")
@@ -35,6 +36,17 @@ _SPELLINGS = (
     (re.compile(r"\^"), "**"),
 )
 _LOOKAHEAD = 80
+# What pint raises for text that is no expression at all.
+_NO_EXPRESSION = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    SyntaxError,
+    TokenError,
+    TypeError,
+    ValueError,
+)
 
 
 class Unit(NamedTuple):
@@ -125,6 +137,5 @@ def _parse(unit: str) -> pint.Unit | None:
         unit = spelling.sub(name, unit)
     try:
         return _registry().parse_units(" ".join(unit.split()))
-    # AssertionError and the others: what pint raises for text that is no expression at all.
-    except (pint.PintError, AssertionError, ArithmeticError, LookupError, TypeError, ValueError):
+    except (*_NO_EXPRESSION, pint.PintError):
         return None

@@ -85,7 +85,7 @@ for _name, _kind in (
     *(("bool", bool), ("str", str), ("repr", str)),
 ):
     setattr(Remote, f"__{_name}__", _unary(_name, _kind))
-for _name in "eq lt le gt ge add sub mul truediv floordiv mod matmul and or xor".split():
+for _name in ["eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and", "or", "xor"]:
     setattr(Remote, f"__{_name}__", _binary(f"{_name}_" if _name in {"and", "or"} else _name))
 
 

@@ -1,0 +1,148 @@
+from __future__ import annotations
+
+import json
+import time
+
+import jsonschema
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rubric_judge import VerificationError, parse_verification
+from rubric_judge.verification.schema import SchemaCheck, matches_schema, read_schema
+
+PERSON = """
+{
+  "type": "object",
+  "properties": {"name": {"type": "string"}, "age": {"type": "integer", "minimum": 0}},
+  "required": ["name", "age"],
+  "additionalProperties": false
+}
+"""
+
+
+def _matches(schema: str, response: str) -> bool:
+    check = parse_verification(f"json_schema: {schema}")
+    assert isinstance(check, SchemaCheck)
+    return matches_schema(check, response)[0]
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        '{"name": "Ada", "age": 36}',
+        '  {"age": 36.0, "name": "Ada"}\n',
+        'Here it is:\n```json\n{"name": "Ada", "age": 36}\n```\nDone.',
+        'Here it is:\n```\n{"name": "Ada", "age": 36}\n```\n```python\nx = 1\n```',
+    ],
+)
+def test_matching_json_is_found_whole_or_in_its_block(response: str) -> None:
+    assert _matches(PERSON, response)
+
+
+@pytest.mark.parametrize(
+    ("response", "why"),
+    [
+        ('{"name": "Ada"}', "fails `required`"),
+        ('{"name": "Ada", "age": -1}', "fails `minimum`"),
+        ('{"name": "Ada", "age": 36, "x": 1}', "fails `additionalProperties`"),
+        ('{"name": "Ada", "age": NaN}', "cannot be read"),
+        ('{"name": "Ada", "name": "Bob", "age": 1}', "cannot be read"),
+        ('{"name": "Ada", "age": 36', "cannot be read"),
+        ("Ada is 36.", "neither the response nor"),
+        ('```json\n{"name": "Ada", "age": 36}\n```\n```json\n{}\n```', "neither"),
+        ('```json\n{"name": "Ada", "age": 36}', "neither"),
+        ("[" * 50_000, "cannot be read"),
+        ('{"name": "' + "a" * 100_000 + '", "age": 1}', "more than"),
+    ],
+)
+def test_what_does_not_match_says_why_without_its_text(response: str, why: str) -> None:
+    passed, note = matches_schema(read_schema(PERSON), response)
+
+    assert not passed
+    assert why in note
+    assert "Ada" not in note
+
+
+def test_the_schema_may_stand_on_the_line_or_below_it() -> None:
+    below = parse_verification(f"json_schema:\n{PERSON}")
+    beside = parse_verification(f"json_schema: {PERSON.strip()}")
+
+    assert below == beside
+
+
+@pytest.mark.parametrize(
+    ("schema", "remedy"),
+    [
+        ("", "not JSON: see its line 2"),
+        ("[]", "needs a JSON object"),
+        ("{'type': 'object'}", "not JSON"),
+        ('{"type": "objekt"}', "no schema of draft 2020-12: see `anyOf`"),
+        ('{"$ref": "https://example.org/schema.json"}', "only refer to a part of itself"),
+        ('{"properties": {"a": {"$ref": "file:///etc/passwd"}}}', "only refer to a part of itself"),
+        ('{"patternProperties": {"(a+)+$": {}}}', "cannot use patternProperties"),
+        ('{"$ref": "#/nowhere"}', "only refer to a part of itself"),
+        ('{"$id": "https://example.org"}', "cannot use $id"),
+        ('{"pattern": "("}', "see `format`"),
+        ('{"$schema": "http://json-schema.org/draft-07/schema#"}', "draft 2020-12"),
+        ('{"a": 1, "a": 2}', "no usable JSON"),
+        ('{"a": NaN}', "no usable JSON"),
+        ('{"not": ' * 3000 + "{}" + "}" * 3000, "no usable JSON"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(schema: str, remedy: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        parse_verification(f"json_schema: {schema}")
+    assert remedy in str(caught.value) or "nests too deep" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "response"),
+    [
+        ('{"type": "array", "items": {"pattern": "^(a+)+$"}}', json.dumps(["a" * 40 + "!"])),
+        ('{"uniqueItems": true}', json.dumps([[i, str(i), None] for i in range(4000)])),
+        ('{"$defs": {"t": {"items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}', "[" * 900 + "]" * 900),
+        ('{"$ref": "#"}', "1"),
+    ],
+)  # fmt: skip
+def test_hostile_json_is_decided_in_bounded_time(schema: str, response: str) -> None:
+    started_s = time.process_time()
+
+    matches_schema(read_schema(schema), response)
+
+    assert time.process_time() - started_s < 2.0
+
+
+documents = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "ab", "1"]),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from("ab"), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+schemas = st.fixed_dictionaries(
+    {},
+    optional={
+        "type": st.sampled_from(["object", "array", "string", "integer", "number", "null"]),
+        "minimum": st.integers(-3, 3),
+        "multipleOf": st.integers(1, 3),
+        "enum": st.lists(documents, min_size=1, max_size=3),
+        "const": documents,
+        "pattern": st.sampled_from(["a", "^b", "1$"]),
+        "uniqueItems": st.booleans(),
+        "maxItems": st.integers(0, 2),
+        "required": st.lists(st.sampled_from("ab"), unique=True),
+        "properties": st.dictionaries(st.sampled_from("ab"), st.just({"type": "integer"})),
+        "contains": st.just({"type": "string"}),
+    },
+)
+
+
+@given(schemas, documents)
+@settings(max_examples=300, deadline=None)
+def test_the_verdict_is_that_of_jsonschema(schema: dict[str, object], document: object) -> None:
+    theirs = jsonschema.Draft202012Validator(schema).is_valid(document)
+
+    ours, _ = matches_schema(read_schema(json.dumps(schema)), json.dumps(document))
+
+    assert ours == theirs
