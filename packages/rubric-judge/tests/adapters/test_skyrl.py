@@ -107,6 +107,7 @@ def test_without_the_stack_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 def test_skyrl_makes_the_environment_by_name(judge_file: str, tasks_file: str, task: Task) -> None:
     gym = pytest.importorskip("skyrl_gym")
     metrics = pytest.importorskip("skyrl_gym.metrics")
+    registration = pytest.importorskip("skyrl_gym.envs.registration")
     skyrl.env_class.cache_clear()
     gym.register(
         id="rubric",
@@ -122,7 +123,7 @@ def test_skyrl_makes_the_environment_by_name(judge_file: str, tasks_file: str, t
             made.close()
         averaged = metrics.aggregate_for_environment("rubric", [one for _, one in episodes])
     finally:
-        gym.deregister("rubric")
+        registration.deregister("rubric")
 
     assert [reward for reward, _ in episodes] == [0.75, 0.0]
     assert averaged["rubric/score"] == 0.375

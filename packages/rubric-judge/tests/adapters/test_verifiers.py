@@ -69,6 +69,9 @@ def test_a_task_of_verifiers_scores_by_it(
 ) -> None:
     vf = pytest.importorskip("verifiers.v1")
     errors = pytest.importorskip("verifiers.v1.errors")
+    traces = pytest.importorskip("verifiers.v1.trace")
+    graph = pytest.importorskip("verifiers.v1.graph")
+    types = pytest.importorskip("verifiers.v1.types")
     module = tmp_path / "rewards_of_mine.py"
     module.write_text(
         "from rubric_judge import JudgeConfig\n"
@@ -88,8 +91,12 @@ def test_a_task_of_verifiers_scores_by_it(
             vf.TaskData(id=task.task_id, prompt=task.question),
             vf.TaskConfig.model_validate({"rewards": plugged}),
         )
-        trace = vf.Trace(task=one.data)
-        monkeypatch.setattr(type(trace), "last_reply", "It is the cross entropy.")
+        reply = types.AssistantMessage(content="It is the cross entropy.")
+        trace = vf.Trace(
+            task=traces.TraceTask(type="Plain", data=one.data),
+            agent=traces.AgentInfo(config=vf.AgentConfig()),
+            nodes=[graph.MessageNode(message=reply, sampled=True)],
+        )
         asyncio.run(one.score(trace))
         return trace
 
