@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rubric_core.groups import BoolArray, FloatArray
 
 __all__ = ["AdvantagePairs", "advantage_pairs", "below_noise"]
+
+
+_ROUNDING: Final = 1e-9
 
 
 class AdvantagePairs(NamedTuple):
@@ -62,6 +65,8 @@ def advantage_pairs(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> Advan
         if len(group) < 2 or not judgings.any():  # noqa: PLR2004  # a group of one has no advantage
             continue
         advantages_RG = group_advantages(rewards_RG[judgings], valid_PG=valid_RG[judgings])
+        # The mean of the group is on neither side of it, whatever its rounding says.
+        advantages_RG = np.where(np.abs(advantages_RG) < _ROUNDING, 0.0, advantages_RG)
         valid_RG = valid_RG[judgings]
         for first, second in combinations(range(len(advantages_RG)), 2):
             a_G, b_G = advantages_RG[first], advantages_RG[second]
