@@ -47,7 +47,7 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": ""}, "model"),
         ({"type": "llm", "model": "m", "temperature": -1}, "temperature"),
         ({"type": "llm", "model": "m", "timeout_s": 60, "deadline_s": 30}, "one attempt would not"),
-        ({"type": "lexcal"}, "use one of lexical, llm, plugin"),
+        ({"type": "lexcal"}, "use one of lexical, llm, plugin, hybrid"),
         ({"model": "m"}, "type None is no kind of judge"),
     ],
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -320,3 +321,32 @@ def test_the_reasoning_holds_no_text_of_rubric_or_response(
     rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, expected_keywords=("stable",)),))
     result = LexicalJudge().judge_now(make_view(PROSE, rubric=rubric))
     assert "stable" not in result.model_dump_json()
+
+
+def test_a_response_of_any_length_is_read_in_bounded_time_and_to_a_bound(
+    make_view: Callable[..., JudgeView],
+) -> None:
+    rubric = Rubric(
+        criteria=(
+            Criterion(id="early", weight=1.0, required_elements=("lfilter",)),
+            Criterion(id="late", weight=1.0, required_elements=("cascade",)),
+        )
+    )
+    response = f"{PROSE} {'a. ' * 300_000} It is a cascade of filters."
+    started_s = time.process_time()
+
+    result = LexicalJudge().judge_now(make_view(response, rubric=rubric))
+
+    assert time.process_time() - started_s < 1.5
+    assert (result.scores["early"] > 0, result.scores["late"]) == (True, 0.0)
+    assert f"only 100000 of {len(response)} characters were read" in result.reasoning
+
+
+def test_a_schema_is_checked_and_unit_tests_are_not_run(score: Score) -> None:
+    schema = 'json_schema: {"required": ["a"]}'
+    assert score('{"a": 1}', verification_method=schema) == 1.0
+    assert score('{"b": 1}', verification_method=schema) == 0.0
+    tests = "python_tests:\nassert f() == 1"
+    assert score("```python\ndef f(): return 1\n```", verification_method=tests) == 0.0
+    terms = {"required_elements": ("lfilter",), "verification_method": tests}
+    assert score(PROSE, **terms) == score(PROSE, required_elements=("lfilter",))

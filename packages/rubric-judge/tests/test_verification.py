@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import contextlib
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,7 +11,8 @@ from rubric_judge import VerificationError, parse_verification
 from rubric_judge.verification import Directive
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
-from rubric_judge.verification.phrases import ContainsCheck
+from rubric_judge.verification.phrases import ContainsCheck, contains
+from rubric_judge.verification.python_tests import PythonTests
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 
@@ -85,12 +89,78 @@ def test_a_directive_that_does_not_parse_is_an_error_not_free_text(
     assert remedy in str(caught.value)
 
 
+HEADS = ("", "sentences: ", "structure: ", "contains_all: ", "regex: ", "numeric: ",
+         "json_schema: ", "python_tests:\n")  # fmt: skip
+
+
 @given(st.text())
 def test_no_text_makes_the_parser_fail_otherwise_or_gets_into_its_message(text: str) -> None:
-    for head in ("", "sentences: ", "structure: ", "contains_all: ", "regex: ", "numeric: "):
+    for head in HEADS:
         message = ""
         try:
             parse_verification(f"{head}{text} Zyzzyva (")
         except VerificationError as error:
             message = str(error)
         assert "Zyzzyva" not in message
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "unit",
+    ["a", "(", "[", "{", '{"a":', "1", " ", "|", ";", "->", "\n", "a|b -> ", "assert 1\n", "±"],
+)
+def test_a_method_of_any_length_is_parsed_in_bounded_time(head: str, unit: str) -> None:
+    started_s = time.process_time()
+
+    with contextlib.suppress(VerificationError):
+        parse_verification(head + unit * (100_000 // len(unit)))
+
+    assert time.process_time() - started_s < 3.0
+
+
+@pytest.mark.parametrize(
+    ("tests", "remedy"),
+    [
+        ("", "holds no test"),
+        ("x = 1", "holds no test"),
+        ("def helper(): pass", "holds no test"),
+        ("assert f(", "see line"),
+        ("return 1", "see line"),
+        ("import pytest\nassert 1", "line 1 imports what is not there"),
+        ("from numpy import array\nassert 1", "imports what is not there"),
+        ("async def test_a(): pass", "no `async def`"),
+        ("def test_a(tmp_path): pass", "takes no arguments"),
+        ("def test_a(): pass\ndef test_a(): pass", "the same name"),
+    ],
+)
+def test_unit_tests_that_cannot_run_are_refused(tests: str, remedy: str) -> None:
+    with pytest.raises(VerificationError) as caught:
+        parse_verification(f"python_tests:\n{tests}")
+    assert remedy in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("tests", "n_tests"),
+    [
+        ("assert 1\nassert 2", 2),
+        ("```python\nassert 1\n```", 1),
+        ("def test_a(): pass\ndef helper(): assert 1", 1),
+        (
+            "import unittest\nclass A(unittest.TestCase):\n  def test_a(self): 1\n  def x(self): 1",
+            1,
+        ),
+        ("if True:\n    assert 1\nassert 2", 1),
+    ],
+)
+def test_unit_tests_are_counted_before_they_run(tests: str, n_tests: int) -> None:
+    check = parse_verification(f"python_tests:\n{tests}")
+    assert isinstance(check, PythonTests)
+    assert check.n_tests == n_tests
+
+
+@given(st.text(max_size=200), st.sampled_from(["drag", "Drag force", "C++", "a_b"]))
+def test_a_phrase_is_found_as_whole_words_only(text: str, phrase: str) -> None:
+    check = ContainsCheck((phrase,), every=True)
+
+    assert contains(check, f"{text} {phrase} {text}")
+    assert not contains(check, f"x{phrase}x")

@@ -252,8 +252,8 @@ class SandboxConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     isolation: Literal["full", "files_readable", "none"] = "full"
-    """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but files
-    that this user can read can be read. `none`: limits only, for a machine that you can do without."""
+    """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
+    what this user can read can be read. `none`: limits only, on a machine you can do without."""
 
     timeout_s: float = Field(default=10, gt=0, le=600)
     """Longest time for the tests of one criterion; past it the criterion scores 0."""
@@ -352,5 +352,7 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig | 
             f"{path}: is not usable YAML ({type(error).__name__})", location=str(path)
         ) from None
     if not isinstance(options, dict):
-        raise ConfigError(f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path))
+        raise ConfigError(
+            f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path)
+        )
     return judge_spec(cast("dict[str, object]", options), source=str(path), folder=path.parent)

@@ -91,9 +91,7 @@ class HybridJudge:
                 for name, check in plan.checks.items()
             }
         except (VerificationError, SandboxError) as error:
-            return JudgeResult.unavailable(
-                Reason.JUDGE_ERROR, judge=self.name, detail=str(error)
-            )
+            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         if plan.read is None:
             scores = dict.fromkeys((criterion.id for criterion in plan.rest), 0.0)
             return JudgeResult.scored(

@@ -22,7 +22,9 @@ __all__ = ["hybrid_judge", "lexical_judge", "llm_judge", "load_judge", "load_rep
 
 
 def load_judge(
-    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, *, limiter: Limiter | None = None
+    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig,
+    *,
+    limiter: Limiter | None = None,
 ) -> Judge:
     """Build the judge that a configuration describes.
 
@@ -51,7 +53,9 @@ def load_judge(
 
 
 def load_replicas(
-    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig, *, limiter: Limiter | None = None
+    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig,
+    *,
+    limiter: Limiter | None = None,
 ) -> tuple[Judge, ...]:
     """Build one judge for each address that a configuration names, for a pool to schedule.
 

@@ -13,7 +13,13 @@ from rubric_core import JudgeResult, JudgeView, Reason, Rubric
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.compiled import CompiledRubric, compile_rubric
-from rubric_judge.lexical.scoring import Credit, Reading, credit_criterion, read_response
+from rubric_judge.lexical.scoring import (
+    LONGEST_RESPONSE,
+    Credit,
+    Reading,
+    credit_criterion,
+    read_response,
+)
 
 __all__ = ["LexicalJudge"]
 
@@ -26,8 +32,8 @@ class LexicalJudge:
         z_j = credited units / units,    s_j = w_j z_j (1 − repeated share)
 
     Units are the required elements (as written), the expected keywords and concepts (by stem) and
-    the checks of `verification_method` (see `rubric_judge.verification.directive`). It reads
-    English. It does not know whether a sentence is true: use it to run and test a pipeline, and as
+    the checks of `verification_method` (see `rubric_judge.verification.directive`), of which it
+    runs all but `python_tests:`. It reads English, and at most 100,000 characters. It does not know whether a sentence is true: use it to run and test a pipeline, and as
     a control beside a judge that reads.
     """
 
@@ -103,4 +109,6 @@ def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:
     sentences = f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
     if reading.flaws:
         sentences += f" (others: {', '.join(f'{n} {flaw}' for flaw, n in reading.flaws.items())})"
+    if len(reading.text) > LONGEST_RESPONSE:
+        sentences += f"; only {LONGEST_RESPONSE} of {len(reading.text)} characters were read"
     return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."

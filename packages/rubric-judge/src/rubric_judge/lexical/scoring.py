@@ -22,7 +22,11 @@ from rubric_judge.verification.pattern import RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck
 from rubric_judge.verification.schema import SchemaCheck, matches_schema
 
-__all__ = ["Credit", "Reading", "credit_criterion", "read_response"]
+__all__ = ["LONGEST_RESPONSE", "Credit", "Reading", "credit_criterion", "read_response"]
+
+LONGEST_RESPONSE = 100_000
+"""Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
+a loop or an attack, and would only take time."""
 
 _ECHO_SHARE = 0.8
 _LEAD = 2
@@ -73,7 +77,7 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
     Returns:
         The reading that every criterion of the rubric draws its credit from.
     """
-    sentences = read_sentences(response)
+    sentences = read_sentences(response[:LONGEST_RESPONSE])
     asked = _framed_runs(question)
     first_at: dict[tuple[str, ...], int] = {}
     for position, sentence in enumerate(sentences):

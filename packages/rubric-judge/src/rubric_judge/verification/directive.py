@@ -21,6 +21,8 @@ Each method has a module with its rules: `pattern`, `numeric`, `phrases`, `schem
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from rubric_judge.verification.numeric import NumericCheck, read_numeric
 from rubric_judge.verification.pattern import RegexCheck, read_pattern
@@ -40,11 +42,6 @@ ProgramCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck | PythonT
 """A check that decides a criterion by itself."""
 
 Directive = ProgramCheck | SentenceScope | StructureChecks
-
-_HEAD = re.compile(
-    r"\s*(sentences|structure|contains_all|contains_any|regex|numeric|json_schema|python_tests)"
-    r"\s*:\s*(.*)"
-)
 
 
 def parse_verification(method: str) -> Directive | None:
@@ -66,18 +63,18 @@ def parse_verification(method: str) -> Directive | None:
     if found is None:
         return None
     head, body = found.groups()
-    match head:
-        case "sentences":
-            return read_scope(body)
-        case "structure":
-            return read_structure(body)
-        case "contains_all" | "contains_any":
-            return read_contains(body, every=head == "contains_all")
-        case "regex":
-            return read_pattern(body)
-        case "json_schema":
-            return read_schema(f"{body}\n{rest}")
-        case "python_tests":
-            return read_python_tests(f"{body}\n{rest}")
-        case _:
-            return read_numeric(body)
+    return _READERS[head](f"{body}\n{rest}" if head in _OF_SEVERAL_LINES else body)
+
+
+_OF_SEVERAL_LINES = ("json_schema", "python_tests")
+_READERS: dict[str, Callable[[str], Directive]] = {
+    "sentences": read_scope,
+    "structure": read_structure,
+    "contains_all": partial(read_contains, every=True),
+    "contains_any": partial(read_contains, every=False),
+    "regex": read_pattern,
+    "numeric": read_numeric,
+    "json_schema": read_schema,
+    "python_tests": read_python_tests,
+}
+_HEAD = re.compile(rf"\s*({'|'.join(_READERS)})\s*:\s*(.*)")

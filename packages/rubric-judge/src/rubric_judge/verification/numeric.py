@@ -1,11 +1,11 @@
-"""`numeric: VALUE [± TOLERANCE[%]] [UNIT] [; unit=UNIT] [; where=answer|any]`.
+r"""`numeric: VALUE [± TOLERANCE[%]] [UNIT] [; unit=UNIT] [; where=answer|any]`.
 
 A quantity counts when it lies within the tolerance after conversion to the criterion's unit:
 "981 cm/s²" is "9.81 m/s^2", and "20 °C" is "293.15 K". A criterion with a unit asks for a unit; one
 without compares bare numbers. A unit that is none of physics ("[apples]") must be written the same.
 
 `where=answer`: one number decides, so that a list of guesses is worth no more than its last:
-    1. the last `\\boxed{…}`, or else the line of the last "answer:" / "answer is" / "####",
+    1. the last `\boxed{…}`, or else the line of the last "answer:" / "answer is" / "####",
        or else the whole response;
     2. in it, the last quantity that can be converted to the unit;
     3. none, when that one is an end of a range or one of alternatives ("3-5", "3 to 5", "3 or 5").

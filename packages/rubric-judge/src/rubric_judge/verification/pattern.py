@@ -12,6 +12,9 @@ _LONGEST_TEXT = 20_000
 """Characters of a response that a pattern is run on; bounds the time of a single check."""
 
 
+_LONGEST_PATTERN = 20_000
+
+
 @dataclass(frozen=True, slots=True)
 class RegexCheck:
     """A pattern that the response must match; all or nothing."""
@@ -36,6 +39,8 @@ def read_pattern(body: str) -> RegexCheck:
 
     if not body:
         raise VerificationError("`regex:` needs a pattern")
+    if len(body) > _LONGEST_PATTERN:
+        raise VerificationError(f"`regex:` is longer than {_LONGEST_PATTERN} characters")
     try:
         regex.compile(body)
     except (RecursionError, OverflowError, MemoryError):

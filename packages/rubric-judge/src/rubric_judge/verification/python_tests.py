@@ -114,39 +114,37 @@ def _test_methods(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _refuse_what_cannot_run(tree: ast.Module) -> None:
-    names: list[str] = []
     for node in ast.walk(tree):
         match node:
-            case ast.AsyncFunctionDef() if node.name.startswith("test"):
-                raise VerificationError(
-                    f"`python_tests:` line {node.lineno}: a test cannot be `async def`"
-                )
             case ast.Import():
-                missing = [alias.name for alias in node.names if not _is_there(alias.name)]
+                modules = [alias.name for alias in node.names]
             case ast.ImportFrom():
-                missing = [] if _is_there(node.module or "") else [node.module or "."]
+                modules = [node.module or ""]
             case _:
-                missing = []
-        if missing:
+                continue
+        if not all(map(_is_there, modules)):
             raise VerificationError(
-                f"`python_tests:` line {getattr(node, 'lineno', 0)} imports what is not there; "
+                f"`python_tests:` line {node.lineno} imports what is not there; "
                 "tests have the standard library and `solution`"
             )
+    names: set[str] = set()
     for statement in tree.body:
-        match statement:
-            case ast.FunctionDef() if statement.name.startswith("test"):
-                arguments = statement.args
-                if arguments.posonlyargs or arguments.args or arguments.kwonlyargs:
-                    raise VerificationError(
-                        f"`python_tests:` line {statement.lineno}: a test takes no arguments"
-                    )
-                names.append(statement.name)
-            case ast.ClassDef() if _is_test_case(statement):
-                names.append(statement.name)
-            case _:
-                pass
-    if len(set(names)) < len(names):
-        raise VerificationError("`python_tests:` gives two tests the same name; rename one")
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if not statement.name.startswith("test"):
+                continue
+            _refuse_function(statement)
+        elif not (isinstance(statement, ast.ClassDef) and _is_test_case(statement)):
+            continue
+        if statement.name in names:
+            raise VerificationError("`python_tests:` gives two tests the same name; rename one")
+        names.add(statement.name)
+
+
+def _refuse_function(test: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+    if isinstance(test, ast.AsyncFunctionDef):
+        raise VerificationError(f"`python_tests:` line {test.lineno}: a test is no `async def`")
+    if test.args.posonlyargs or test.args.args or test.args.kwonlyargs:
+        raise VerificationError(f"`python_tests:` line {test.lineno}: a test takes no arguments")
 
 
 def _is_there(module: str) -> bool:

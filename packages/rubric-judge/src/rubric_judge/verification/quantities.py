@@ -1,9 +1,9 @@
-"""Numbers as people and models write them: signs, powers of ten, separators, fractions, LaTeX.
+r"""Numbers as people and models write them: signs, powers of ten, separators, fractions, LaTeX.
 
-Understood: 1,234.5 · 1 234 (thin spaces, `1\\,234`) · .5 · −3 (U+2212) · 6.02e23 · 6.02×10^23 ·
-6.02 · 10²³ · `6.02 \\times 10^{23}` · 3/4 · `\\frac{3}{4}` · 9.81 ± 0.02 m/s² · `\\text{m}`.
-Not understood: decimal commas (3,14), mixed numbers, roots, constants, sums: a number is read, never
-computed.
+Understood: 1,234.5 · 1 234 (thin spaces, `1\,234`) · .5 · −3 (U+2212) · 6.02e23 · 6.02×10^23 ·
+6.02 · 10²³ · `6.02 \times 10^{23}` · 3/4 · `\frac{3}{4}` · 9.81 ± 0.02 m/s² · `\text{m}`.
+Not understood: decimal commas (3,14), mixed numbers, roots, constants, sums: a number is read,
+never computed.
 """
 
 from __future__ import annotations

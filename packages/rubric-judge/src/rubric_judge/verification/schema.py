@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.fences import fenced_blocks
@@ -18,6 +18,7 @@ from rubric_judge.verification.pattern import read_pattern
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
+    from referencing._core import Resolver
 
 __all__ = ["SchemaCheck", "matches_schema", "read_schema"]
 
@@ -107,7 +108,7 @@ def matches_schema(check: SchemaCheck, text: str) -> tuple[bool, str]:
     except (ValueError, RecursionError):
         return False, "its JSON cannot be read"
     try:
-        errors = _validator(check.schema).iter_errors(document)
+        errors = _validator(check.schema).iter_errors(cast("Any", document))
         first = next(iter(errors), None)
     except TimeoutError:
         return False, f"a pattern of its schema ran past {_PATTERN_TIMEOUT_S} s"
@@ -140,9 +141,10 @@ def _validator(schema: str) -> Validator:
             if len(set(items)) < len(items):
                 yield ValidationError("repeats an item")
 
-    bounded = validators.extend(Draft202012Validator, {"pattern": pattern, "uniqueItems": unique})
+    keywords = {"pattern": pattern, "uniqueItems": unique}
+    bounded = cast("Any", validators).extend(Draft202012Validator, keywords)
     # An empty registry: by default, a reference elsewhere would be fetched.
-    return bounded(cast("dict[str, object]", _decode(schema)), registry=referencing.Registry())
+    return bounded(cast("dict[str, object]", _decode(schema)), registry=referencing.Registry[Any]())
 
 
 def _json_text(text: str) -> str | None:
@@ -173,24 +175,29 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 def _check_keywords(schema: dict[str, object]) -> None:
     from referencing import Registry  # noqa: PLC0415
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
 
-    whole = Registry[object]().with_resource("", DRAFT202012.create_resource(schema)).resolver()
+    resource = DRAFT202012.create_resource(cast("Any", schema))
+    whole = Registry[Any]().with_resource("", resource).resolver()
     for keyword, setting in _keywords(schema):
         if keyword in _NOT_USABLE:
             raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
-        if keyword == "$ref" and isinstance(setting, str):
-            try:
-                if not setting.startswith("#"):
-                    raise Unresolvable(setting)
-                whole.lookup(setting)
-            except Unresolvable:
-                raise VerificationError(
-                    "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
-                ) from None
+        if keyword == "$ref" and isinstance(setting, str) and not _resolves(setting, whole):
+            raise VerificationError(
+                "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
+            )
         if keyword == "pattern" and isinstance(setting, str):
             read_pattern(setting or "(?:)")
+
+
+def _resolves(reference: str, whole: Resolver[Any]) -> bool:
+    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+
+    try:
+        whole.lookup(reference)
+    except Unresolvable:
+        return False
+    return reference.startswith("#")
 
 
 def _keywords(schema: object) -> Iterator[tuple[str, object]]:

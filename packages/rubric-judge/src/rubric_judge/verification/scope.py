@@ -1,4 +1,4 @@
-"""`sentences:` and `structure:`: where terms count and what form is asked; for the lexical judge."""
+"""`sentences:` and `structure:`: where terms count, and what form; for the lexical judge."""
 
 from __future__ import annotations
 

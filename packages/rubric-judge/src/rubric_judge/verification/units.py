@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from tokenize import TokenError
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     import pint
@@ -94,7 +94,7 @@ def read_unit(text: str, start: int) -> Unit | None:
 
 @lru_cache(maxsize=8192)
 def is_known_unit(unit: str) -> bool:
-    """Return whether this is a unit of the registry, such as `m/s^2`, `°C`, `kilowatt hour`, `%`."""
+    """Return whether this is a unit of the registry, such as `m/s^2`, `°C`, `kWh` or `%`."""
     return _parse(unit) is not None
 
 
@@ -108,7 +108,9 @@ def _affine(unit: str, target: str) -> _Affine | None:
     quantity = _registry().Quantity
     try:
         # Every unit but the logarithmic ones is a line through two of its values.
-        at_0, at_1, at_2 = (float(quantity(x, source).m_as(goal)) for x in (0.0, 1.0, 2.0))
+        at_0, at_1, at_2 = (
+            float(cast("Any", quantity(x, source)).m_as(goal)) for x in (0.0, 1.0, 2.0)
+        )
     except (pint.errors.PintTypeError, ArithmeticError, ValueError):
         return None
     is_line = abs((at_2 - at_1) - (at_1 - at_0)) <= 1e-9 * max(abs(at_1 - at_0), abs(at_0))

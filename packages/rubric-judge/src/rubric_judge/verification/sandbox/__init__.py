@@ -5,8 +5,8 @@
 
 The tests run in the tester. The response's code runs in the subject, which never holds a test, an
 expected value or a way to report: it can only answer calls. What it answers is data (`wire`), and
-what is no data is a `Remote` object, which is equal to nothing but an object of the subject. So code
-that exits, patches, prints, waits for `__del__` or inspects frames changes its own process alone.
+what is no data is a `Remote` object, which is equal to nothing but an object of the subject. So
+code that exits, patches, prints, waits for `__del__` or inspects frames changes its own process.
 
 Both processes are confined before they read a line of code (`confine`): no network, no other
 process, no file, bounded memory and time.

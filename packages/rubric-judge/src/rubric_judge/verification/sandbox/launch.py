@@ -25,7 +25,7 @@ _GRACE_S = 2.0
 _WAKE_S = 0.1
 _LONGEST_REPORT = 65_536
 _SOURCES = Path(__file__).parents[2]
-# Stand-ins for the packages above the sandbox, whose own modules need more than the standard library.
+# Stand-ins for the packages above the sandbox, which need more than the standard library.
 _START = """
 import sys, types
 root = sys.argv[1]
@@ -57,13 +57,13 @@ def check_isolation(config: SandboxConfig) -> None:
     """
     if config.isolation != "none" and not seccomp.is_supported():
         raise SandboxError(
-            "python_tests needs Linux on x86-64 or ARM64 to keep code off the network; run the judge "
-            "there, or set `sandbox.isolation: none` on a machine that you can do without"
+            "python_tests needs Linux on x86-64 or ARM64 to keep code off the network; run the "
+            "judge there, or set `sandbox.isolation: none` on a machine that you can do without"
         )
     if config.isolation == "full" and not landlock.is_supported():
         raise SandboxError(
-            "python_tests needs Landlock (Linux 5.13 or newer) to keep code from reading files; set "
-            "`sandbox.isolation: files_readable` to accept that it reads what this user can read"
+            "python_tests needs Landlock (Linux 5.13 or newer) to keep code from reading files; "
+            "set `sandbox.isolation: files_readable` to accept that it reads what this user can"
         )
     run_tests("pass", "assert True", config=config, check=lambda: None)
 

@@ -27,12 +27,15 @@ class Remote:
     """
 
     __slots__ = ("_link", "_number")
+    _link: Connection
+    _number: int
 
     def __init__(self, link: Connection, number: int) -> None:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)
 
     def __call__(self, *args: object, **kwargs: object) -> Any:  # noqa: ANN401  # any value
+        """Call it; raises what the response's code raises."""
         return self._link.ask("call", self, *args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any value
@@ -79,14 +82,22 @@ def _binary(name: str) -> Callable[[Remote, object], object]:
     return passed_on
 
 
-for _name, _kind in (
-    *((name, None) for name in ("next", "getitem", "delitem", "round", "abs", "neg")),
-    *(("len", int), ("index", int), ("int", int), ("hash", int), ("float", float)),
-    *(("bool", bool), ("str", str), ("repr", str)),
-):
+_UNARY: dict[str, type | None] = {
+    **dict.fromkeys(("next", "getitem", "delitem", "round", "abs", "neg")),
+    **dict.fromkeys(("len", "index", "int", "hash"), int),
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "repr": str,
+}
+_BINARY = (
+    *("eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
+    *("and_", "or_", "xor"),
+)
+for _name, _kind in _UNARY.items():
     setattr(Remote, f"__{_name}__", _unary(_name, _kind))
-for _name in ["eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and", "or", "xor"]:
-    setattr(Remote, f"__{_name}__", _binary(f"{_name}_" if _name in {"and", "or"} else _name))
+for _name in _BINARY:
+    setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))
 
 
 class Connection:
@@ -111,7 +122,7 @@ class Connection:
             raise FrameError("the subject defines nothing")
         return cast("dict[str, object]", value)
 
-    def ask(self, operation: str, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+    def ask(self, operation: str, /, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
         """Have the subject do something with its objects.
 
         Raises:
@@ -127,15 +138,14 @@ class Connection:
 
     def _result(self) -> tuple[object, list[tuple[int, object]]]:
         while True:
-            match read_frame(self._reader):
-                case ["ok", value, list(changed)]:
-                    pairs = cast("list[tuple[int, Wire]]", changed)
-                    after = [(place, decode(one, self._follow)) for place, one in pairs]
+            match _list(read_frame(self._reader)):
+                case ["ok", value, changed]:
+                    after = [(place, decode(one, self._follow)) for place, one in changed]
                     return decode(value, self._follow), after
-                case ["raised", list(kinds), arguments, int(number)]:
-                    self._raise(cast("list[str | int]", kinds), arguments, number)
-                case ["call", int(number), args]:
-                    write_frame(self._writer, self._call(number, args))
+                case ["raised", kinds, arguments, number]:
+                    self._raise(_list(kinds), arguments, number)
+                case ["call", number, arguments]:
+                    write_frame(self._writer, self._call(number, arguments))
                 case _:
                     raise FrameError("the subject sent no answer")
 
@@ -147,31 +157,27 @@ class Connection:
         except Exception:  # noqa: BLE001
             return ["returned", False, None]
 
-    def _raise(self, kinds: list[str | int], arguments: Wire, number: int) -> NoReturn:
+    def _raise(self, kinds: list[Any], arguments: Wire, number: int) -> NoReturn:
         kind = self._error_class(kinds)
-        args = decode(arguments, lambda _: None)
+        args = decode(arguments, self._follow)
         error = kind.__new__(kind)
         error.args = args if isinstance(args, tuple) else ()
         if isinstance(kinds[0], int):
             error.__dict__["_remote"] = Remote(self, number)
         raise error
 
-    def _error_class(self, kinds: list[str | int]) -> type[BaseException]:
-        match kinds:
-            case [str(name), *_]:
-                kind = getattr(builtins, name, None)
-                if isinstance(kind, type) and issubclass(kind, BaseException):
-                    return kind
-            case [int(number), *others] if others:
-                known = self._kinds.get(number)
-                if known is None:
-                    # A class of its own, so that `except` knows it; attributes are the subject's.
-                    base = self._error_class(others)
-                    known = type("ResponseError", (base,), {"__getattr__": _attribute})
-                    self._kinds[number] = known
-                return known
-            case _:
-                pass
+    def _error_class(self, kinds: list[Any]) -> type[BaseException]:
+        first, *others = kinds
+        if isinstance(first, str):
+            kind = getattr(builtins, first, None)
+            if isinstance(kind, type) and issubclass(kind, BaseException):
+                return kind
+        elif isinstance(first, int) and others:
+            if first not in self._kinds:
+                # A class of its own, so that `except` knows it; attributes are the subject's.
+                base = self._error_class(others)
+                self._kinds[first] = type("ResponseError", (base,), {"__getattr__": _attribute})
+            return self._kinds[first]
         raise FrameError("the subject raised what is no error")
 
     def _reference(self, value: object) -> Wire:
@@ -189,32 +195,32 @@ class Connection:
         return ["mine", len(self._functions) - 1, []]
 
     def _follow(self, reference: Wire) -> object:
-        match reference:
-            case ["mine", int(number), []]:
-                return self._remotes.setdefault(number, Remote(self, number))
-            case ["mine", int(), list(kinds)]:
-                return self._error_class(cast("list[str | int]", kinds))
-            case ["yours", int(number)]:
-                return self._functions[number]
-            case _:
-                raise FrameError("no reference")
+        owner, number, *kinds = _list(reference)
+        if not isinstance(number, int):
+            raise FrameError("no reference")
+        if owner == "yours":
+            return self._functions[number]
+        if kinds and kinds[0]:
+            return self._error_class(_list(kinds[0]))
+        return self._remotes.setdefault(number, Remote(self, number))
+
+
+def _list(message: Wire) -> list[Any]:
+    if not isinstance(message, list) or not message:
+        raise FrameError("the subject sent no answer")
+    return cast("list[Any]", message)
 
 
 def _attribute(error: BaseException, name: str) -> object:
-    if name == "_remote":
-        raise AttributeError(name)
-    return getattr(error._remote, name)  # noqa: SLF001  # pyright: ignore
+    return getattr(vars(error)["_remote"], name)
 
 
-def _write_back(argument: object, after: object) -> None:
+def _write_back(argument: Any, after: Any) -> None:  # noqa: ANN401  # any values
     """Change an argument as the response's code changed its copy."""
-    match argument, after:
-        case (list(), list()):
-            argument[:] = after
-        case (dict(), dict()) | (set(), set()):
-            argument.clear()
-            argument.update(after)
-        case (bytearray(), bytearray()):
-            argument[:] = after
-        case _:
-            pass
+    if type(argument) is not type(after):
+        return
+    if isinstance(argument, (list, bytearray)):
+        argument[:] = after
+    elif isinstance(argument, (dict, set)):
+        argument.clear()
+        cast("Any", argument).update(after)

@@ -20,44 +20,35 @@ from rubric_judge.verification.sandbox.wire import (
 
 __all__ = ["serve"]
 
+
+def _call(target: Any, /, *args: object, **kwargs: object) -> object:  # noqa: ANN401  # any object
+    return target(*args, **kwargs)
+
+
+def _enter(target: Any) -> object:  # noqa: ANN401  # any object
+    return target.__enter__()
+
+
+def _exit(target: Any) -> object:  # noqa: ANN401  # any object
+    return target.__exit__(None, None, None)
+
+
 _OPERATIONS: dict[str, Callable[..., object]] = {
-    "call": lambda target, *args, **kwargs: target(*args, **kwargs),
-    "getattr": getattr,
-    "setattr": setattr,
-    "getitem": operator.getitem,
-    "setitem": operator.setitem,
-    "delitem": operator.delitem,
-    "iter": iter,
-    "next": next,
-    "len": len,
-    "bool": bool,
-    "str": str,
-    "repr": repr,
-    "hash": hash,
-    "int": int,
-    "float": float,
-    "index": operator.index,
-    "round": round,
-    "abs": abs,
-    "neg": operator.neg,
-    "isinstance": lambda target, kind: isinstance(target, kind),
-    "enter": lambda target: type(target).__enter__(target),
-    "exit": lambda target: type(target).__exit__(target, None, None, None),
-    "eq": operator.eq,
-    "lt": operator.lt,
-    "le": operator.le,
-    "gt": operator.gt,
-    "ge": operator.ge,
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "truediv": operator.truediv,
-    "floordiv": operator.floordiv,
-    "mod": operator.mod,
-    "matmul": operator.matmul,
-    "and_": operator.and_,
-    "or_": operator.or_,
-    "xor": operator.xor,
+    "call": _call,
+    "enter": _enter,
+    "exit": _exit,
+    **{
+        one.__name__: one
+        for one in (abs, bool, float, getattr, hash, int, isinstance, iter, len, next)
+    },
+    **{one.__name__: one for one in (repr, round, setattr, str)},
+    **{
+        name: getattr(operator, name)
+        for name in (
+            *("getitem", "setitem", "delitem", "index", "neg", "eq", "lt", "le", "gt", "ge"),
+            *("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and_", "or_", "xor"),
+        )
+    },
 }
 
 
@@ -108,16 +99,18 @@ class _Subject:
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Wire:
-        kinds = [
-            kind.__name__ if getattr(builtins, kind.__name__, None) is kind else self._number(kind)
-            for kind in type(error).__mro__
-            if issubclass(kind, BaseException)
-        ]
         try:
-            arguments = encode(error.args, lambda one: repr(one)[:200])
+            arguments: Wire = encode(error.args, _shortened)
         except BaseException:  # noqa: BLE001  # a __repr__ of the response's
             arguments = ["tuple", []]
-        return ["raised", kinds, arguments, self._number(error)]
+        return ["raised", self._kinds(type(error)), arguments, self._number(error)]
+
+    def _kinds(self, kind: type[BaseException]) -> Wire:
+        return [
+            one.__name__ if getattr(builtins, one.__name__, None) is one else self._number(one)
+            for one in kind.__mro__
+            if issubclass(one, BaseException)
+        ]
 
     def _number(self, value: object) -> int:
         known = self._numbers.get(id(value))
@@ -129,10 +122,10 @@ class _Subject:
     def _reference(self, value: object) -> Wire:
         if isinstance(value, _Callback):
             return ["yours", value.number]
-        bases: list[Wire] = []
+        kinds: Wire = []
         if isinstance(value, type) and issubclass(value, BaseException):
-            bases = self._raised(value.__new__(value))[1]
-        return ["mine", self._number(value), bases]
+            kinds = self._kinds(cast("type[BaseException]", value))
+        return ["mine", self._number(value), kinds]
 
     def _follow(self, reference: Wire) -> object:
         match reference:
@@ -153,6 +146,10 @@ class _Subject:
         if not ok:
             raise RuntimeError("a function of the tests raised")
         return decode(value, self._follow)
+
+
+def _shortened(value: object) -> Wire:
+    return repr(value)[:200]
 
 
 class _Callback:
@@ -176,7 +173,7 @@ def serve(reader: int, writer: int) -> None:
     subject = _Subject(reader, writer)
     write_frame(writer, "confined")
     try:
-        write_frame(writer, subject.define(cast("Any", read_frame(reader))))
+        write_frame(writer, subject.define(read_frame(reader)))
         subject.serve()
     except FrameError:
         return

@@ -1,8 +1,8 @@
 """What passes between tester and subject: frames of JSON, and in them data or references.
 
 Data is None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
-Fraction and Decimal; an instance of a subclass of one (a Counter, an enum of numbers, a named tuple)
-passes as the plain value. Everything else passes as a reference that only its owner can follow.
+Fraction and Decimal; an instance of a subclass of one (a Counter, an enum of numbers, a named
+tuple) passes as the plain value. All else passes as a reference that only its owner can follow.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _read(descriptor: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def encode(value: object, reference: Callable[[object], Wire]) -> Wire:
+def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:  # noqa: ANN401  # any value
     """Turn a value into JSON.
 
     Args:
@@ -82,36 +82,33 @@ def encode(value: object, reference: Callable[[object], Wire]) -> Wire:
     Returns:
         JSON. A tagged list stands for what JSON has no notation for.
     """
-    match value:
-        case None | bool():
-            return value
-        case str():
-            return str.__str__(value)
-        case int():
-            number = int.__int__(value)
-            return number if abs(number) < _EXACT_INTEGERS else ["int", hex(number)]
-        case float():
-            number = float.__float__(value)
-            return number if math.isfinite(number) else ["float", str(number)]
-        case complex():
-            return ["complex", repr(value.real), repr(value.imag)]
-        case bytes() | bytearray():
-            kind = "bytes" if isinstance(value, bytes) else "bytearray"
-            return [kind, bytes(value).hex()]
-        case Fraction():
-            return ["fraction", hex(value.numerator), hex(value.denominator)]
-        case Decimal():
-            return ["decimal", str(value)]
-        case list() | tuple() | set() | frozenset():
-            kind = next(one for one in (list, tuple, set, frozenset) if isinstance(value, one))
-            items = kind.__iter__(cast("Any", value))
-            return [kind.__name__, [encode(item, reference) for item in items]]
-        case dict():
-            items = dict.items(cast("dict[object, object]", value))
-            pairs = [[encode(key, reference), encode(item, reference)] for key, item in items]
-            return ["dict", pairs]
-        case _:
-            return reference(value)
+    if value is None or isinstance(value, (bool, str)):
+        return str.__str__(value) if isinstance(value, str) else value
+    if isinstance(value, (int, float, complex, Fraction, Decimal)):
+        return _encode_number(value)
+    if isinstance(value, (bytes, bytearray)):
+        return ["bytes" if isinstance(value, bytes) else "bytearray", bytes(value).hex()]
+    for kind in _COLLECTIONS.values():
+        if isinstance(value, kind):
+            return [kind.__name__, [encode(one, reference) for one in kind.__iter__(value)]]
+    if isinstance(value, dict):
+        items = cast("Any", dict).items(value)  # not what a subclass makes of it
+        return ["dict", [[encode(key, reference), encode(one, reference)] for key, one in items]]
+    return reference(value)
+
+
+def _encode_number(value: complex | Fraction | Decimal) -> Wire:
+    if isinstance(value, int):
+        whole = int.__int__(value)
+        return whole if abs(whole) < _EXACT_INTEGERS else ["int", hex(whole)]
+    if isinstance(value, float):
+        real = float.__float__(value)
+        return real if math.isfinite(real) else ["float", str(real)]
+    if isinstance(value, Fraction):
+        return ["fraction", hex(value.numerator), hex(value.denominator)]
+    if isinstance(value, Decimal):
+        return ["decimal", str(value)]
+    return ["complex", repr(value.real), repr(value.imag)]
 
 
 def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:  # noqa: ANN401  # any value
@@ -127,36 +124,40 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:  # noqa: ANN
     Raises:
         FrameError: it is no value.
     """
-    if not isinstance(message, list):
-        if isinstance(message, dict):
-            raise FrameError("a message holds no value")
+    if not isinstance(message, (list, dict)):
         return message
     try:
-        return _decode_tagged(cast("list[Wire]", message), follow)
+        tag, *parts = cast("list[Wire]", message)
+        if tag in _SCALARS:
+            return _SCALARS[tag](*parts)
+        if tag == "dict":
+            return {decode(key, follow): decode(one, follow) for key, one in parts[0]}
+        if tag in _COLLECTIONS:
+            return _COLLECTIONS[tag](decode(one, follow) for one in parts[0])
+        return follow(message)
     except (TypeError, ValueError, LookupError, ArithmeticError):
         raise FrameError("a message holds no value") from None
 
 
-def _decode_tagged(message: list[Wire], follow: Callable[[Wire], object]) -> Any:  # noqa: ANN401
-    match message:
-        case ["int", str(digits)]:
-            return int(digits, 16)
-        case ["float", str(name)]:
-            return float(name)
-        case ["complex", str(real), str(imaginary)]:
-            return complex(float(real), float(imaginary))
-        case ["bytes", str(digits)]:
-            return bytes.fromhex(digits)
-        case ["bytearray", str(digits)]:
-            return bytearray.fromhex(digits)
-        case ["fraction", str(above), str(below)]:
-            return Fraction(int(above, 16), int(below, 16))
-        case ["decimal", str(digits)]:
-            return Decimal(digits)
-        case ["dict", list(pairs)]:
-            return {decode(key, follow): decode(item, follow) for key, item in pairs}
-        case [("list" | "tuple" | "set" | "frozenset") as kind, list(items)]:
-            make = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}[kind]
-            return make(decode(item, follow) for item in items)
-        case _:
-            return follow(message)
+def _integer(digits: str) -> int:
+    return int(digits, 16)
+
+
+def _complex(real: str, imaginary: str) -> complex:
+    return complex(float(real), float(imaginary))
+
+
+def _fraction(above: str, below: str) -> Fraction:
+    return Fraction(int(above, 16), int(below, 16))
+
+
+_COLLECTIONS: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+_SCALARS: dict[str, Callable[..., object]] = {
+    "int": _integer,
+    "float": float,
+    "complex": _complex,
+    "fraction": _fraction,
+    "decimal": Decimal,
+    "bytes": bytes.fromhex,
+    "bytearray": bytearray.fromhex,
+}
