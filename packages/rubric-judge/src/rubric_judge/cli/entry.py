@@ -11,6 +11,7 @@ from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.imports import export_rubrics, import_rubrics
+from rubric_judge.cli.lint import lint
 from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
@@ -18,7 +19,7 @@ from rubric_judge.cli.serve import serve
 
 __all__ = ["app", "main"]
 
-for _command in (attack, rejudge, reliability, score, serve):
+for _command in (attack, lint, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(import_rubrics, name="import")
 app.command(export_rubrics, name="export")

@@ -1,0 +1,92 @@
+"""`rubric-judge lint`: a task file read for what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rubric_core import ConfigError
+from rubric_judge.cli.app import FAILED, progress_bar
+
+if TYPE_CHECKING:
+    from rubric_judge.lint import Finding
+
+__all__ = ["lint"]
+
+
+def lint(
+    tasks: Path,
+    *,
+    json_out: Annotated[Path | None, Parameter(name="--json")] = None,
+    examples: int = 3,
+) -> int:
+    """Find what is wrong with tasks before anything is spent on them; no model is called.
+
+    Example: rubric-judge lint dataset/train.jsonl --json findings.json
+
+    Args:
+        tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
+        json_out: File to write every finding to, as JSON.
+        examples: How many findings of each kind to show.
+
+    Returns:
+        Exit status: 1 when a finding is an error; warnings leave it at 0.
+    """
+    from rubric_judge.lint import lint_tasks  # noqa: PLC0415
+
+    if examples < 0:
+        raise ConfigError(f"--examples is {examples}: give at least 0", location="examples")
+    findings: list[Finding] = []
+    read = 0
+    with progress_bar() as progress:
+        bar = progress.add_task("reading tasks", total=None)
+        for _, found in lint_tasks(tasks):
+            read += 1
+            findings.extend(found)
+            progress.advance(bar)
+    if not read:
+        raise ConfigError(f"{tasks} holds no task", location="tasks")
+    _report(findings, read=read, path=tasks, examples=examples)
+    if json_out is not None:
+        json_out.write_text(json.dumps(_as_json(findings, read=read), indent=1) + "\n", "utf-8")
+    return FAILED if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _as_json(findings: Sequence[Finding], *, read: int) -> dict[str, object]:
+    return {
+        "tasks": read,
+        "counts": dict(Counter(finding.code for finding in findings)),
+        "findings": [asdict(finding) for finding in findings],
+    }
+
+
+def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int) -> None:
+    console = Console()
+    by_code: defaultdict[str, list[Finding]] = defaultdict(list)
+    for finding in sorted(findings, key=lambda finding: (finding.severity, finding.code)):
+        by_code[finding.code].append(finding)
+    if by_code:
+        table = Table("", "finding", "count", "tasks", "what to do")
+        for code, found in by_code.items():
+            lines = len({finding.line for finding in found})
+            table.add_row(
+                found[0].severity, code, str(len(found)), str(lines), escape(found[0].remedy)
+            )
+        console.print(table)
+    for code, found in by_code.items():
+        for finding in found[:examples]:
+            criterion = f" {finding.criterion_id!r}" if finding.criterion_id else ""
+            where = f"{path}:{finding.line}: {code}:{criterion}"
+            console.print(escape(f"{where} {finding.what}"), soft_wrap=True, highlight=False)
+    errors = sum(finding.severity == "error" for finding in findings)
+    warnings = len(findings) - errors
+    console.print(f"{read} tasks, {errors} errors, {warnings} warnings", highlight=False)

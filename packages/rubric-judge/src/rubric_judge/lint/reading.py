@@ -1,0 +1,104 @@
+"""How criteria are read to be compared: content words, negation, demands, directives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+
+from rubric_core import Criterion
+from rubric_judge.errors import VerificationError
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
+from rubric_judge.verification import Directive, parse_verification
+from rubric_judge.verification.phrases import ContainsCheck
+
+__all__ = [
+    "content",
+    "content_of_all",
+    "demanded_terms",
+    "directive_of",
+    "is_negated",
+    "numbers",
+    "overlap",
+    "terms_of",
+]
+
+_NEGATION = re.compile(
+    r"\b(?:not|never|cannot|avoid(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|refrain(?:s|ing)?|omit(?:s|ting)?"
+    r"|exclud(?:es?|ing)|neglect(?:s|ing)?|no mention|\w+n['’]t)\b",
+    re.IGNORECASE,
+)
+_ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
+
+# What every description says of its criterion, whatever that is about.
+_FRAME = frozenset(
+    map(
+        stem,
+        """
+        answer avoid award cannot clearly contain correctly credit criterion define describe exclude
+        excluding explain explicitly fail failure full give include mention model must name neglect
+        omit omitting partial point provide reader refrain response say score state student text
+        """.split(),  # noqa: SIM905  # a paragraph is read and changed more easily than a list
+    )
+)
+
+
+@lru_cache(maxsize=4096)
+def content(text: str) -> frozenset[str]:
+    """Return the stems of what a text is about: no function words, no frame of a criterion."""
+    words = WORD.findall(_ENDING.sub("", text.lower()))
+    return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _FRAME
+
+
+def overlap(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return |A ∩ B| / |A ∪ B|; 0 where both are empty, or where each has a word of its own.
+
+    A word in another's place is what parts parallel criteria: "the gain at 10 Hz", "at 20 Hz".
+    """
+    if one - other and other - one:
+        return 0.0
+    return len(one & other) / len(one | other) if one or other else 0.0
+
+
+def is_negated(text: str) -> bool:
+    """Return whether a description forbids rather than demands; "avoid … fails to" demands."""
+    return len(_NEGATION.findall(text)) % 2 == 1
+
+
+def numbers(text: str) -> frozenset[str]:
+    """Return the numbers of a text, as written but for their separators."""
+    return frozenset(found.replace(",", "") for found in _NUMBER.findall(text))
+
+
+@lru_cache(maxsize=4096)
+def _parsed(method: str) -> Directive | None:
+    try:
+        return parse_verification(method)
+    except VerificationError:
+        return None  # `directives` reports it
+
+
+def directive_of(criterion: Criterion) -> Directive | None:
+    """Return what a program executes of the criterion; None also for what it cannot read."""
+    return _parsed(criterion.verification_method)
+
+
+def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
+    """Return what an answer must hold word by word: required elements, and phrases demanded."""
+    directive = directive_of(criterion)
+    phrases: Iterable[str] = ()
+    if isinstance(directive, ContainsCheck) and directive.every:
+        phrases = directive.phrases
+    return tuple(term for term in (*criterion.required_elements, *phrases) if term.strip())
+
+
+def content_of_all(texts: Iterable[str]) -> frozenset[str]:
+    """Return the content of several texts together."""
+    return frozenset(word for text in texts for word in content(text))
+
+
+def terms_of(criterion: Criterion) -> tuple[str, ...]:
+    """Return every term that earns credit: those demanded, keywords and concepts."""
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    return (*demanded_terms(criterion), *(term for term in expected if term.strip()))

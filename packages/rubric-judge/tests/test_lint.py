@@ -1,0 +1,371 @@
+"""Every finding is shown by a task that has it and by one that almost has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import structlog
+
+from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
+from rubric_judge.cli import main
+from rubric_judge.lint import Finding, lint_task, lint_tasks
+
+PASSAGE = (
+    "The pump raises the pressure of the water to 4.2 bar. A relief valve opens at 6 bar, and the "
+    "filter cleans the water before it flows back into the vessel."
+)
+QUESTION = "How is the loop kept safe?"
+
+
+def _criterion(key: str, description: str = "", **fields: Any) -> Criterion:  # noqa: ANN401
+    return Criterion(**{"id": key, "weight": 1.0, "description": description, **fields})
+
+
+def _task(*criteria: Criterion, question: str = QUESTION, passage: str = PASSAGE) -> Task:
+    return Task(
+        question=question, grounding=Grounding(passage), rubric=Rubric(criteria=tuple(criteria))
+    )
+
+
+PUMP = _criterion("pump", "Says what raises the pressure.", required_elements=("pump",))
+VALVE = _criterion(
+    "valve", "Says what opens at high pressure.", required_elements=("relief valve",)
+)
+FILTER = _criterion("filter", "Says what cleans it.", expected_keywords=("filter", "cleans"))
+
+HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
+    (
+        "zero_weight",
+        _task(PUMP, _criterion("free", "Is polite and brief.", weight=0.0)),
+        _task(PUMP, _criterion("cheap", "Is polite and brief.", weight=0.01)),
+    ),
+    (
+        "dominant_weight",
+        _task(PUMP, VALVE, _criterion("big", "Is right about all of it.", weight=3.0)),
+        _task(PUMP, VALVE, _criterion("big", "Is right about all of it.", weight=2.0)),
+    ),
+    (
+        "few_effective_criteria",
+        _task(
+            *[_criterion(f"heavy{n}", f"Names part number {n}.", weight=10.0) for n in range(2)],
+            *[_criterion(f"light{n}", f"Names colour number {n}.", weight=0.5) for n in range(4)],
+        ),
+        _task(
+            *[_criterion(f"heavy{n}", f"Names part number {n}.", weight=3.0) for n in range(2)],
+            *[_criterion(f"light{n}", f"Names colour number {n}.", weight=1.0) for n in range(4)],
+        ),
+    ),
+    (
+        "similar_ids",
+        _task(PUMP, _criterion("Pump ", "Names its maker.")),
+        _task(PUMP, _criterion("pump_2", "Names its maker.")),
+    ),
+    (
+        "empty_criterion",
+        _task(PUMP, _criterion("blank", name="Blank")),
+        _task(PUMP, _criterion("guided", scoring_guide="One for the maker.")),
+    ),
+    (
+        "no_description",
+        _task(PUMP, _criterion("terms", required_elements=("vessel",))),
+        _task(PUMP, _criterion("terms", "Says where to.", required_elements=("vessel",))),
+    ),
+    (
+        "refers_to_another",
+        _task(PUMP, _criterion("next", "As in the previous criterion, but for the valve.")),
+        _task(PUMP, _criterion("next", "Uses the criterion of Nyquist in the sentence above.")),
+    ),
+    (
+        "duplicate_criterion",
+        _task(
+            _criterion("a", "The answer mentions the rising pressure of the water."),
+            _criterion("b", "States clearly that the water's pressure rises."),
+        ),
+        _task(
+            _criterion("a", "The answer mentions the rising pressure of the water."),
+            _criterion("b", "The answer mentions the rising pressure of the steam."),
+        ),
+    ),
+    (
+        "duplicate_criterion",  # a pitfall worded as what must not be left out
+        _task(
+            _criterion("a", "Advises opening the relief valve by hand."),
+            _criterion("b", "To avoid: Fails to advise opening the relief valve by hand."),
+        ),
+        _task(
+            _criterion("a", "States the gain of the loop at 10 Hz."),
+            _criterion("b", "States the gain of the loop at 20 Hz."),
+        ),
+    ),
+    (
+        "contradiction",
+        _task(
+            _criterion("a", "The answer must mention the price of the pump."),
+            _criterion("b", "The answer must not mention the price of the pump."),
+        ),
+        _task(
+            _criterion("a", "The answer must mention the price of the pump."),
+            _criterion("b", "The answer must not mention the price of the valve."),
+        ),
+    ),
+    (
+        "contradiction",  # a term that is forbidden elsewhere
+        _task(VALVE, _criterion("b", "Does not mention the relief valve.")),
+        _task(VALVE, _criterion("b", "Does not mention the price of any relief valve on sale.")),
+    ),
+    (
+        "contradiction",  # the same, as a pattern
+        _task(VALVE, _criterion("b", "Silent.", verification_method="regex: ^(?!.*relief)")),
+        _task(VALVE, _criterion("b", "Silent.", verification_method="regex: ^(?!.*reliefs)")),
+    ),
+    (
+        "contradiction",
+        _task(
+            _criterion("a", "Short.", verification_method="structure: count 3..5"),
+            _criterion("b", "Long.", verification_method="structure: count 6..9"),
+        ),
+        _task(
+            _criterion("a", "Short.", verification_method="structure: count 3..5"),
+            _criterion("b", "Long.", verification_method="structure: count 5..9"),
+        ),
+    ),
+    (
+        "contradiction",
+        _task(
+            _criterion("a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"),
+            _criterion("b", "Pressure of water.", verification_method="numeric: 6 ± 0.1 bar"),
+        ),
+        _task(
+            _criterion("a", "Water pressure.", verification_method="numeric: 4.2 ± 0.1 bar"),
+            _criterion("b", "Valve opening.", verification_method="numeric: 6 ± 0.1 bar"),
+        ),
+    ),
+    (
+        "bad_directive",
+        _task(PUMP, _criterion("a", "Long.", verification_method="structure: counts 3..5")),
+        _task(PUMP, _criterion("a", "Long.", verification_method="count the sentences: 3..5")),
+    ),
+    (
+        "unreachable",
+        _task(PUMP, _criterion("a", "One.", verification_method="sentences: first; skip_first")),
+        _task(PUMP, _criterion("a", "One.", verification_method="sentences: lead; skip_first")),
+    ),
+    (
+        "unreachable",
+        _task(
+            _criterion("a", "Orderly.", verification_method="structure: order(a->b->c); count 1..2")
+        ),
+        _task(
+            _criterion("a", "Orderly.", verification_method="structure: order(a->b->c); count 1..3")
+        ),
+    ),
+    (
+        "unreachable",
+        _task(PUMP, VALVE, question="In at most 2 words: how is the loop kept safe?"),
+        _task(PUMP, VALVE, question="In at most 3 words: how is the loop kept safe?"),
+    ),
+    (
+        "unreachable",
+        _task(
+            _criterion(
+                "a",
+                "One sentence.",
+                required_elements=tuple(f"term {n}" for n in range(30)),
+                verification_method="sentences: last",
+            )
+        ),
+        _task(
+            _criterion(
+                "a",
+                "Many sentences.",
+                required_elements=tuple(f"term {n}" for n in range(30)),
+                verification_method="sentences: any",
+            )
+        ),
+    ),
+    (
+        "long_passage",
+        _task(PUMP, passage=PASSAGE + " x" * 25_000),
+        _task(PUMP, passage=PASSAGE + " x" * 24_000),
+    ),
+    (
+        "not_in_passage",
+        _task(_criterion("a", "Names the heat.", required_elements=("heat exchanger",))),
+        _task(_criterion("a", "Names the valves.", required_elements=("relief valves",))),
+    ),
+    (
+        "not_in_passage",  # there, but behind what a judge reads
+        _task(PUMP, passage="x " * 25_000 + PASSAGE),
+        _task(PUMP, passage="x " * 20_000 + PASSAGE),
+    ),
+    (
+        "not_in_passage",
+        _task(_criterion("a", "The pressure.", verification_method="numeric: 5 ± 0.5 bar")),
+        _task(_criterion("a", "The pressure.", verification_method="numeric: 4 ± 0.5 bar")),
+    ),
+    (
+        "not_in_passage",
+        _task(_criterion("a", "Heat.", expected_keywords=("heat", "entropy", "filter"))),
+        _task(_criterion("a", "Heat.", expected_keywords=("heat", "vessel", "filter"))),
+    ),
+    (
+        "leak",
+        _task(PUMP, question="Why: a relief valve opens at 6 bar, and the filter cleans?"),
+        _task(PUMP, question="Why: a relief valve opens at 6 bar, but nothing cleans?"),
+    ),
+    (
+        "rubric_leak",
+        _task(
+            _criterion("a", "Say which of the three parts of the loop fails first."),
+            question="Say which of the three parts of the loop fails.",
+        ),
+        _task(
+            _criterion("a", "Say which of the three parts in the loop fails first."),
+            question="Say which of the three parts of the loop fails.",
+        ),
+    ),
+    (
+        "given_away",
+        _task(PUMP, VALVE, FILTER, question="Why does the pump run?"),
+        _task(PUMP, VALVE, FILTER, question="Why does the `pump` run?"),
+    ),
+    (
+        "echo_pays",
+        _task(PUMP, VALVE, question="What do `pump` and `relief valve` do?"),
+        _task(PUMP, VALVE, question="What do `pump` and `drain valve` do?"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("code", "hit", "miss"),
+    HITS_AND_MISSES,
+    ids=[f"{code} {number}" for number, (code, _, _) in enumerate(HITS_AND_MISSES)],
+)
+def test_a_finding_has_a_hit_and_a_near_miss(code: str, hit: Task, miss: Task) -> None:
+    assert [finding.code for finding in lint_task(hit)].count(code) == 1
+    assert code not in {finding.code for finding in lint_task(miss)}
+
+
+def test_a_sound_task_has_no_finding() -> None:
+    assert list(lint_task(_task(PUMP, VALVE, FILTER))) == []
+
+
+def test_findings_name_their_place_and_show_no_text() -> None:
+    for _, hit, _ in HITS_AND_MISSES:
+        for finding in lint_task(hit):
+            assert finding.task_id == hit.task_id
+            assert finding.criterion_id in {"", *hit.rubric.ids}
+            assert finding.what
+            assert finding.remedy
+            shown = f"{finding.what} {finding.remedy}"
+            for secret in ("relief", "heat exchanger", "price of", PASSAGE[:40]):
+                assert secret not in shown
+
+
+def test_every_contradicting_pair_is_found_whichever_comes_first() -> None:
+    for code, hit, miss in HITS_AND_MISSES:
+        if code == "contradiction":
+            for task, count in ((hit, 1), (miss, 0)):
+                turned = _task(*reversed(tuple(task.rubric)), question=task.question)
+                codes = [finding.code for finding in lint_task(turned)]
+                assert codes.count("contradiction") == count
+
+
+# --- files and the command ------------------------------------------------------------------------
+
+
+class Run(NamedTuple):
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def lint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., Run]]:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*more: str) -> Run:
+        monkeypatch.setattr("sys.argv", ["rubric-judge", "lint", *more])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        return Run(int(ended.value.code or 0), *capsys.readouterr())
+
+    yield run
+    structlog.reset_defaults()
+
+
+def _row(task: Task) -> str:
+    return json.dumps(task.to_json(reveal_grounding=True))
+
+
+def _findings(path: Path) -> list[Finding]:
+    return [finding for _, found in lint_tasks(path) for finding in found]
+
+
+def test_lines_are_those_of_the_file_and_no_task_is_a_finding(tmp_path: Path) -> None:
+    broken = json.loads(_row(_task(PUMP)))
+    broken["criteria"][0]["weight"] = 0
+    lines = ["", _row(_task(PUMP)), "", json.dumps(broken), _row(_task(PUMP)), '{"question": "?"}']
+    (tmp_path / "tasks.jsonl").write_text("\n".join(lines))
+
+    findings = _findings(tmp_path / "tasks.jsonl")
+
+    assert [(finding.line, finding.code) for finding in findings] == [
+        (4, "no_task"),
+        (5, "repeated_task"),
+        (6, "no_task"),
+    ]
+    assert "line 2" in findings[1].what
+
+
+def test_the_command_groups_counts_and_writes(tmp_path: Path, lint: Callable[..., Run]) -> None:
+    bad = _task(PUMP, _criterion("free", "Is polite and brief.", weight=0.0))
+    write_tasks(tmp_path / "tasks.jsonl", [_task(PUMP, VALVE, FILTER), bad])
+
+    done = lint("tasks.jsonl", "--json", "found.json")
+
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "tasks.jsonl:2: zero_weight: 'free' the weight is 0" in done.stdout
+    assert "2 tasks, 1 errors, 0 warnings" in done.stdout
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["tasks"], found["counts"]) == (2, {"zero_weight": 1})
+    (finding,) = found["findings"]
+    assert (finding["line"], finding["task_id"]) == (2, bad.task_id)
+
+
+def test_warnings_end_with_status_0_and_examples_can_be_left_out(
+    tmp_path: Path, lint: Callable[..., Run]
+) -> None:
+    task = _task(PUMP, _criterion("terms", required_elements=("vessel",)))
+    write_tasks(tmp_path / "tasks.parquet", [task])
+    shown = lint("tasks.parquet")
+    counted = lint("tasks.parquet", "--examples", "0")
+    assert shown.returncode == counted.returncode == 0
+    assert "tasks.parquet:1: no_description: 'terms'" in shown.stdout
+    assert "tasks.parquet:1" not in counted.stdout
+    assert "no_description" in counted.stdout
+
+
+@pytest.mark.parametrize(
+    ("content", "more", "problem"),
+    [
+        ("", (), "holds no task"),
+        ("{", (), "tasks.jsonl:1: not JSON"),
+        ("{}", ("--examples", "-1"), "--examples is -1"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_one_clear_line(
+    tmp_path: Path, lint: Callable[..., Run], content: str, more: tuple[str, ...], problem: str
+) -> None:
+    (tmp_path / "tasks.jsonl").write_text(content)
+    done = lint("tasks.jsonl", *more)
+    assert done.returncode == 2
+    assert problem in done.stderr
+    assert done.stderr.count("\n") == 1
