@@ -57,6 +57,7 @@ RUN_PAGES = {
     "docs/eval.md",
     "docs/formats.md",
     "docs/judge.md",
+    "docs/judge/testing.md",
     "docs/synth.md",
     "docs/train.md",
 }
