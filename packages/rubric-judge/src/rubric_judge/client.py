@@ -6,6 +6,7 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
+import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -17,11 +18,14 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from rubric_core import Reason, Usage
+from rubric_core.configuration import nearest_key
+from rubric_judge import events
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
-from rubric_judge.settings import api_key, keep_litellm_offline
+from rubric_judge.router_file import RouterFile, read_router_file
+from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
 
@@ -43,6 +47,11 @@ class _Libraries:
 
     create: Callable[..., Awaitable[object]]
     """Sends one request with a reply's schema."""
+    create_by: Callable[[Callable[..., Awaitable[object]]], Callable[..., Awaitable[object]]]
+    """Makes such a function of one that completes, such as a router's."""
+    router: Callable[..., Any]
+    no_deployment: tuple[type[Exception], ...]
+    """Errors of a router whose deployments have all failed lately."""
     hooks: Callable[[], Any]
     """Makes the hooks of one request."""
     prepared: Callable[[type[BaseModel]], type[BaseModel]]
@@ -68,6 +77,10 @@ def _libraries() -> _Libraries:
     from instructor.core.exceptions import InstructorError  # noqa: PLC0415
     from instructor.core.hooks import Hooks  # noqa: PLC0415
     from instructor.processing.function_calls import response_schema  # noqa: PLC0415
+    from litellm.types.router import (  # noqa: PLC0415
+        RouterRateLimitError,
+        RouterRateLimitErrorBasic,
+    )
 
     provider: Any = litellm  # it has no types to speak of
     provider.suppress_debug_info = True
@@ -76,15 +89,31 @@ def _libraries() -> _Libraries:
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
-    async def complete_once(**request: object) -> object:
+    async def complete_once(**request: Any) -> object:  # noqa: ANN401  # passed on
         # Instructor keeps its own `max_retries`; the OpenAI client below would use its default, 2.
-        return await provider.acompletion(**{**request, "max_retries": 0})
+        request["max_retries"] = 0
+        if request["model"].startswith("openai/") and request.get("api_base"):
+            # The same fields of the same body, past the OpenAI client's walk over every part of
+            # them. A server of one's own gets them as they are; for OpenAI's own models litellm
+            # may translate them.
+            moved = {"messages": request["messages"], "response_format": request["response_format"]}
+            request |= {
+                "messages": [],
+                "extra_body": {**(request.get("extra_body") or {}), **moved},
+            }
+            del request["response_format"]
+        return await provider.acompletion(**request)
 
-    client = instructor.from_litellm(
-        complete_once, mode=instructor.Mode.JSON_SCHEMA, async_client=True
-    )
+    def create(complete: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+        # What `from_litellm` makes looks through the reply's model once more at every call.
+        patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
+        return patched
+
     return _Libraries(
-        create=client.chat.completions.create,
+        create=create(complete_once),
+        create_by=create,
+        router=provider.Router,
+        no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
         hooks=Hooks,
         prepared=lru_cache(maxsize=1024)(response_schema),
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
@@ -104,40 +133,48 @@ def _libraries() -> _Libraries:
 _loading = threading.Lock()
 
 
-def _load() -> None:
-    with _loading:  # the cache would let two threads do it at once
-        _libraries()
-
-
 class LiteLLMClient:
     """A `Transport` for every model that litellm can name."""
 
     def __init__(self, config: JudgeConfig) -> None:
-        """Read the key.
+        """Read the key, or the file with the deployments and their keys.
 
         Raises:
-            JudgeSetupError: the configuration names a variable for the key that is not set.
+            JudgeSetupError: a variable that is named for a key is not set.
+            ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
+        self._file = None
+        if config.litellm_config is not None:
+            self._file = read_router_file(config.litellm_config, model=config.model)
+            deployments_with_keys(self._file)  # to say now that one is missing
         self._key = api_key(config)
-        self._key_is_there = self._key is not None
+        self._create: Callable[..., Awaitable[object]] | None = None
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
-        if not _libraries.cache_info().currsize:
-            await anyio.to_thread.run_sync(_load)
-        if not self._key_is_there:
-            self._require_key()
-            self._key_is_there = True
+        if self._create is None:
+            self._create = await anyio.to_thread.run_sync(self._made_ready)
+
+    def _made_ready(self) -> Callable[..., Awaitable[object]]:
+        with _loading:  # the cache would let two threads load at once
+            libraries = _libraries()
+        if self._file is not None:
+            router = _router(libraries, self._file, timeout_s=self._config.timeout_s)
+            return libraries.create_by(router.acompletion)
+        if self._key is None:
+            _require_key(libraries, self._config.model)
+        return libraries.create
 
     async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Send one request; see `Transport.ask`."""
         libraries = _libraries()
+        create = self._create or self._made_ready()
         completions: list[Any] = []
         hooks = libraries.hooks()
         hooks.on("completion:response", completions.append)
         try:
-            await libraries.create(
+            await create(
                 **self._parameters(),
                 messages=[
                     {"role": "system", "content": system},
@@ -152,6 +189,10 @@ class LiteLLMClient:
                 cause = error.__cause__ or error
                 if isinstance(cause, libraries.content_policy):
                     return ChatReply(text="", finish="refused", usage=None, attempts=1)
+                if isinstance(cause, libraries.no_deployment):
+                    pause_s = getattr(cause, "cooldown_time", None)
+                    what = "no deployment is left for now"
+                    raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s) from None
                 raise _failure(cause, libraries.unreachable) from None
         return _chat_reply(completions[-1])
 
@@ -160,26 +201,45 @@ class LiteLLMClient:
         if _libraries.cache_info().currsize:
             await _libraries().close()
 
-    def _require_key(self) -> None:
-        # Some providers' clients go to the network without a key, others raise what reads like a
-        # fault of the network. Not for clouds, which have more ways to say who is calling.
-        missing = _libraries().missing_keys(self._config.model)
-        if missing and all(name.endswith("_API_KEY") for name in missing):
-            detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
-            raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
-
     def _parameters(self) -> dict[str, object]:
         config = self._config
-        return {
+        parameters: dict[str, object] = {
             "model": config.model,
-            "api_base": config.api_base,
-            "api_key": self._key.get_secret_value() if self._key else None,
-            "temperature": config.temperature,
             "max_tokens": config.max_tokens,
             "timeout": config.timeout_s,
             "max_retries": 0,
             **config.parameters,
         }
+        if config.temperature is not None:
+            parameters["temperature"] = config.temperature
+        if self._file is None:
+            parameters["api_base"] = config.api_base
+            parameters["api_key"] = self._key.get_secret_value() if self._key else None
+        return parameters
+
+
+def _require_key(libraries: _Libraries, model: str) -> None:
+    # Some providers' clients go to the network without a key, others raise what reads like a
+    # fault of the network. Not for clouds, which have more ways to say who is calling.
+    missing = libraries.missing_keys(model)
+    if missing and all(name.endswith("_API_KEY") for name in missing):
+        detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
+        raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
+
+
+def _router(libraries: _Libraries, file: RouterFile, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's
+    known = inspect.signature(libraries.router).parameters
+    for name in file.settings:
+        if name not in known:
+            close = nearest_key(name, known)
+            detail = f"{file.path.name}: litellm's router has no setting {name!r}"
+            detail += f": did you mean {close!r}?" if close else ""
+            raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0)
+    if file.ignored:
+        events.litellm_settings_ignored(path=str(file.path), keys=file.ignored)
+    return libraries.router(
+        model_list=deployments_with_keys(file), num_retries=0, timeout=timeout_s, **file.settings
+    )
 
 
 def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
@@ -192,7 +252,17 @@ def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's resp
         finish = "refused"
     content = getattr(message, "content", None)
     text = content if isinstance(content, str) else ""
-    return ChatReply(text=text, finish=finish, usage=_usage(completion), attempts=1)
+    return ChatReply(
+        text=text, finish=finish, usage=_usage(completion), attempts=1 + _fallbacks(completion)
+    )
+
+
+def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above
+    """Calls that a router made before the one that was answered."""
+    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
+    headers: dict[str, object] = hidden.get("additional_headers") or {}
+    made = headers.get("x-litellm-attempted-fallbacks")
+    return made if isinstance(made, int) else 0
 
 
 def _refusal(message: Any) -> object:  # noqa: ANN401  # as above

@@ -6,6 +6,7 @@ and applications, not here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,11 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
         cost_usd=usage.cost_usd if usage else None,
         passage_truncated=result.passage_truncated,
     )
+
+
+def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:
+    """Log which settings of a litellm file are the judge's own, or the proxy's."""
+    _log().warning("judge.litellm_config.ignored", path=path, keys=list(keys))
 
 
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:

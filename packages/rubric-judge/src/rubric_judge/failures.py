@@ -93,7 +93,7 @@ def usage(
     Args:
         figure: returns `prompt_tokens` and `completion_tokens` as reported.
         cached_tokens: as reported.
-        cost_usd: as computed by whoever knows the price.
+        cost_usd: as computed by whoever knows the price; 0 where nobody does.
 
     Returns:
         The record; a judgement is not lost over a count that is none.
@@ -104,7 +104,7 @@ def usage(
         prompt_tokens=prompt_tokens,
         completion_tokens=_count(figure("completion_tokens")) or 0,
         cached_tokens=None if cached is None else min(cached, prompt_tokens),
-        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 <= cost_usd < math.inf else None,
+        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
     )
 
 

@@ -22,6 +22,7 @@ from rubric_judge.limits import Limiter, LocalLimiter
 from rubric_judge.prompt import RenderedPrompt, load_prompt
 from rubric_judge.reply_model import reply_model
 from rubric_judge.retries import RetryingClient
+from rubric_judge.router_file import read_router_file
 
 __all__ = ["LLMJudge"]
 
@@ -70,6 +71,10 @@ class LLMJudge:
         self._config = config
         self._prompt = load_prompt(config.prompt, evidence=config.evidence != "off")
         self._limiter = limiter or LocalLimiter(config.limits)
+        self._deployments = ""
+        if config.litellm_config is not None:
+            file = read_router_file(config.litellm_config, model=config.model)
+            self._deployments = file.identity
         self._clients = (client,) if client else _clients(config, self._limiter)
 
     @property
@@ -86,6 +91,7 @@ class LLMJudge:
         config = self._config
         parts = {
             "model": config.model,
+            "deployments": self._deployments,
             "prompt": self._prompt.sha256,
             "evidence": config.evidence,
             "passage_chars": config.passage_chars,

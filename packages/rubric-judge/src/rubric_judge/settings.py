@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import cast
 
 from pydantic import SecretStr
 
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError
+from rubric_judge.router_file import KEY_PREFIX, RouterFile
 
-__all__ = ["api_key", "keep_litellm_offline", "service_token"]
+__all__ = ["api_key", "deployments_with_keys", "keep_litellm_offline", "service_token"]
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -39,6 +42,42 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
             f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
         )
     return SecretStr(value)
+
+
+def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
+    """Return a litellm file's deployments with the values of the variables that they name.
+
+    Args:
+        file: the file, which was read.
+
+    Returns:
+        New entries, for litellm's Router and nothing else.
+
+    Raises:
+        JudgeSetupError: a variable is not set or empty.
+    """
+    for name, key in file.variables.items():
+        if not os.environ.get(name, "").strip():
+            raise JudgeSetupError(
+                f"{file.path}: {key} names the environment variable {name!r}, which is not set: "
+                "export it, or take that deployment out"
+            )
+
+    def value(given: object) -> object:
+        if isinstance(given, str) and given.startswith(KEY_PREFIX):
+            return os.environ[given.removeprefix(KEY_PREFIX)].strip()
+        return given
+
+    return [
+        {
+            **entry,
+            "litellm_params": {
+                name: value(given)
+                for name, given in cast("Mapping[str, object]", entry["litellm_params"]).items()
+            },
+        }
+        for entry in file.deployments
+    ]
 
 
 def keep_litellm_offline() -> None:
