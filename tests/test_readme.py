@@ -57,6 +57,8 @@ RUN_PAGES = {
     "docs/eval.md",
     "docs/formats.md",
     "docs/judge.md",
+    "docs/judge/reliability.md",
+    "docs/judge/hybrid.md",
     "docs/judge/testing.md",
     "docs/synth.md",
     "docs/train.md",

@@ -1,0 +1,57 @@
+"""What the page on executable criteria shows, runs and prints what it says."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rubric_judge import HybridConfig, SandboxConfig, SandboxError, judge_spec, parse_verification
+from rubric_judge.verification.sandbox.launch import check_isolation
+
+PAGE = Path(__file__).resolve().parents[1] / "docs/judge/hybrid.md"
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def _code(language: str) -> str:
+    (code,) = (text for name, text in BLOCK.findall(PAGE.read_text("utf-8")) if name == language)
+    return code
+
+
+def test_the_example_prints_what_the_page_says(tmp_path: Path) -> None:
+    try:
+        check_isolation(SandboxConfig())
+    except SandboxError as error:
+        pytest.skip(str(error))
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", _code("python")],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    printed = [line for line in done.stdout.splitlines() if "judge.call.finished" not in line]
+    assert printed == _code("text").splitlines()
+
+
+def test_the_configuration_of_the_page_is_one() -> None:
+    spec = judge_spec(yaml.safe_load(_code("yaml")))
+
+    assert isinstance(spec, HybridConfig)
+    assert spec.python_tests
+
+
+def test_every_method_of_the_table_can_be_written_so() -> None:
+    rows = re.findall(r"^\| `(\w+: .*?)`[,| ]", PAGE.read_text("utf-8"), re.MULTILINE)
+
+    assert len(rows) == 4
+    for row in rows:
+        method = row.replace(r"\|", "|").replace("{…}", "{}")
+        assert parse_verification(method) is not None
