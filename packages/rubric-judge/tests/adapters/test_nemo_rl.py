@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import abc
+import inspect
+import json
+import os
+import subprocess
 import sys
+import textwrap
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -160,3 +166,45 @@ def test_without_the_stack_it_says_what_to_install() -> None:
         nemo_rl.environment_class()
     with pytest.raises(AttributeError, match="no attribute 'Other'"):
         nemo_rl.Other  # noqa: B018
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_the_actor_runs_on_ray(
+    judge_file: str, tasks_file: str, task: Task, tmp_path: Path
+) -> None:
+    pytest.importorskip("ray")
+    interfaces = tmp_path / "nemo_rl" / "environments" / "interfaces.py"
+    interfaces.parent.mkdir(parents=True)
+    interfaces.write_text(
+        "import abc\nfrom typing import Any, NamedTuple\n\n\n"
+        + inspect.getsource(EnvironmentReturn)
+        + inspect.getsource(EnvironmentInterface)
+    )
+    script = textwrap.dedent("""
+        import json, sys
+        import ray
+        ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False)
+        from rubric_judge.adapters import nemo_rl
+        # As NeMo-RL finds an actor: the module, then the attribute.
+        actor = getattr(nemo_rl, "RubricEnvironment")
+        judge, tasks, task_id = sys.argv[1:]
+        environment = actor.options(num_cpus=0).remote({"judge": judge, "tasks": tasks})
+        log = [{"role": "assistant", "content": "It is the cross entropy."}]
+        steps = [environment.step.remote([log] * 2, [{"task_id": task_id}] * 2) for _ in range(3)]
+        rewards = [step.rewards.tolist() for step in ray.get(steps, timeout=120)]
+        metrics = ray.get(environment.global_post_process_and_metrics.remote({}), timeout=60)[1]
+        print(json.dumps([rewards, metrics["rubric/score"]]))
+    """)
+
+    done = subprocess.run(
+        [sys.executable, "-c", script, judge_file, tasks_file, task.task_id],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},  # noqa: TID251  # Ray's workers read it
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == [[[0.75, 0.75]] * 3, 0.75]
