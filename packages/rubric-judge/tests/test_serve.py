@@ -19,7 +19,6 @@ from structlog.testing import capture_logs
 from rubric_core import JudgeResult, JudgeView, Reason, Task, Usage
 from rubric_judge import JudgePool, JudgeSetupError
 from rubric_judge.serve import JudgeService, ServeConfig, build_app, serve
-from rubric_judge.serve.openrlhf import response_of
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 PASSAGE = "The passage that nobody may see, marked ZEBRA."
@@ -386,28 +385,6 @@ def test_the_description_has_examples_that_are_answered(serving: Serving) -> Non
 PROMPT = "<|im_start|>user\nWhich loss?<|im_end|>\n<|im_start|>assistant\n"
 
 
-@pytest.mark.parametrize(
-    ("query", "prompt", "response"),
-    [
-        (f"{PROMPT}Cross entropy.<|im_end|>", PROMPT, "Cross entropy."),
-        (f"{PROMPT}Cross entropy.<|im_end|>\n<|endoftext|>", PROMPT, "Cross entropy."),
-        (f"{PROMPT}Cross entropy.", PROMPT, "Cross entropy."),
-        (f"{PROMPT}", PROMPT, ""),
-        (f"{PROMPT}</s>", PROMPT, ""),
-        (f"{PROMPT[10:]}Cut from the left.</s>", PROMPT, "Cut from the left."),
-        (f"{PROMPT}{PROMPT}Repeats.", PROMPT, f"{PROMPT}Repeats."),
-        (f"{PROMPT}a < b and <b> c > d", PROMPT, "a < b and <b> c > d"),
-        ("Another start.", PROMPT, None),
-        ("", PROMPT, None),
-        ("An answer.", "", "An answer."),
-    ],
-)
-def test_the_prompt_and_the_last_special_tokens_are_cut_off(
-    query: str, prompt: str, response: str | None
-) -> None:
-    assert response_of(query, prompt) == (response.strip() if response else response)
-
-
 def test_openrlhf_gets_numbers_for_one_query_and_lists_for_several(
     serving: Serving, task: Task
 ) -> None:
@@ -418,6 +395,7 @@ def test_openrlhf_gets_numbers_for_one_query_and_lists_for_several(
         return 0.25 if view.response == "one" else 0.75
 
     label = json.dumps({"task_id": task.task_id})
+    row = {"rubric": _row()["criteria"], "passage": PASSAGE}
     with serving(ScriptedJudge(script)) as client:
         one = client.post(
             "/openrlhf",
@@ -428,14 +406,14 @@ def test_openrlhf_gets_numbers_for_one_query_and_lists_for_several(
             json={
                 "query": [f"{PROMPT}one", f"{PROMPT}two"],
                 "prompts": [PROMPT] * 2,
-                "labels": [task.task_id, json.dumps(_row())],
+                "labels": [task.task_id, json.dumps(row)],
             },
         ).json()
     assert (one["rewards"], one["scores"]) == (0.25, 0.25)
     assert both["rewards"] == both["scores"] == [0.25, 0.75]
     assert set(one["extra_logs"]) == set(both["extra_logs"])
-    assert one["extra_logs"]["judge_scored"] == 1.0
-    assert both["extra_logs"]["judge_unavailable"] == [0.0, 0.0]
+    assert one["extra_logs"]["rubric/score"] == 0.25
+    assert both["extra_logs"]["rubric/unavailable"] == [0.0, 0.0]
     assert sorted(seen) == ["one", "one", "two"]
 
 
@@ -446,7 +424,7 @@ def test_openrlhf_asks_again_or_is_told_of_a_zero(serving: Serving, task: Task) 
     with serving(FailingJudge(Reason.CONNECTION), on_unavailable="zero") as client:
         zero = client.post("/openrlhf", json=body).json()
     assert (again.status_code, again.headers["retry-after"]) == (503, "1")
-    assert (zero["rewards"], zero["extra_logs"]["judge_unavailable"]) == (0.0, 1.0)
+    assert (zero["rewards"], zero["extra_logs"]["rubric/unavailable"]) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("label", ["unknown", "{", '{"question": "ZEBRA"}', 3, None, [], ""])

@@ -16,8 +16,10 @@ from typing import Any, NamedTuple
 import anyio
 import httpx
 import pytest
+import structlog
 
 from rubric_core import Task, write_tasks
+from rubric_judge.cli import main
 from rubric_judge.testing import FakeCall, FakeEndpoint
 
 COMMAND = "from rubric_judge.cli import main; main()"
@@ -109,20 +111,22 @@ def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_status_2(
-    tmp_path: Path, options: list[str], says: str
+    options: list[str],
+    says: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    (tmp_path / "judge.yaml").write_text("type: lexical")
-    done = subprocess.run(
-        [sys.executable, "-c", COMMAND, "serve", "judge.yaml", "--port", "0", *options],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=30,
-    )
-    assert done.returncode == 2
-    assert says in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    monkeypatch.chdir(tmp_path)
+    Path("judge.yaml").write_text("type: lexical")
+    monkeypatch.setattr("sys.argv", ["rubric-judge", "serve", "judge.yaml", *options])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    structlog.reset_defaults()
+    said = capsys.readouterr().err
+    assert ended.value.code == 2
+    assert says in said
+    assert len(said.splitlines()) == 1
 
 
 async def _health(

@@ -42,11 +42,7 @@ __all__ = ["build_app"]
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 _OF_ANY_REQUEST: tuple[ProblemKind, ...] = ("unauthorized", "too_slow", "too_large", "internal")
-_KIND_BY_STATUS: dict[int, ProblemKind] = {
-    404: "not_found",
-    405: "method_not_allowed",
-    415: "wrong_content_type",
-}
+_KIND_BY_STATUS: dict[int, ProblemKind] = {404: "not_found", 405: "method_not_allowed"}
 
 
 class _StrictRequest(Request):

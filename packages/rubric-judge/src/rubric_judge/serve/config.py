@@ -43,7 +43,7 @@ class ServeConfig(BaseModel):
 
     on_unavailable: OnUnavailable = "retry"
     """What OpenRLHF is told of a response that could not be judged: `retry` answers 503, and it
-    asks again; `zero` is a reward of 0, and `judge_unavailable` is 1."""
+    asks again; `zero` is a reward of 0, and its log `rubric/unavailable` is 1."""
 
     @property
     def is_private(self) -> bool:

@@ -22,7 +22,6 @@ STATUS: Mapping[ProblemKind, int] = {
     "too_slow": 408,
     "too_large": 413,
     "too_many_items": 413,
-    "wrong_content_type": 415,
     "invalid_request": 422,
     "busy": 429,
     "internal": 500,

@@ -127,8 +127,8 @@ class JudgeResponse(_Body):
 
 
 _LABEL: dict[str, Any] = {
-    "anyOf": [{"type": "string"}, {"type": "object"}],
-    "description": 'A task id, {"task_id": …} or a task of a dataset; JSON may come as a string.',
+    "anyOf": [{"type": "string", "minLength": 1}, {"type": "object"}],
+    "description": 'A task id, {"task_id": …}, or columns with a rubric; JSON may be a string.',
 }
 
 
@@ -186,7 +186,6 @@ ProblemKind = Literal[
     "too_slow",
     "too_large",
     "too_many_items",
-    "wrong_content_type",
     "busy",
     "draining",
     "unavailable",

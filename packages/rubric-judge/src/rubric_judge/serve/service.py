@@ -8,6 +8,7 @@ import anyio
 
 from rubric_core import JudgeResult, JudgeView, SchemaError, Task
 from rubric_core.task import TaskRow
+from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.pool import JudgePool
 from rubric_judge.serve.admission import Admission
 from rubric_judge.serve.config import ServeConfig
@@ -32,6 +33,7 @@ class JudgeService:
         """
         self.config = config or ServeConfig()
         self._pool = pool
+        self.tasks = TaskSource(tasks)
         self._tasks = tasks
         self.admission = Admission(
             max_queued=self.config.max_queued, in_flight=pool.statistics().limit
