@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -69,26 +69,18 @@ class Prompt:
         passage = view.grounding.reveal()
         kept = passage[:passage_chars]
         truncated = len(kept) < len(passage)
-        fenced = _fenced(kept, label="SOURCE PASSAGE", seed=view.task_id)
+        fenced = _fenced_passage(kept, seed=view.task_id)
         if truncated:
             fenced += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
         user = self._user.render(
             passage=fenced,
             question=view.question,
             response=_fenced(view.response, label="RESPONSE", seed=view.task_id),
-            criteria=self._render_criteria(view.rubric),
-            score_slots=_slots(view.rubric, "<score>"),
-            quote_slots=_slots(view.rubric, '"<quote>"'),
             evidence=self._evidence,
-            max_total=_number(view.rubric.total_weight),
+            **_about(view.rubric, self._criteria),  # pyright: ignore[reportArgumentType]  # frozen, so it has a hash
         )
         return RenderedPrompt(
             system=self._system, user=user, passage=kept, passage_truncated=truncated
-        )
-
-    def _render_criteria(self, rubric: Rubric) -> str:
-        return self._criteria.render(
-            criteria=rubric.criteria, max_total=_number(rubric.total_weight)
         )
 
 
@@ -128,6 +120,23 @@ def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT00
         _criteria=environment.from_string(criteria),
         _evidence="".join(about_evidence),
     )
+
+
+# What the responses of a group share is written once: these two are most of the work of a prompt.
+@lru_cache(maxsize=1024)
+def _about(rubric: Rubric, criteria: Template) -> Mapping[str, str]:
+    max_total = _number(rubric.total_weight)
+    return {
+        "criteria": criteria.render(criteria=rubric.criteria, max_total=max_total),
+        "score_slots": _slots(rubric, "<score>"),
+        "quote_slots": _slots(rubric, '"<quote>"'),
+        "max_total": max_total,
+    }
+
+
+@lru_cache(maxsize=64)
+def _fenced_passage(text: str, *, seed: str) -> str:
+    return _fenced(text, label="SOURCE PASSAGE", seed=seed)
 
 
 def _slots(rubric: Rubric, slot: str) -> str:
