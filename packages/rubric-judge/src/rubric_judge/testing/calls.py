@@ -88,9 +88,11 @@ def marked_share(call: FakeCall) -> float:
     """Award what the response's mark says: an `Award` for whole runs, and across processes.
 
     Raises:
-        ValueError: the response has no mark.
+        ValueError: a response is judged that has no mark.
     """
     mark = call.mark
+    if not call.weights:
+        return 0.0  # no judgement is asked for: a command sees whether anybody answers
     if mark is None:
         raise ValueError(f"call {call.number} judges a response without a mark: use `marked`")
     return mark.share
