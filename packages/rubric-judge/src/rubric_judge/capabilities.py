@@ -6,7 +6,16 @@ from typing import Protocol, runtime_checkable
 
 from rubric_core import Judge
 
-__all__ = ["Closing", "Fingerprinted", "Warming", "close", "fingerprint", "wants_warm_call"]
+__all__ = [
+    "Checking",
+    "Closing",
+    "Fingerprinted",
+    "Warming",
+    "check",
+    "close",
+    "fingerprint",
+    "wants_warm_call",
+]
 
 
 @runtime_checkable
@@ -36,6 +45,25 @@ class Closing(Protocol):
     async def aclose(self) -> None:
         """Let go of them; the judge is not called again."""
         ...
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A judge that can say whether its endpoint is there."""
+
+    async def check(self) -> None:
+        """Ask it, within seconds.
+
+        Raises:
+            JudgeSetupError: it is not; says what to do.
+        """
+        ...
+
+
+async def check(judge: Judge) -> None:
+    """Check a judge that can be checked; see `Checking.check`."""
+    if isinstance(judge, Checking):
+        await judge.check()
 
 
 def fingerprint(judge: Judge) -> str:

@@ -4,33 +4,52 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, read_tasks
-from rubric_judge.capabilities import close
+from rubric_core import ConfigError, JudgeResult, JudgeView, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, progress_bar
-from rubric_judge.config import read_judge_spec
-from rubric_judge.load import load_judge
-from rubric_judge.pool import JudgePool, PoolStatistics
-from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
+
+if TYPE_CHECKING:
+    from rubric_judge.config import JudgeSpec
+    from rubric_judge.ledger import Ledger
+    from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
+    from rubric_judge.responses import JudgedResponse
 
 __all__ = ["score"]
 
 
-def score(
+@dataclass(frozen=True, kw_only=True)
+class _Pool:
+    """What kind of pool was asked for."""
+
+    workers: int
+    micro_batch: int
+    deadline_s: float | None
+    hedge: bool
+    ray: int | None
+
+
+def score(  # noqa: PLR0913  # the flags of a command
     tasks: Path,
     responses: Path,
     *,
     judge: Path,
     out: Path,
+    ledger: Path | None = None,
     workers: int = 32,
+    micro_batch: int = 4,
+    deadline: float | None = None,
+    hedge: Annotated[bool, Parameter(negative=())] = False,
+    ray: int | None = None,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Score responses and write one judgement for each.
@@ -42,34 +61,67 @@ def score(
         responses: JSON Lines with `task_id` and `response`.
         judge: The judge's configuration, YAML.
         out: File to write: line, task id, reward and the whole result, in the order of RESPONSES.
-        workers: Judge workers; each holds up to four responses.
+        ledger: A ledger to look judgements up in and to record them in, so that a command that was
+            stopped goes on where it was.
+        workers: Judge workers; each holds up to MICRO-BATCH responses.
+        micro_batch: Responses that a worker holds at once.
+        deadline: Seconds after which what is not judged yet is given up, and what is judged kept.
+        hedge: Ask a second time for stragglers, for 5 % more calls at most.
+        ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when not a single response could be judged.
+        Exit status: 1 when not a single response could be judged, or the ledger could not be
+        written.
     """
-    if workers < 1:
-        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.responses import (  # noqa: PLC0415
+        JudgedResponse,
+        read_responses,
+        write_judgements,
+    )
+
+    for flag, value in (("workers", workers), ("micro-batch", micro_batch), ("ray", ray)):
+        if value is not None and value < 1:
+            raise ConfigError(f"--{flag} is {value}: give at least 1", location=flag)
+    if deadline is not None and not deadline > 0:
+        raise ConfigError(f"--deadline is {deadline:g}: give seconds above 0", location="deadline")
     configure_log(verbose=verbose)
-    judging = load_judge(read_judge_spec(judge))
+    kind = _Pool(
+        workers=workers, micro_batch=micro_batch, deadline_s=deadline, hedge=hedge, ray=ray
+    )
+    spec = read_judge_spec(judge)
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     numbered = read_responses(responses, by_id)
     views = [view for _, view in numbered]
-    results, statistics = anyio.run(_judge_all, judging, views, workers)
+    with _opened(ledger) as books:
+        results, statistics = anyio.run(_judge_all, spec, views, kind, books)
     judged = [
         JudgedResponse(line=line, view=view, result=result)
         for (line, view), result in zip(numbered, results, strict=True)
     ]
     write_judgements(out, judged)
     _report(judged, statistics, out=out)
-    return FAILED if judged and all(row.reward is None for row in judged) else 0
+    unwritten = books.unwritten if books else 0
+    if unwritten:
+        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
+    lost = bool(judged) and all(row.reward is None for row in judged)
+    return FAILED if unwritten or lost else 0
+
+
+def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
+    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger) if ledger else nullcontext()
 
 
 async def _judge_all(
-    judge: Judge, views: Sequence[JudgeView], workers: int
+    spec: JudgeSpec, views: Sequence[JudgeView], kind: _Pool, ledger: Ledger | None
 ) -> tuple[list[JudgeResult], PoolStatistics]:
-    pool = JudgePool(judge, workers=workers)
-    try:
+    async with _pool(spec, kind, ledger) as pool:
+        if not pool.knows(views):
+            for problem in await pool.check():
+                print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
         with progress_bar() as progress:
             bar = progress.add_task("judging", total=len(views))
 
@@ -77,10 +129,34 @@ async def _judge_all(
                 del position, result
                 progress.advance(bar)
 
-            results = await pool.judge_all(views, on_result=advance)
-    finally:
-        await close(judge)
+            results = await pool.judge_all(views, on_result=advance, deadline_s=kind.deadline_s)
     return results, pool.statistics()
+
+
+@asynccontextmanager
+async def _pool(
+    spec: JudgeSpec, kind: _Pool, ledger: Ledger | None
+) -> AsyncGenerator[JudgePool | RayJudgePool]:
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_judge.pool import Hedging, JudgePool, RayJudgePool  # noqa: PLC0415
+
+    hedge = Hedging() if kind.hedge else None
+    if kind.ray is not None:
+        pool = RayJudgePool(
+            spec, actors=kind.ray, micro_batch=kind.micro_batch, hedge=hedge, ledger=ledger
+        )
+    else:
+        pool = JudgePool(
+            load_replicas(spec),
+            workers=kind.workers,
+            micro_batch=kind.micro_batch,
+            hedge=hedge,
+            ledger=ledger,
+        )
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:
@@ -93,15 +169,37 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
         table.add_row(outcome.value, str(count))
     for reason, count in statistics.by_reason.items():
         table.add_row(f"  {reason.value}", str(count))
-    if statistics.latency is not None:
-        table.add_row("seconds, median", f"{statistics.latency.p50_s:.3g}")
-        table.add_row("seconds, 99 %", f"{statistics.latency.p99_s:.3g}")
-    if statistics.usage.prompt_tokens:
-        table.add_row("prompt tokens", str(statistics.usage.prompt_tokens))
-        table.add_row("  of them cached", str(statistics.usage.cached_tokens))
-        table.add_row("completion tokens", str(statistics.usage.completion_tokens))
+    for name, figure in _figures(statistics):
+        table.add_row(name, figure)
     table.add_row("written", str(out))
     Console().print(table)
     details = Counter(row.result.detail for row in judged if row.reward is None)
     for detail, count in details.most_common(3):
         print(f"not judged ({count}): {detail}", file=sys.stderr)
+
+
+def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
+    figures: list[tuple[str, str]] = []
+    counts = {
+        "from the ledger": statistics.from_ledger,
+        "attempts": statistics.attempts,
+        "asked twice": statistics.hedged,
+        "  second answer taken": statistics.hedge_wins,
+        "moved to another replica": statistics.moved,
+        "passages cut": statistics.passages_truncated,
+    }
+    figures.extend((name, str(count)) for name, count in counts.items() if count)
+    if statistics.latency is not None:
+        figures.append(("seconds, median", f"{statistics.latency.p50_s:.3g}"))
+        figures.append(("seconds, 99 %", f"{statistics.latency.p99_s:.3g}"))
+    usage = statistics.usage
+    if usage.prompt_tokens:
+        cached = statistics.cached_token_frac
+        figures.append(("prompt tokens", str(usage.prompt_tokens)))
+        figures.append(("  of them cached", "not reported" if cached is None else f"{cached:.1%}"))
+        figures.append(("completion tokens", str(usage.completion_tokens)))
+        figures.append(("tokens per criterion", f"{statistics.tokens_per_criterion:.0f}"))
+    if usage.cost_usd is not None and statistics.cost_per_criterion_usd is not None:
+        figures.append(("cost", f"${usage.cost_usd:.4f}"))
+        figures.append(("  per criterion", f"${statistics.cost_per_criterion_usd:.2g}"))
+    return figures

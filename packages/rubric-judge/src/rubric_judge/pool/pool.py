@@ -8,7 +8,8 @@ from typing import cast
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
-from rubric_judge.capabilities import fingerprint, wants_warm_call
+from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
 from rubric_judge.limits import Limited, LimiterStatistics
 from rubric_judge.pool.hedging import Hedger, Hedging
@@ -128,6 +129,38 @@ class JudgePool:
             if results[call.positions[0]] is None:
                 settle(call, self._too_late(call, deadline_s), None)
         return cast("list[JudgeResult]", results)
+
+    def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
+        """Return whether the ledger holds every judgement, so that none will be asked for."""
+        ledger, judge = self._ledger, fingerprint(self._judge)
+        if ledger is None:
+            return not views
+        keys = (ledger.key(view, judge=judge, replicate=replicate) for view in views)
+        return all(ledger.find(key) is not None for key in keys)
+
+    async def check(self) -> list[JudgeSetupError]:
+        """Ask each replica whether it is there, where it can say so: within seconds.
+
+        Returns:
+            What is wrong with those that are not there, while another is.
+
+        Raises:
+            JudgeSetupError: none is there.
+        """
+        problems: list[JudgeSetupError] = []
+        for replica in self._crew.replicas.all:
+            try:
+                await check(replica.judge)
+            except JudgeSetupError as error:
+                problems.append(error)
+        if len(problems) == len(self._crew.replicas.all):
+            raise problems[0]
+        return problems
+
+    async def aclose(self) -> None:
+        """Close the judges."""
+        for replica in self._crew.replicas.all:
+            await close(replica.judge)
 
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing and has done."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView
-from rubric_judge.capabilities import close, fingerprint, wants_warm_call
+from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import JudgeSpec, LimitsConfig
 from rubric_judge.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.load import load_judge
@@ -52,6 +52,14 @@ class JudgeActor:
         """
         judge = self._judge
         return Description(judge.name, fingerprint(judge), wants_warm_call(judge))
+
+    async def check(self) -> None:
+        """Ask whether the endpoint is there.
+
+        Raises:
+            JudgeSetupError: it is not.
+        """
+        await check(self._judge)
 
     async def judge_batch(
         self, views: list[JudgeView]
@@ -151,10 +159,15 @@ class SharedLimiter:
         self._actor = actor
         self._owner = owner
         self._numbers = count(1)
+        self._final: LimiterStatistics | None = None
 
     def of(self, owner: str) -> SharedLimiter:
         """Return the same limiter for another owner."""
         return SharedLimiter(self._actor, owner=owner)
+
+    def close(self) -> None:
+        """Keep the statistics; the actor is about to end."""
+        self._final = self.statistics()
 
     def forget(self, owner: str) -> None:
         """Count out all attempts of an owner that is no more."""
@@ -174,6 +187,8 @@ class SharedLimiter:
 
     def statistics(self) -> LimiterStatistics:
         """Return what was let through, of all owners."""
+        if self._final is not None:
+            return self._final
         import ray  # noqa: PLC0415
 
         return cast("LimiterStatistics", ray.get(self._actor.statistics.remote()))

@@ -98,6 +98,18 @@ class RemoteJudge:
             detail=f"{_LIVES} Ray actors died with this judgement; see their logs",
         )
 
+    async def check(self) -> None:
+        """Let the actor ask whether its endpoint is there.
+
+        Raises:
+            JudgeSetupError: it is not.
+        """
+        try:
+            await self.actor.check.remote()
+        except self._ray.exceptions.RayTaskError as error:
+            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            raise error.cause from None
+
     async def aclose(self) -> None:
         """Close the judge in the actor."""
         try:

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LimitsConfig
+from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
 from rubric_judge.pool.hedging import Hedging
 from rubric_judge.pool.pool import JudgePool
@@ -70,9 +71,9 @@ class RayJudgePool:
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
         )(LimiterActor).remote(limits)
-        limiter = SharedLimiter(self._limiting)
+        self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
-            RemoteJudge(self._ray, spec, limiter, number=number, micro_batch=micro_batch)
+            RemoteJudge(self._ray, spec, self._limiter, number=number, micro_batch=micro_batch)
             for number in range(actors)
         )
         try:
@@ -102,6 +103,15 @@ class RayJudgePool:
             views, on_result=on_result, deadline_s=deadline_s, replicate=replicate
         )
 
+    def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
+        """Return whether the ledger holds every judgement; see `JudgePool.knows`."""
+        return self._pool.knows(views, replicate=replicate)
+
+    async def check(self) -> list[JudgeSetupError]:
+        """Let one actor ask whether the endpoint is there; see `JudgePool.check`."""
+        await self._judges[0].check()
+        return []
+
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing and has done; its replicas are the actors."""
         return self._pool.statistics()
@@ -114,6 +124,7 @@ class RayJudgePool:
     async def aclose(self) -> None:
         """Close the judges, end the actors, and the cluster where it was started here."""
         await asyncio.gather(*(judge.aclose() for judge in self._judges))
+        self._limiter.close()
         self._end()
 
     async def __aenter__(self) -> Self:
