@@ -73,6 +73,14 @@ def serving(task: Task) -> Serving:
     return start
 
 
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """A service that many tests may ask, for none changes it."""
+    pool = JudgePool(ScriptedJudge(0.5))
+    with _running(JudgeService(pool, {})) as one:
+        yield one
+
+
 def _items(task: Task, *responses: str) -> dict[str, Any]:
     return {"items": [{"task_id": task.task_id, "response": text} for text in responses]}
 
@@ -100,10 +108,9 @@ def test_a_batch_is_judged_in_its_order_and_shows_no_text(serving: Serving, task
     _says_no_text(answer)
 
 
-def test_a_request_may_bring_its_task(serving: Serving, task: Task) -> None:
-    with serving() as client:
-        body = {"items": [{"task": _row(), "response": "An answer."}]}
-        answer = client.post("/v1/judge", json=body)
+def test_a_request_may_bring_its_task(client: httpx.Client, task: Task) -> None:
+    body = {"items": [{"task": _row(), "response": "An answer."}]}
+    answer = client.post("/v1/judge", json=body)
     (row,) = answer.json()["results"]
     assert (row["reward"], row["task_id"]) == (0.5, task.task_id)
     _says_no_text(answer)
@@ -153,23 +160,21 @@ def test_what_is_not_judged_by_the_deadline_is_unavailable(serving: Serving, tas
     ],
 )  # fmt: skip
 def test_a_wrong_body_is_refused_with_its_place_and_no_text(
-    serving: Serving, body: bytes, status: int, kind: str, field: str | None
+    client: httpx.Client, body: bytes, status: int, kind: str, field: str | None
 ) -> None:
-    with serving() as client:
-        headers = {"Content-Type": "application/json"}
-        answer = client.post("/v1/judge", content=body, headers=headers)
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/v1/judge", content=body, headers=headers)
     assert (answer.status_code, answer.json()["error"]["kind"]) == (status, kind)
     if field is not None:
         assert answer.json()["error"]["field"] == field
     assert "QUAGGA" not in answer.json()["error"]["message"]
 
 
-def test_an_inline_task_that_is_none_names_its_field_and_no_text(serving: Serving) -> None:
+def test_an_inline_task_that_is_none_names_its_field_and_no_text(client: httpx.Client) -> None:
     broken = _row()
     broken["criteria"][1] = {**broken["criteria"][0]}
-    with serving() as client:
-        body = {"items": [{"task": broken, "response": RESPONSE}]}
-        answer = client.post("/v1/judge", json=body)
+    body = {"items": [{"task": broken, "response": RESPONSE}]}
+    answer = client.post("/v1/judge", json=body)
     assert answer.status_code == 422
     assert "criteria" in answer.json()["error"]["field"]
     assert "unique" in answer.json()["error"]["message"]
@@ -192,10 +197,9 @@ def test_a_body_is_bounded_in_bytes_and_in_items(serving: Serving, task: Task) -
     assert still.status_code == 200
 
 
-def test_another_method_or_path_is_refused_in_the_same_shape(serving: Serving) -> None:
-    with serving() as client:
-        assert client.get("/v1/judge").json()["error"]["kind"] == "method_not_allowed"
-        assert client.get("/QUAGGA").json()["error"]["kind"] == "not_found"
+def test_another_method_or_path_is_refused_in_the_same_shape(client: httpx.Client) -> None:
+    assert client.get("/v1/judge").json()["error"]["kind"] == "method_not_allowed"
+    assert client.get("/QUAGGA").json()["error"]["kind"] == "not_found"
 
 
 def test_a_fault_of_ours_is_a_500_without_its_message(
@@ -368,12 +372,11 @@ def test_a_request_is_one_event_without_texts(serving: Serving, task: Task) -> N
     _says_no_text_in(str(events))
 
 
-def test_the_description_has_examples_that_are_answered(serving: Serving) -> None:
-    with serving() as client:
-        description = client.get("/openapi.json").json()
-        examples = description["components"]["schemas"]["JudgeRequest"]["examples"]
-        inline = client.post("/v1/judge", json=examples[1])
-        by_id = client.post("/v1/judge", json=examples[0])
+def test_the_description_has_examples_that_are_answered(client: httpx.Client) -> None:
+    description = client.get("/openapi.json").json()
+    examples = description["components"]["schemas"]["JudgeRequest"]["examples"]
+    inline = client.post("/v1/judge", json=examples[1])
+    by_id = client.post("/v1/judge", json=examples[0])
     assert inline.status_code == 200
     assert by_id.json()["error"]["kind"] == "unknown_task"  # the example's id is nobody's
     post = description["paths"]["/v1/judge"]["post"]
@@ -428,16 +431,14 @@ def test_openrlhf_asks_again_or_is_told_of_a_zero(serving: Serving, task: Task) 
 
 
 @pytest.mark.parametrize("label", ["unknown", "{", '{"question": "ZEBRA"}', 3, None, [], ""])
-def test_a_label_that_names_no_task_is_refused(serving: Serving, label: object) -> None:
-    with serving() as client:
-        body = {"query": ["y"], "prompts": [""], "labels": [label]}
-        answer = client.post("/openrlhf", json=body)
+def test_a_label_that_names_no_task_is_refused(client: httpx.Client, label: object) -> None:
+    body = {"query": ["y"], "prompts": [""], "labels": [label]}
+    answer = client.post("/openrlhf", json=body)
     assert answer.status_code in {404, 422}
     assert answer.json()["error"]["field"].startswith("labels.0")
     _says_no_text(answer)
 
 
-def test_lists_of_different_lengths_are_refused(serving: Serving, task: Task) -> None:
-    with serving() as client:
-        body = {"query": ["y"], "prompts": ["", ""], "labels": [task.task_id]}
-        assert client.post("/openrlhf", json=body).json()["error"]["kind"] == "invalid_request"
+def test_lists_of_different_lengths_are_refused(client: httpx.Client, task: Task) -> None:
+    body = {"query": ["y"], "prompts": ["", ""], "labels": [task.task_id]}
+    assert client.post("/openrlhf", json=body).json()["error"]["kind"] == "invalid_request"
