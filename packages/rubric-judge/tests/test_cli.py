@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,6 +63,20 @@ def _line(task: Task, response: str) -> str:
     return json.dumps({"task_id": task.task_id, "response": response})
 
 
+def _llm(folder: Path, address: str) -> Path:
+    judge = folder / "judge.yaml"
+    judge.write_text(
+        f"type: llm\nmodel: openai/fake\ntransport: direct\nbackoff_s: 0.05\napi_base: {address}\n"
+    )
+    return judge
+
+
+def _table(text: str) -> dict[str, str]:
+    """Return the cells of a printed table of two columns."""
+    rows = [line.strip("│").split("│") for line in text.splitlines() if line.startswith("│")]
+    return {name.strip(): figure.strip() for name, figure in rows}
+
+
 def _rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -80,19 +95,93 @@ def test_responses_are_scored_in_order(
     assert "cross entropy" not in (tmp_path / "out.jsonl").read_text()
 
 
-def test_a_judge_that_is_never_reached_ends_with_status_1_and_says_why(
+def test_a_judge_that_stops_answering_ends_with_status_1_and_says_why(
     tmp_path: Path, task: Task, score: Callable[..., Run]
 ) -> None:
-    with FakeEndpoint(faults=[Fault.UNAUTHORIZED] * 2) as endpoint:
-        judge = tmp_path / "judge.yaml"
-        judge.write_text(f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n")
+    with FakeEndpoint(faults=[None, *[Fault.UNAUTHORIZED] * 2]) as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
         done = score([_line(task, "one"), _line(task, "two")], judge, "--verbose")
     assert done.returncode == 1
-    assert "not judged (2): AuthenticationError, HTTP 401: the key was refused" in done.stderr
+    assert "not judged (2): " in done.stderr
+    assert "HTTP 401: the key was refused" in done.stderr
     # One event for each call, as JSON because stderr is no terminal.
     events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [event["event"] for event in events] == ["judge.call.finished"] * 2
     assert [row["reward"] for row in _rows(tmp_path / "out.jsonl")] == [None, None]
+
+
+def test_a_dead_endpoint_ends_within_seconds_with_one_line(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    judge = _llm(tmp_path, "http://127.0.0.1:9/v1")
+    started_s = time.monotonic()
+    done = score([_line(task, str(number)) for number in range(2000)], judge)
+    assert time.monotonic() - started_s < 20
+    assert done.returncode == 2
+    assert done.stderr.startswith("rubric-judge: ")
+    assert "http://127.0.0.1:9/v1" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_one_replica_of_two_that_is_not_there_is_said_and_the_other_judges(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    with FakeEndpoint(0.5) as endpoint:
+        judge = _llm(tmp_path, f"[{endpoint.url}, http://127.0.0.1:9/v1]")
+        done = score([_line(task, str(number)) for number in range(4)], judge)
+    assert done.returncode == 0, done.stderr
+    assert "one replica is not there" in done.stderr
+    assert {row["reward"] for row in _rows(tmp_path / "out.jsonl")} == {0.5}
+
+
+def test_a_second_run_with_a_ledger_needs_no_endpoint_and_spends_nothing(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    lines = [_line(task, text) for text in ("one", "two", "one")]
+    with FakeEndpoint(0.5) as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
+        first = score(lines, judge, "--ledger", "judgements.db", "--hedge", "--deadline", "60")
+        assert len(endpoint.calls) == 1 + 2  # the check, and what differs
+    assert first.returncode == 0, first.stderr
+    rows = _rows(tmp_path / "out.jsonl")
+    second = score(lines, judge, "--ledger", "judgements.db")
+    assert (second.returncode, second.stderr) == (0, "")
+    assert _rows(tmp_path / "out.jsonl") == rows
+    assert _table(first.stdout)["attempts"] == "2"
+    assert "tokens per criterion" in first.stdout
+    table = _table(second.stdout)
+    assert (table["scored"], table["from the ledger"]) == ("3", "3")
+    assert "attempts" not in table
+    assert "prompt tokens" not in table
+
+
+def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    with FakeEndpoint(0.5, faults=[None, None, Fault.HANG]) as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
+        lines = [_line(task, str(number)) for number in range(6)]
+        done = score(lines, judge, "--deadline", "1.5", "--workers", "2", "--micro-batch", "1")
+    assert done.returncode == 0, done.stderr
+    rewards = [row["reward"] for row in _rows(tmp_path / "out.jsonl")]
+    assert sorted(rewards, key=str) == [0.5] * 5 + [None]
+    assert "not judged (1): waited for when the step's deadline_s=1.5 was over" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (("--micro-batch", "0"), "--micro-batch is 0: give at least 1"),
+        (("--ray", "0"), "--ray is 0: give at least 1"),
+        (("--deadline", "0"), "--deadline is 0: give seconds above 0"),
+    ],
+)
+def test_a_pool_that_cannot_be_is_a_clear_error(
+    task: Task, score: Callable[..., Run], flags: tuple[str, str], message: str
+) -> None:
+    done = score([_line(task, "one")], CONFIGS / "lexical.yaml", *flags)
+    assert (done.returncode, done.stderr) == (2, f"rubric-judge: {message}\n")
 
 
 @pytest.mark.parametrize(
