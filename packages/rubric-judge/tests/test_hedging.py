@@ -48,7 +48,7 @@ class Scene:
 
 async def _until(condition: Callable[[], bool]) -> None:
     with anyio.fail_after(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # it depends on the clock
             await anyio.sleep(0.005)
 
 
@@ -174,9 +174,7 @@ async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: Vi
     frac=st.floats(0.001, 1),
     events=st.lists(st.booleans(), max_size=3000),
 )
-def test_the_right_to_second_calls_never_exceeds_the_share(
-    frac: float, events: list[bool]
-) -> None:
+def test_the_right_to_second_calls_never_exceeds_the_share(frac: float, events: list[bool]) -> None:
     hedger = Hedger(Hedging(max_extra_frac=frac))
     first = second = 0
     for is_start in events:

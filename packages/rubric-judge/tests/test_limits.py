@@ -140,7 +140,7 @@ async def test_tokens_a_minute_hold_attempts_back_until_the_true_count_is_known(
             limiter.succeeded(tokens=500)
             limiter.succeeded(tokens=500)  # said twice, corrected once
         with anyio.fail_after(5):
-            while not order:
+            while not order:  # noqa: ASYNC110  # it depends on the clock
                 await anyio.sleep(0.01)
         release.set()
     assert limiter.statistics().tokens == 501

@@ -1,0 +1,218 @@
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import anyio
+import pytest
+
+from rubric_core import JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
+from rubric_judge import JudgeConfig, JudgeSetupError, Ledger, LexicalConfig, PluginConfig
+from rubric_judge.config import LimitsConfig
+from rubric_judge.pool import Hedging, RayJudgePool
+from rubric_judge.testing import FakeEndpoint, Fault
+
+ViewFactory = Callable[..., JudgeView]
+pytestmark = [
+    pytest.mark.anyio,
+    # Ray tells of its own future, and leaves sockets and subprocesses to the end of the process.
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
+# A judge that an installed package registers; workers find it as they find any other.
+_PLUGIN = """
+import asyncio, os, pathlib
+
+from rubric_core import JudgeResult
+
+
+class Deadly:
+    name = "deadly"
+
+    def __init__(self, options):
+        self.diary = pathlib.Path(options["diary"])
+
+    async def judge(self, view):
+        with self.diary.open("a") as diary:
+            diary.write(f"{view.response}\\n")
+        await asyncio.sleep(0.02)
+        kind, _, number = view.response.partition(" ")
+        if kind == "always":
+            os._exit(1)
+        if kind == "once" and self.diary.read_text().split("\\n").count(view.response) == 1:
+            os._exit(1)
+        share = int(number) / 1000
+        return JudgeResult.scored(
+            view.rubric, {c.id: c.weight * share for c in view.rubric}, judge=self.name
+        )
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
+    ray = pytest.importorskip("ray")
+    packages = tmp_path_factory.mktemp("packages")
+    (packages / "deadly_judge.py").write_text(_PLUGIN, encoding="utf-8")
+    info = packages / "deadly_judge-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: deadly-judge\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[rubric.judges]\ndeadly = deadly_judge:Deadly\n")
+    environment = {"env_vars": {"PYTHONPATH": str(packages)}}
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, runtime_env=environment)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.fixture
+def deadly(tmp_path: Path) -> PluginConfig:
+    return PluginConfig(name="deadly", options={"diary": str(tmp_path / "diary")})
+
+
+def _views(make_view: ViewFactory, responses: list[str]) -> list[JudgeView]:
+    return [
+        make_view(response, task_id=f"{number % 6:016x}")
+        for number, response in enumerate(responses)
+    ]
+
+
+def _check(results: Sequence[JudgeResult], responses: list[str]) -> None:
+    for result, response in zip(results, responses, strict=True):
+        assert result.outcome is Outcome.SCORED, result
+        assert result.total == pytest.approx(3 * int(response.split()[1]) / 1000)
+
+
+async def test_without_ray_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'rubric-judge\[ray\]'"):
+        RayJudgePool(LexicalConfig())
+    with pytest.raises(ValueError, match="at least 1"):
+        RayJudgePool(LexicalConfig(), actors=0)
+
+
+@pytest.mark.slow
+async def test_an_actor_that_is_killed_is_replaced_and_nothing_is_lost_or_counted_twice(
+    cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig
+) -> None:
+    responses = [f"fine {number}" for number in range(120)]
+    seen: list[int] = []
+    async with RayJudgePool(deadly, actors=3, micro_batch=4) as pool:
+
+        def count(position: int, result: object) -> None:
+            del result
+            seen.append(position)
+            if len(seen) == 40:
+                cluster.kill(pool._judges[0].actor)
+
+        results = await pool.judge_all(_views(make_view, responses), on_result=count)
+        _check(results, responses)
+        assert sorted(seen) == list(range(120))
+        statistics = pool.statistics()
+        assert (statistics.done, statistics.in_flight, pool.replaced) == (120, 0, 1)
+        assert statistics.by_outcome == {Outcome.SCORED: 120}
+        assert sum(one.groups for one in statistics.replicas) == 6
+        again = await pool.judge_all(_views(make_view, responses))
+        _check(again, responses)
+
+
+@pytest.mark.slow
+async def test_work_that_kills_its_actor_once_is_done_again(
+    cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig
+) -> None:
+    del cluster
+    responses = [f"{'once' if number == 17 else 'fine'} {number}" for number in range(48)]
+    async with RayJudgePool(deadly, actors=2, micro_batch=4) as pool:
+        results = await pool.judge_all(_views(make_view, responses))
+        _check(results, responses)
+        assert pool.replaced == 1
+
+
+@pytest.mark.slow
+async def test_work_that_kills_every_actor_is_unavailable_and_takes_few_with_it(
+    cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig, tmp_path: Path
+) -> None:
+    del cluster
+    responses = [f"{'always' if number == 5 else 'fine'} {number}" for number in range(24)]
+    async with RayJudgePool(deadly, actors=2, micro_batch=1) as pool:
+        results = await pool.judge_all(_views(make_view, responses))
+        statistics = pool.statistics()
+    assert results[5].reason is Reason.JUDGE_ERROR
+    assert results[5].detail == "2 Ray actors died with this judgement; see their logs"
+    _check(results[:5] + results[6:], responses[:5] + responses[6:])
+    assert statistics.by_outcome == {Outcome.SCORED: 23, Outcome.UNAVAILABLE: 1}
+    assert (tmp_path / "diary").read_text().split("\n").count("always 5") == 2
+
+
+@pytest.mark.slow
+async def test_a_deadline_stops_the_work_in_the_actors_and_a_ledger_keeps_what_is_done(
+    cluster: ModuleType, make_view: ViewFactory, deadly: PluginConfig, tmp_path: Path
+) -> None:
+    del cluster
+    responses = [f"fine {number}" for number in range(200)]
+    with Ledger(tmp_path / "judgements.db") as ledger:
+        async with RayJudgePool(deadly, actors=1, micro_batch=2, ledger=ledger) as pool:
+            await pool.judge_all(_views(make_view, ["fine 999"]))  # started and warm
+            results = await pool.judge_all(_views(make_view, responses), deadline_s=0.5)
+            done = [result for result in results if result.outcome is Outcome.SCORED]
+            assert 0 < len(done) < 200
+            assert {r.reason for r in results} == {None, Reason.TIMEOUT}
+            asked = (tmp_path / "diary").read_text().count("\n")
+            await anyio.sleep(0.3)
+            assert (tmp_path / "diary").read_text().count("\n") == asked
+            rest = await pool.judge_all(_views(make_view, responses))
+            _check(rest, responses)
+            assert pool.statistics().from_ledger == len(done)
+
+
+@pytest.mark.slow
+async def test_one_limiter_serves_all_actors(cluster: ModuleType, make_view: ViewFactory) -> None:
+    del cluster
+    with FakeEndpoint(0.5, latency=0.02, faults=[None] * 8 + [Fault.RATE_LIMIT]) as endpoint:
+        config = JudgeConfig(
+            model="openai/fake",
+            api_base=endpoint.url,
+            transport="direct",
+            backoff_s=0.01,
+            limits=LimitsConfig(max_in_flight=2),
+        )
+        async with RayJudgePool(config, actors=3, micro_batch=4, hedge=Hedging()) as pool:
+            results = await pool.judge_all(_views(make_view, ["fine 500"] * 60))
+            _check(results, ["fine 500"] * 60)
+            (limiter,) = pool.statistics().limiters
+    assert limiter.peak_in_flight == 2
+    assert limiter.rate_limited == limiter.decreases == 1
+    assert limiter.in_flight == 0
+    assert limiter.attempts == len(endpoint.calls) == 61 + pool.statistics().hedged
+
+
+@pytest.mark.slow
+async def test_slots_of_a_dead_actor_are_given_back(
+    cluster: ModuleType, make_view: ViewFactory
+) -> None:
+    with FakeEndpoint(0.5, latency=0.2) as endpoint:
+        config = JudgeConfig(
+            model="openai/fake",
+            api_base=endpoint.url,
+            transport="direct",
+            limits=LimitsConfig(max_in_flight=4),
+        )
+        async with RayJudgePool(config, actors=1, micro_batch=4) as pool:
+            async with anyio.create_task_group() as group:
+                group.start_soon(pool.judge_all, _views(make_view, ["fine 500"] * 8))
+                with anyio.fail_after(60):
+                    while not endpoint.calls:  # noqa: ASYNC110  # another thread's
+                        await anyio.sleep(0.02)
+                cluster.kill(pool._judges[0].actor)
+            assert pool.statistics().by_outcome == {Outcome.SCORED: 8}
+            assert pool.statistics().limiters[0].in_flight == 0
+
+
+@pytest.mark.slow
+async def test_a_judge_that_cannot_be_built_is_one_clear_error(cluster: ModuleType) -> None:
+    del cluster
+    with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
+        RayJudgePool(JudgeConfig(model="openai/x", api_key_env="NO_SUCH_KEY"), actors=1)
