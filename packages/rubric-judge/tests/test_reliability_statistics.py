@@ -22,10 +22,6 @@ SHROUT_FLEISS_NJ = np.array(
 NAN = math.nan
 
 
-def rows_of(x_N: np.ndarray) -> np.ndarray:
-    return np.arange(len(x_N))
-
-
 def test_retest_sums_of_a_worked_example() -> None:
     one = noise.retest(np.array([[0.2, 0.4, 0.6], [0.5, NAN, NAN], [NAN, NAN, NAN]]))
 
@@ -54,6 +50,16 @@ def test_icc1_of_the_published_example() -> None:
 
 def test_icc_a1_of_the_published_example() -> None:
     assert agreement.icc_a1(SHROUT_FLEISS_NJ.T)(np.arange(6)) == pytest.approx(0.29, abs=0.005)
+
+
+def test_both_icc_are_those_of_another_library() -> None:
+    generator = np.random.default_rng(11)
+    quality_N1 = generator.normal(size=(30, 1))
+    rated_NJ = quality_N1 + 0.7 * generator.normal(size=(30, 5)) + 0.4 * generator.normal(size=5)
+
+    # pingouin 0.7.0, intraclass_corr, ICC(1,1) and ICC(A,1)
+    assert noise.icc1(rated_NJ)(np.arange(30)) == pytest.approx(0.6490468605, abs=1e-10)
+    assert agreement.icc_a1(rated_NJ.T)(np.arange(30)) == pytest.approx(0.6522731864, abs=1e-10)
 
 
 def test_icc1_of_unequal_replicates_is_that_of_a_worked_example() -> None:
@@ -219,7 +225,7 @@ def test_scores_go_to_the_nearest_tenth_and_the_first_replicate_with_scores_coun
 
 def test_effective_judges_of_worked_examples() -> None:
     generator = np.random.default_rng(3)
-    x_N, y_N = np.linalg.qr(generator.normal(size=(50, 2)) - 0.0)[0].T
+    x_N, y_N = generator.normal(size=(2, 50))
     x_N, y_N = x_N - x_N.mean(), y_N - y_N.mean()
     y_N = y_N - x_N * (x_N @ y_N) / (x_N @ x_N)
     mixed_N = 0.6 * x_N / np.linalg.norm(x_N) + 0.8 * y_N / np.linalg.norm(y_N)
