@@ -46,11 +46,11 @@ class Engine:
 
 
 @pytest.fixture
-def agent(monkeypatch: pytest.MonkeyPatch) -> Any:
+def agent(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """`openrlhf.utils.agent`, without what the `__init__` beside it imports for other modules."""
     found = importlib.util.find_spec("openrlhf")
-    assert found is not None
-    assert found.origin is not None
+    if found is None or found.origin is None:
+        pytest.skip("openrlhf is not installed")
     utils = ModuleType("openrlhf.utils")
     utils.__path__ = [str(Path(found.origin).parent / "utils")]
     monkeypatch.setitem(sys.modules, "openrlhf.utils", utils)
@@ -58,7 +58,7 @@ def agent(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("openrlhf.utils.agent")
 
 
-def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: Any) -> None:
+def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: ModuleType) -> None:
     row = {"question": "Q?", "passage": "P.", "criteria": [{"id": "a", "weight": 4}]}
     task = Task.from_json(row)
     seen: list[str] = []
@@ -100,10 +100,6 @@ def test_openrlhf_sends_its_queries_and_takes_the_rewards(agent: Any) -> None:
     for output in outputs:
         assert torch.tensor([output["reward"]]).tolist() == [0.75]
         assert torch.tensor([output["scores"]]).tolist() == [0.75]
-        assert {
-            name: torch.tensor([value]).shape for name, value in output["extra_logs"].items()
-        } == {
-            "rubric/score": (1,),
-            "rubric/invalid": (1,),
-            "rubric/unavailable": (1,),
-        }
+        shapes = {name: torch.tensor([log]).shape for name, log in output["extra_logs"].items()}
+        assert set(shapes) == {"rubric/score", "rubric/invalid", "rubric/unavailable"}
+        assert set(shapes.values()) == {(1,)}
