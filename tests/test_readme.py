@@ -59,6 +59,8 @@ RUN_PAGES = {
     "docs/judge.md",
     "docs/judge/reliability.md",
     "docs/judge/hybrid.md",
+    "docs/judge/pool.md",
+    "docs/judge/ledger.md",
     "docs/judge/testing.md",
     "docs/synth.md",
     "docs/train.md",

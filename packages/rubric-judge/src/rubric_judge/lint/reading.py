@@ -25,7 +25,7 @@ __all__ = [
 
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|avoid(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|refrain(?:s|ing)?|omit(?:s|ting)?"
-    r"|exclud(?:es?|ing)|neglect(?:s|ing)?|no mention|\w+n['’]t)\b",
+    r"|against|exclud(?:es?|ing)|neglect(?:s|ing)?|no mention|\w+n['’]t)\b",
     re.IGNORECASE,
 )
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")

@@ -96,13 +96,17 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
 def _alike(one: Criterion, other: Criterion) -> bool:
     """Whether two criteria describe the same, of the same terms, checked in the same way.
 
-    The same content words, or nearly so where they have terms and those are the same.
+    The same words or content words, or nearly so where they have terms and those are the same.
     """
     if is_negated(one.description) != is_negated(other.description):
         return False
+    texts = one.description.casefold().split(), other.description.casefold().split()
     words = content(one.description), content(other.description)
     terms = content_of_all(terms_of(one)), content_of_all(terms_of(other))
-    if min(map(len, words)) < _FEWEST_WORDS or terms[0] != terms[1]:
+    if terms[0] != terms[1]:
         return False
-    alike = words[0] == words[1] or (bool(terms[0]) and overlap(*words) >= _NEAR_IDENTICAL)
+    alike = bool(texts[0]) and texts[0] == texts[1]
+    if min(map(len, words)) >= _FEWEST_WORDS:
+        near = bool(terms[0]) and overlap(*words) >= _NEAR_IDENTICAL
+        alike = alike or words[0] == words[1] or near
     return alike and directive_of(one) == directive_of(other)
