@@ -109,8 +109,8 @@ async def test_criteria_without_weight_are_no_reason_for_a_call(make_view: ViewF
     assert list(result.scores.items()) == [("free", 0.0), ("speed", 2.0)]
 
 
-METHODS = ("regex: drag", "numeric: 12 m/s", "numeric: 7", "contains_any: lift | mass", "json_schema: {}",
-           "", "Read it.", "sentences: first")  # fmt: skip
+METHODS = ("regex: drag", "numeric: 12 m/s", "numeric: 7", "contains_any: lift | mass",
+           "json_schema: {}", "", "Read it.", "sentences: first")  # fmt: skip
 
 
 @given(st.lists(st.sampled_from(METHODS), min_size=1, max_size=6), st.floats(0, 1))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 
@@ -182,7 +183,8 @@ def test_every_number_is_found_as_python_writes_it(value: float, form: str) -> N
 
 
 UNITS = ("m", "km", "cm", "inch", "s", "min", "h", "kg", "g", "lb", "K", "degC", "degF", "J", "kWh",
-         "eV", "m/s", "km/h", "N", "Pa", "bar", "mol/L", "V", "A", "ohm", "Hz", "rad", "deg")  # fmt: skip
+         "eV", "m/s", "km/h", "N", "Pa", "bar", "mol/L", "V", "A", "ohm", "Hz", "rad",
+         "deg")  # fmt: skip
 
 
 @given(
@@ -218,16 +220,14 @@ def test_no_text_makes_numbers_fail(text: str) -> None:
         assert math.isfinite(quantity.value)
     read_number(plain)
     states_number(NumericCheck(5, 0, "m/s"), text)
-    try:
+    with contextlib.suppress(VerificationError):
         read_numeric(text)
-    except VerificationError:
-        pass
 
 
 @pytest.mark.parametrize(
     "unit",
-    ["1 ", "1,000", "^ ", r"\frac{", r"\text{", "1 m/", "m s^-1 ", r"\boxed{", "answer: ", "1±", "1/",
-     "1 × 10^", "{", "$", "1 per ", "١", "9" * 50, "a", " "],
+    ["1 ", "1,000", "^ ", r"\frac{", r"\text{", "1 m/", "m s^-1 ", r"\boxed{", "answer: ",
+     "1±", "1/", "1 × 10^", "{", "$", "1 per ", "١", "9" * 50, "a", " "],
 )  # fmt: skip
 def test_long_texts_are_read_in_bounded_time(unit: str) -> None:
     text = unit * (100_000 // len(unit))
@@ -235,9 +235,7 @@ def test_long_texts_are_read_in_bounded_time(unit: str) -> None:
 
     for check in (NumericCheck(7, 0), NumericCheck(7, 0, "m/s"), NumericCheck(7, 0, "N m", "any")):
         states_number(check, text)
-    try:
+    with contextlib.suppress(VerificationError):
         read_numeric(text)
-    except VerificationError:
-        pass
 
     assert time.process_time() - started_s < 3.0

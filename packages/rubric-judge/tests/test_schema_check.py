@@ -101,7 +101,7 @@ def test_a_schema_that_cannot_be_used_is_refused(schema: str, remedy: str) -> No
     [
         ('{"type": "array", "items": {"pattern": "^(a+)+$"}}', json.dumps(["a" * 40 + "!"])),
         ('{"uniqueItems": true}', json.dumps([[i, str(i), None] for i in range(4000)])),
-        ('{"$defs": {"t": {"items": {"$ref": "#/$defs/t"}}}, "$ref": "#/$defs/t"}', "[" * 900 + "]" * 900),
+        ('{"items": {"$ref": "#"}}', "[" * 900 + "]" * 900),
         ('{"$ref": "#"}', "1"),
     ],
 )  # fmt: skip

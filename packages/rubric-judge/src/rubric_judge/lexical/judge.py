@@ -33,8 +33,9 @@ class LexicalJudge:
 
     Units are the required elements (as written), the expected keywords and concepts (by stem) and
     the checks of `verification_method` (see `rubric_judge.verification.directive`), of which it
-    runs all but `python_tests:`. It reads English, and at most 100,000 characters. It does not know whether a sentence is true: use it to run and test a pipeline, and as
-    a control beside a judge that reads.
+    runs all but `python_tests:`. It reads English, and at most 100,000 characters. It does not know
+    whether a sentence is true: use it to run and test a pipeline, and as a control beside a judge
+    that reads.
     """
 
     name = "lexical_v1"

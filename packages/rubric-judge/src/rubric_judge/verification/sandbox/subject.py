@@ -122,10 +122,10 @@ class _Subject:
     def _reference(self, value: object) -> Wire:
         if isinstance(value, _Callback):
             return ["yours", value.number]
-        kinds: Wire = []
+        number, kinds = self._number(value), cast("Wire", [])
         if isinstance(value, type) and issubclass(value, BaseException):
-            kinds = self._kinds(cast("type[BaseException]", value))
-        return ["mine", self._number(value), kinds]
+            kinds = self._kinds(value)
+        return ["mine", number, kinds]
 
     def _follow(self, reference: Wire) -> object:
         match reference:
