@@ -25,7 +25,8 @@ from rubric_core import (
 from rubric_judge import LexicalConfig, LexicalJudge
 from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer
 from rubric_judge.adapters.stacks import stack_module
-from rubric_judge.testing import FailingJudge, ScriptedJudge
+from rubric_judge.errors import LedgerError
+from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
 
 
 def submissions(tasks: dict[str, Task], *responses: str) -> list[Submission]:
@@ -93,8 +94,11 @@ def test_loops_and_threads_share_one_pool_and_its_bound(tasks: dict[str, Task]) 
     async def before(view: JudgeView) -> None:
         del view
         loops.add(id(asyncio.get_running_loop()))
-        await anyio.sleep(0.01)
+        if judge.in_flight == 4:
+            full.set()
+        await full.wait()
 
+    full = asyncio.Event()
     judge = ScriptedJudge(before=before)
     scorer = RubricScorer(judge=judge, tasks=tasks, workers=1)
     batch = submissions(tasks, *"abcdefgh")
@@ -236,3 +240,48 @@ def test_a_process_has_one_scorer_for_equal_settings(judge_file: str, tasks_file
 def test_a_stack_that_is_not_there_is_named_with_its_remedy() -> None:
     with pytest.raises(MissingExtraError, match=r"no_such_stack.*pip install no-such-stack"):
         stack_module("no_such_stack.part", install="no-such-stack")
+
+
+@pytest.mark.parametrize("transport", ["direct", pytest.param("litellm", marks=pytest.mark.slow)])
+def test_a_model_behind_an_endpoint_is_called_from_threads_and_loops_alike(
+    transport: str, tasks: dict[str, Task], tasks_file: str, tmp_path: Path
+) -> None:
+    batch = submissions(tasks, *"abcd")
+
+    with FakeEndpoint(0.5, faults=[None, Fault.SERVER_ERROR] * 6) as endpoint:
+        (tmp_path / "judge.yaml").write_text(
+            f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n"
+            f"transport: {transport}\nmax_transport_attempts: 1\n",
+            encoding="utf-8",
+        )
+        scorer = RubricScorer(judge=tmp_path / "judge.yaml", tasks=tasks_file)
+        found = scorer.judge_from_thread(batch)
+        for _ in range(2):  # every step of a trainer may have a loop of its own
+            found += asyncio.run(scorer.judge(batch))
+        scorer.close()
+
+    rewards = [one.reward for one in found]
+    assert rewards.count(0.5) == rewards.count(None) == 6
+    reasons = {str(one.result.reason) for one in found if one.unavailable}
+    assert reasons == {"server_error"}
+
+
+def test_a_ledger_keeps_what_was_judged_across_scorers(
+    tasks: dict[str, Task], tmp_path: Path
+) -> None:
+    judge = ScriptedJudge(0.5)
+    batch = submissions(tasks, *"abca")
+
+    for _ in range(2):
+        scorer = RubricScorer(judge=judge, tasks=tasks, ledger=tmp_path / "run.ledger")
+        assert [one.reward for one in scorer.judge_from_thread(batch)] == [0.5] * 4
+        scorer.close()
+
+    assert sorted(view.response for view in judge.calls) == ["a", "b", "c"]
+
+
+def test_a_file_that_is_no_ledger_is_refused_when_the_scorer_is_made(tmp_path: Path) -> None:
+    (tmp_path / "run.ledger").write_text("not a ledger, but some text of some length\n" * 100)
+
+    with pytest.raises(LedgerError, match=r"run\.ledger"):
+        RubricScorer(judge=ScriptedJudge(), ledger=tmp_path / "run.ledger")

@@ -164,11 +164,15 @@ def test_verl_loads_the_reward_by_its_package_and_judges_a_batch(
 
 
 def test_calls_of_one_process_share_a_bound(tasks_file: str, task: Task) -> None:
-    async def pause(view: JudgeView) -> None:
-        del view
-        await asyncio.sleep(0.005)
+    full = asyncio.Event()
 
-    judge = ScriptedJudge(before=pause)
+    async def until_full(view: JudgeView) -> None:
+        del view
+        if judge.in_flight == 8:
+            full.set()
+        await full.wait()
+
+    judge = ScriptedJudge(before=until_full)
 
     async def many() -> None:
         row = {"ground_truth": task.task_id, "judge": judge, "tasks": tasks_file, "workers": 2}

@@ -26,6 +26,7 @@ def rubric_rewards(
     tasks: Tasks = None,
     workers: int = 32,
     on_unavailable: OnUnavailable = "mask",
+    ledger: Path | str | None = None,
 ) -> GroupScorer:
     """Return `async score(group) -> group | None`.
 
@@ -38,11 +39,14 @@ def rubric_rewards(
         workers: judge workers of this process; each holds up to four responses.
         on_unavailable: "mask" leaves the trajectory out of its group, and a group with fewer than
             two left out of the step.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    scorer = RubricScorer(
+        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
+    )
 
     async def score(group: Any) -> Any:  # a TrajectoryGroup
         submissions = [

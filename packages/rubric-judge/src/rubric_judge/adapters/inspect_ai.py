@@ -15,7 +15,11 @@ __all__ = ["rubric_scorer"]
 
 
 def rubric_scorer(
-    *, judge: Judge | JudgeSpec | Path | str, tasks: Tasks = None, workers: int = 32
+    *,
+    judge: Judge | JudgeSpec | Path | str,
+    tasks: Tasks = None,
+    workers: int = 32,
+    ledger: Path | str | None = None,
 ) -> Any:  # an inspect_ai Scorer
     """Return a scorer for `Task(scorer=…)`.
 
@@ -26,13 +30,14 @@ def rubric_scorer(
         judge: a judge, its configuration, or the YAML file with it.
         tasks: the tasks that ids name, or their file.
         workers: judge workers of this process; each holds up to four responses.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
         MissingExtraError: inspect_ai is not installed.
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     inspect = stack_module("inspect_ai.scorer", install="inspect-ai")
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers)
+    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, ledger=ledger)
 
     async def score(state: Any, target: object) -> Any:  # a TaskState, a Score
         del target

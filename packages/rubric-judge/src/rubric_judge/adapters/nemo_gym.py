@@ -44,6 +44,7 @@ def bind() -> Bound:
         tasks: str | None = None
         workers: int = 32
         on_unavailable: Literal["mask", "zero"] = "mask"
+        ledger: str | None = None
 
     class RubricVerifyRequest(server.BaseVerifyRequest):
         """A row: the id of a known task, or its rubric."""
@@ -73,6 +74,7 @@ def bind() -> Bound:
                 tasks=self.config.tasks,
                 workers=self.config.workers,
                 on_unavailable=self.config.on_unavailable,
+                ledger=self.config.ledger,
             )
 
         async def verify(self, body: Any) -> Any:  # the models above

@@ -44,6 +44,7 @@ def module_class() -> type[Any]:
             response_field: str = "message",
             workers: int = 32,
             on_unavailable: OnUnavailable = "mask",
+            ledger: Path | str | None = None,
         ) -> None:
             """Read the configuration; nothing is called.
 
@@ -54,13 +55,18 @@ def module_class() -> type[Any]:
                     the response.
                 workers: judge workers of this process; each holds up to four responses.
                 on_unavailable: "mask" gives the reward None.
+                ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
             Raises:
-                ConfigError, JudgeSetupError: nothing could be judged like this.
+                ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
             """
             base.__init__(self)
             self._scorer = RubricScorer(
-                judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable
+                judge=judge,
+                tasks=tasks,
+                workers=workers,
+                on_unavailable=on_unavailable,
+                ledger=ledger,
             )
             self._response_field = response_field
             self.last_metrics: dict[str, float] = {}

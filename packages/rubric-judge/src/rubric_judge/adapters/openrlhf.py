@@ -37,6 +37,7 @@ def rubric_reward(
     tasks: Tasks = None,
     workers: int = 32,
     on_unavailable: OnUnavailable = "zero",
+    ledger: Path | str | None = None,
 ) -> RewardFunction:
     """Return the `reward_func` of a reward file.
 
@@ -45,12 +46,18 @@ def rubric_reward(
         tasks: the tasks that labels name, or their file; a label may instead be a row as JSON.
         workers: judge workers of each engine's process; each holds up to four responses.
         on_unavailable: "zero", with `rubric/unavailable` 1 in `extra_logs`; or "raise".
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     scorer = RubricScorer(
-        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, maskable=False
+        judge=judge,
+        tasks=tasks,
+        workers=workers,
+        on_unavailable=on_unavailable,
+        ledger=ledger,
+        maskable=False,
     )
 
     def reward_func(

@@ -34,6 +34,7 @@ from rubric_core.reward import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
+from rubric_judge.ledger import Ledger
 from rubric_judge.load import load_replicas
 from rubric_judge.pool import JudgePool, PoolStatistics
 
@@ -115,6 +116,7 @@ class RubricScorer:
         tasks: Tasks = None,
         workers: int = 32,
         on_unavailable: OnUnavailable = "mask",
+        ledger: Path | str | None = None,
         maskable: bool = True,
     ) -> None:
         """Read the configuration and the tasks, and make the judge; nothing is called.
@@ -124,17 +126,20 @@ class RubricScorer:
             tasks: see `Tasks`.
             workers: judge workers in this process; each holds up to four responses.
             on_unavailable: "mask" gives no reward, "zero" gives 0, "raise" ends the training.
+            ledger: file that keeps every judgement; what is in it is not asked for again.
             maskable: whether the stack can leave a response out.
 
         Raises:
             ConfigError: a configuration that is not usable, or a policy that the stack lacks.
             JudgeSetupError: a judge that cannot be called.
+            LedgerError: a file that is no ledger, or cannot be opened.
         """
         self._arguments: dict[str, Any] = {
             "judge": judge,
             "tasks": tasks,
             "workers": workers,
             "on_unavailable": on_unavailable,
+            "ledger": ledger,
             "maskable": maskable,
         }
         self._on_unavailable: OnUnavailable = on_unavailable
@@ -150,6 +155,9 @@ class RubricScorer:
         self._tasks = task_source(tasks)
         self._owned = isinstance(judge, str | Path | BaseModel)
         self._judges = _judges_of(judge)
+        self._ledger = ledger
+        if ledger is not None:
+            Ledger(ledger).close()  # a wrong file is found here, and not after hours of sampling
         self._lock = threading.Lock()
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
@@ -219,13 +227,19 @@ class RubricScorer:
     def _running(self) -> tuple[BlockingPortal, JudgePool]:
         with self._lock:
             if self._started is None:
+                ledger = None
+                if self._ledger is not None:
+                    ledger = self._exit.enter_context(Ledger(self._ledger))
                 portal = self._exit.enter_context(start_blocking_portal(name="rubric-judge"))
                 # Cancels what is in flight: the end of a process does not wait for a judge.
                 self._exit.callback(_stop, portal)
                 if self._owned:
                     for judge in self._judges:
                         self._exit.callback(portal.call, close, judge)
-                self._started = portal, JudgePool(self._judges, workers=self._workers)
+                self._started = (
+                    portal,
+                    JudgePool(self._judges, workers=self._workers, ledger=ledger),
+                )
             return self._started
 
     def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:
@@ -269,6 +283,9 @@ class _Settings(BaseModel):
     on_unavailable: Literal["zero", "raise"] = "zero"
     """What a missing judgement is; these stacks cannot leave a response out."""
 
+    ledger: str | Path | None = None
+    """File that keeps every judgement; processes may share it."""
+
 
 _shared: dict[_Settings, RubricScorer] = {}
 _shared_lock = threading.Lock()
@@ -278,12 +295,12 @@ def shared_scorer(options: Mapping[str, object], *, source: str) -> RubricScorer
     """Return this process's scorer for a stack that makes its rewards from a configuration.
 
     Args:
-        options: `judge`, and where wanted `tasks`, `workers` and `on_unavailable`.
+        options: `judge`, and where wanted `tasks`, `workers`, `on_unavailable` and `ledger`.
         source: what to call the configuration in an error.
 
     Raises:
         ConfigError: an unknown key or a wrong value, or as `RubricScorer`.
-        JudgeSetupError: as `RubricScorer`.
+        JudgeSetupError, LedgerError: as `RubricScorer`.
     """
     try:
         settings = _Settings.model_validate(dict(options))

@@ -89,6 +89,7 @@ def rubric_rewards(
     tasks: Tasks = None,
     workers: int = 32,
     on_unavailable: OnUnavailable = "mask",
+    ledger: Path | str | None = None,
 ) -> GroupRewards:
     """Return what the group builders of a data set share.
 
@@ -98,9 +99,12 @@ def rubric_rewards(
         tasks: the tasks that ids name, or their file.
         workers: judge workers of this process; each holds up to four responses.
         on_unavailable: "mask" gives a trajectory the mean reward of its group.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    scorer = RubricScorer(
+        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
+    )
     return GroupRewards(scorer, renderer)

@@ -41,6 +41,7 @@ def rubric_reward(
     tasks: Tasks = None,
     workers: int = 32,
     on_unavailable: OnUnavailable = "mask",
+    ledger: Path | str | None = None,
 ) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
@@ -50,11 +51,14 @@ def rubric_reward(
             columns `rubric`, `passage` and `question`.
         workers: judge workers of this process; each holds up to four responses.
         on_unavailable: "mask" returns None, which TRL leaves out of the group.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable)
+    scorer = RubricScorer(
+        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
+    )
     return cast("RewardFunction", _Reward(scorer).rubric_reward)
 
 

@@ -17,7 +17,11 @@ RewardFunction = Callable[[Any, Any], Awaitable[float]]
 
 
 def rubric_reward(
-    *, judge: Judge | JudgeSpec | Path | str, tasks: Tasks = None, workers: int = 32
+    *,
+    judge: Judge | JudgeSpec | Path | str,
+    tasks: Tasks = None,
+    workers: int = 32,
+    ledger: Path | str | None = None,
 ) -> RewardFunction:
     """Return `async rubric(task, trace) -> float` for `task.rewards.rubric.fn` or `@vf.reward`.
 
@@ -29,11 +33,14 @@ def rubric_reward(
         judge: a judge, its configuration, or the YAML file with it.
         tasks: the tasks that ids name, or their file.
         workers: judge workers of this process; each holds up to four responses.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
 
     Raises:
-        ConfigError, JudgeSetupError: nothing could be judged like this.
+        ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, on_unavailable="raise")
+    scorer = RubricScorer(
+        judge=judge, tasks=tasks, workers=workers, ledger=ledger, on_unavailable="raise"
+    )
 
     async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
         row = cast("dict[str, object]", task.model_dump())

@@ -27,6 +27,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     tasks: str | None = None,
     workers: int = 4,
     on_unavailable: OnUnavailable = "zero",
+    ledger: str | None = None,
     **router: object,
 ) -> dict[str, float]:
     """Judge one response.
@@ -41,13 +42,15 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         workers: judge workers in each of verl's `reward.num_workers` processes (8, unless set);
             each holds up to four responses, so that 8 · 4 · 4 = 128 calls are in flight.
         on_unavailable: "zero", with `rubric/unavailable` 1; or "raise", which ends the training.
+        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
         router: what verl adds where it serves a reward model of its own; not read.
 
     Returns:
         `score` and three metrics, the same keys for every response.
 
     Raises:
-        ConfigError, JudgeSetupError, SchemaError: a configuration or a row that cannot be judged.
+        ConfigError, JudgeSetupError, LedgerError: settings that nothing can be judged by.
+        ConfigError, SchemaError: a row without a task that can be judged.
     """
     del data_source, router
     settings = {
@@ -55,6 +58,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         "tasks": tasks,
         "workers": workers,
         "on_unavailable": on_unavailable,
+        "ledger": ledger,
     }
     scorer = shared_scorer(settings, source="reward_kwargs")
     row = {**label_row(ground_truth), **(extra_info or {})}
