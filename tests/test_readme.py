@@ -61,6 +61,7 @@ RUN_PAGES = {
     "docs/judge/hybrid.md",
     "docs/judge/pool.md",
     "docs/judge/ledger.md",
+    "docs/judge/serve.md",
     "docs/judge/testing.md",
     "docs/synth.md",
     "docs/train.md",
