@@ -12,6 +12,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Any
 
 import anyio.to_thread
@@ -159,6 +160,8 @@ class LiteLLMClient:
     def _made_ready(self) -> Callable[..., Awaitable[object]]:
         with _loading:  # the cache would let two threads load at once
             libraries = _libraries()
+            # What OpenAI's client would load in the middle of the first call.
+            import_module("openai.resources")
         if self._file is not None:
             router = _router(libraries, self._file, timeout_s=self._config.timeout_s)
             return libraries.create_by(router.acompletion)

@@ -1,0 +1,152 @@
+"""litellm's configuration files, read and run by the real Router."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rubric_core import ConfigError, JudgeView, Outcome, Reason
+from rubric_judge import JudgeConfig, JudgeSetupError, LLMJudge, read_judge_spec
+from rubric_judge.router_file import read_router_file
+from rubric_judge.testing import FakeEndpoint, Fault
+
+ViewFactory = Callable[..., JudgeView]
+
+GOOD = """
+model_list:
+  - model_name: judge
+    litellm_params: {{model: openai/first, api_base: "{first}", api_key: os.environ/FIRST_KEY}}
+  - model_name: spare
+    litellm_params:
+      model: hosted_vllm/second
+      api_base: "{second}"
+      api_key: os.environ/SECOND_KEY
+router_settings:
+  routing_strategy: simple-shuffle
+  num_retries: 3
+litellm_settings:
+  fallbacks: [{{judge: [spare]}}]
+general_settings:
+  master_key: sk-proxy
+"""
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
+    monkeypatch.setenv("FIRST_KEY", "sk-first")
+    monkeypatch.setenv("SECOND_KEY", "sk-second")
+
+    def write(text: str) -> Path:
+        path = tmp_path / "litellm.yaml"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return write
+
+
+@pytest.mark.anyio
+async def test_a_fallback_answers_where_the_first_deployment_fails(
+    write: Callable[[str], Path], make_view: ViewFactory, tmp_path: Path
+) -> None:
+    with FakeEndpoint(faults=[Fault.SERVER_ERROR] * 9) as first, FakeEndpoint(0.5) as second:
+        write(GOOD.format(first=first.url, second=second.url))
+        spec = tmp_path / "judge.yaml"
+        spec.write_text("type: llm\nmodel: judge\nlitellm_config: litellm.yaml\n")
+        config = read_judge_spec(spec)
+        assert isinstance(config, JudgeConfig)
+        async with LLMJudge(config) as judge:
+            await judge.check()
+            result = await judge.judge(make_view())
+    assert (result.outcome, result.total, result.attempts) == (Outcome.SCORED, 1.5, 2)
+    assert result.usage is not None
+    assert result.usage.cost_usd is None
+    assert second.calls[0].headers["authorization"] == "Bearer sk-second"
+    assert second.calls[0].body["model"] == "second"
+
+
+@pytest.mark.anyio
+async def test_a_setting_that_the_router_lacks_is_named(
+    write: Callable[[str], Path], make_view: ViewFactory
+) -> None:
+    text = GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1")
+    path = write(text.replace("routing_strategy", "routing_stratgy"))
+    async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
+        result = await judge.judge(make_view())
+        with pytest.raises(JudgeSetupError, match="did you mean 'routing_strategy'"):
+            await judge.check()
+    assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
+
+
+def test_what_is_read_and_what_is_left(write: Callable[[str], Path]) -> None:
+    file = read_router_file(
+        write(GOOD.format(first="http://a/v1", second="http://b/v1")), model="judge"
+    )
+    assert file.settings == {
+        "routing_strategy": "simple-shuffle",
+        "fallbacks": [{"judge": ["spare"]}],
+    }
+    assert file.ignored == ("general_settings", "router_settings.num_retries")
+    assert list(file.variables) == ["FIRST_KEY", "SECOND_KEY"]
+    assert "http" not in file.identity
+    assert "sk-" not in f"{file!r}{file.identity}"
+
+
+def test_the_fingerprint_follows_the_models_and_not_the_addresses(
+    write: Callable[[str], Path],
+) -> None:
+    def fingerprint(text: str) -> str:
+        return LLMJudge(JudgeConfig(model="judge", litellm_config=write(text))).fingerprint
+
+    here = fingerprint(GOOD.format(first="http://a/v1", second="http://b/v1"))
+    assert fingerprint(GOOD.format(first="http://c/v1", second="http://d/v1")) == here
+    other = GOOD.replace("openai/first", "openai/other")
+    assert fingerprint(other.format(first="http://a/v1", second="http://b/v1")) != here
+
+
+ONE = "model_list: [{model_name: judge, litellm_params: {model: openai/m, api_key: sk-secret}}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ONE.replace("judge", "jugde"), "did you mean 'jugde'"),
+        ("", "needs a `model_list`"),
+        ("model_list: []", "model_list: needs at least one"),
+        ("model_list: {a: b}", "model_list: needs at least one"),
+        ("model_list: [{model_name: judge}]", "model_list.0.litellm_params.model: needs a name"),
+        ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: needs a name"),
+        ("model_list: [sk-secret: [", "litellm.yaml:1: is not usable YAML"),
+        (ONE + "router_setings: {}", "did you mean 'router_settings'"),
+        (ONE + "router_settings: [sk-secret]", "router_settings: needs keys and values"),
+        (ONE + "litellm_settings: {cache: true}", "litellm_settings.cache: would change litellm"),
+        (ONE + "router_settings: {fallbacks: [{judge: [spare]}]}", "fallbacks: no model_name"),
+        (ONE + "router_settings: {fallbacks: sk-secret}", "fallbacks: is a list such as"),
+        (ONE + "router_settings: {default_fallbacks: [juge]}", "did you mean 'judge'"),
+    ],
+)
+def test_a_wrong_file_names_file_and_key_and_shows_no_secret(
+    write: Callable[[str], Path], text: str, message: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        LLMJudge(JudgeConfig(model="judge", litellm_config=write(text)))
+    assert message in str(caught.value)
+    assert "litellm.yaml" in str(caught.value)
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read"):
+        LLMJudge(JudgeConfig(model="judge", litellm_config=tmp_path / "none.yaml"))
+
+
+def test_a_key_that_is_not_there_is_named(
+    write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(GOOD.format(first="http://a/v1", second="http://b/v1"))
+    monkeypatch.delenv("SECOND_KEY")
+    with pytest.raises(
+        JudgeSetupError, match=r"model_list\.1\.litellm_params\.api_key .*SECOND_KEY"
+    ):
+        LLMJudge(JudgeConfig(model="judge", litellm_config=path))
