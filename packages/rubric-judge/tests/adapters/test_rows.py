@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from rubric_core import ConfigError, RubricFileError, SchemaError, Task
-from rubric_judge.adapters.rows import TaskSource, label_row, task_source, text_of
+from rubric_judge.adapters.rows import TaskSource, joined_row, label_row, task_source, text_of
 
 
 def test_a_task_id_finds_the_task_and_nothing_else_of_the_row_counts(
@@ -122,6 +122,20 @@ def test_a_label_is_an_id_a_row_or_a_rubric() -> None:
     assert label_row("") == label_row(None) == {}
     with pytest.raises(SchemaError, match="JSON"):
         label_row("{broken")
+
+
+def test_a_label_counts_where_the_columns_name_no_task() -> None:
+    assert joined_row("0123", {"index": 3}) == {"task_id": "0123", "index": 3}
+    assert joined_row("{no task", {"task_id": "0123"}) == {"task_id": "0123"}
+    assert joined_row("a known answer", {"rubric": []}) == {"rubric": []}
+
+
+def test_a_label_that_is_an_answer_is_not_shown() -> None:
+    answer = "the known answer, which is long. " * 3
+
+    with pytest.raises(ConfigError, match="of 101 characters") as caught:
+        TaskSource({}).view(label_row(answer), prompt="", response="y")
+    assert "known answer" not in str(caught.value)
 
 
 def test_the_last_message_of_a_role_is_what_it_says() -> None:

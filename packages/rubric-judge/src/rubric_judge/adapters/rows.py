@@ -6,13 +6,15 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, cast
+from typing import Final, Literal, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
 from rubric_core.errors import RepeatedKeyError
 from rubric_core.strict_json import decode
 
-__all__ = ["TaskSource", "Tasks", "label_row", "task_source", "text_of"]
+__all__ = ["TaskSource", "Tasks", "joined_row", "label_row", "task_source", "text_of"]
+
+_LONGEST_ID: Final = 64
 
 Tasks = Mapping[str, Task] | Iterable[Task] | Path | str | None
 """Tasks by id, tasks, or the file that they are in; None when every row brings its own rubric."""
@@ -70,13 +72,19 @@ class TaskSource:
             return task.judge_view(answer)
         if row.get("rubric") is None:
             raise ConfigError(
-                f"no task has the id {row.get('task_id')!r} ({len(self._tasks)} are known) and the "
-                f"row has no column 'rubric', only {sorted(row)!r}: give `tasks` the file that the "
-                "ids are from, or the rows a rubric",
+                f"no task has the id {_shown(row.get('task_id'))} ({len(self._tasks)} are known) "
+                f"and the row has no column 'rubric', only {sorted(row)!r}: give `tasks` the file "
+                "that the ids are from, or the rows a rubric",
                 location="task_id",
             )
         question = row.get("question")
         return _own_view(row, question=prompt if question is None else question, answer=answer)
+
+
+def _shown(task_id: object) -> str:
+    """Return an id for a message; what is too long for one may be a text that nobody should see."""
+    shown = repr(task_id)
+    return shown if len(shown) <= _LONGEST_ID else f"of {len(shown)} characters"
 
 
 def _own_view(row: Mapping[str, object], *, question: object, answer: str) -> JudgeView:
@@ -125,6 +133,13 @@ def _plain(value: object) -> object:
             # A list column read through pandas is an array, and a number in it a scalar.
             to_list = getattr(value, "tolist", None)
             return value if to_list is None else _plain(to_list())
+
+
+def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the columns of a row, with those of its label where they name no task themselves."""
+    if columns.get("task_id") or columns.get("rubric") is not None:
+        return columns
+    return {**columns, **label_row(label)}
 
 
 def label_row(label: object) -> Mapping[str, object]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, cast
 
-from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters.rows import joined_row
 from rubric_judge.adapters.scoring import Submission, shared_scorer
 from rubric_judge.adapters.stacks import stack_module
 
@@ -72,10 +72,10 @@ def env_class() -> type[Any]:
     return RubricEnv
 
 
-def _row(extras: Mapping[str, object]) -> dict[str, object]:
+def _row(extras: Mapping[str, object]) -> Mapping[str, object]:
     truth = cast("Mapping[str, object]", extras.get("reward_spec") or {}).get("ground_truth")
     info = cast("Mapping[str, object]", extras.get("extra_info") or {})
-    return {**label_row(truth), **info, **extras}
+    return joined_row(truth, {**info, **extras})
 
 
 def __getattr__(name: str) -> type[Any]:

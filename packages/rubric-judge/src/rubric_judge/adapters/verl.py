@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rubric_core import Judge
 from rubric_core.reward import OnUnavailable
-from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters.rows import joined_row
 from rubric_judge.adapters.scoring import Submission, shared_scorer
 
 __all__ = ["compute_score"]
@@ -35,7 +35,7 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
     Args:
         data_source: not read.
         solution_str: the response.
-        ground_truth: a task id, or a rubric; what `extra_info` holds goes before it.
+        ground_truth: a task id, or a row as JSON; read where `extra_info` names no task.
         extra_info: may hold `task_id`, or `rubric`, `passage` and `question`.
         judge: the judge's YAML file; or a judge.
         tasks: file of the tasks that ids name.
@@ -61,6 +61,6 @@ async def compute_score(  # noqa: PLR0913  # verl's signature, and our settings 
         "ledger": ledger,
     }
     scorer = shared_scorer(settings, source="reward_kwargs")
-    row = {**label_row(ground_truth), **(extra_info or {})}
+    row = joined_row(ground_truth, extra_info or {})
     (judgement,) = await scorer.judge([Submission(row, solution_str)])
     return {"score": judgement.reward or 0.0, **judgement.metrics}
