@@ -2,7 +2,8 @@
 
 An endpoint in a process of its own fails at random, every fault it knows at 1 to 4 % of the calls,
 and awards every response a share of its own. Afterwards its records are compared with the results:
-what a judgement was credited, and why it was not, must be what its last call was given.
+what a judgement was credited, and why it was not, must be what its last call was given. One that
+says it timed out must also have taken that long; an answer that comes later counts as none.
 
     uv run python benchmarks/judge_faults.py [--json-test-suite FOLDER] [--quick] [--json PATH]
 
@@ -49,6 +50,7 @@ MOST_GROWTH = 1.2
 """Peak memory at the end over that after the first fifth."""
 RUBRIC = Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=j + 0.5) for j in range(5)))
 GROUP = 32
+TIMEOUT_S = 1.0
 STEP = 2048
 """Responses that are judged together."""
 SHARES = dict.fromkeys(Fault, 0.015) | {
@@ -104,14 +106,19 @@ EXPECTED: dict[Fault | None, frozenset[Reason | None]] = {
 Transport = Literal["direct", "litellm"]
 
 
+Credit = Literal["none", "fair", "above", "other"]
+"""What a result credits, beside what its response earns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """What is kept of one result, so that memory stays flat."""
 
     reason: Reason | None
+    credit: Credit
     attempts: int
-    credited: tuple[float, ...]
-    """Scores in the rubric's order; none for a failure."""
+    timed_out: bool
+    """Whether it took as long as one attempt may."""
 
 
 @dataclass
@@ -137,7 +144,7 @@ class Run:
                 "model": "openai/fake",
                 "api_base": url,
                 "transport": self.transport,
-                "timeout_s": 1.0,
+                "timeout_s": TIMEOUT_S,
                 "deadline_s": 60.0,
                 "backoff_s": 0.01,
                 "max_transport_attempts": 2,  # some judgements end with a fault of the transport
@@ -165,13 +172,13 @@ class Run:
                 on_result=lambda position, _: seen.update([position]),
             )
         except Exception as error:  # noqa: BLE001 -- whatever comes out is what is looked for
-            print(f"crash: {type(error).__name__}: {error}", file=sys.stderr)
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
             self.violations["crashed"] += len(numbers)
             self.rows += [None] * len(numbers)
             return
         self.violations["lost"] += abs(len(numbers) - len(results)) + len(numbers) - len(seen)
         self.violations["doubled"] += sum(seen.values()) - len(seen)
-        self.rows += [row(result) for result in results]
+        self.rows += [row(number, result) for number, result in zip(numbers, results, strict=False)]
 
     def compare(self, records: Iterable[CallRecord]) -> None:
         """Count where results and the endpoint's records differ."""
@@ -188,7 +195,7 @@ class Run:
         self.faults = {fault: Counter(calls=count) for fault, count in given.items()}
         for number, kept in enumerate(self.rows):
             if kept is not None:
-                self.violations.update(violations(number, kept, calls[number]))
+                self.violations.update(violations(kept, calls[number]))
                 last = max(calls[number], key=lambda record: record.number, default=None)
                 if last is not None:
                     word = kept.reason.value if kept.reason else "scored"
@@ -212,26 +219,34 @@ def share(number: int) -> float:
     return (number % 9973 + 1) / 9973
 
 
-def row(result: JudgeResult) -> Row:
+def row(number: int, result: JudgeResult) -> Row:
     """Return what is kept of a result."""
-    credited = tuple(result.scores[name] for name in RUBRIC.ids) if result.scores else ()
-    return Row(result.reason, result.attempts, credited)
+    fair = {criterion.id: criterion.weight * share(number) for criterion in RUBRIC}
+    credit: Credit = "other"
+    if not result.scores:
+        credit = "none"
+    elif result.scores == fair:
+        credit = "fair"
+    elif any(score > fair[name] for name, score in result.scores.items()):
+        credit = "above"
+    timed_out = (result.latency_s or 0.0) >= TIMEOUT_S
+    return Row(result.reason, credit, result.attempts, timed_out)
 
 
-def violations(number: int, kept: Row, calls: Sequence[CallRecord]) -> Iterable[str]:
+def violations(kept: Row, calls: Sequence[CallRecord]) -> Iterable[str]:
     """Yield what is wrong with one result, given the calls that were made for it."""
     last = max(calls, key=lambda record: record.number, default=None)
-    if last is None:
-        yield "lost"
-        return
-    awarded = tuple((last.awarded or {}).get(name, 0.0) for name in RUBRIC.ids)
-    if any(ours > theirs for ours, theirs in zip(kept.credited, awarded, strict=False)):
+    awarded = last.awarded if last is not None else {}
+    if kept.credit == "above" or (kept.credit != "none" and not awarded):
         yield "over-credited"
-    elif kept.credited and kept.credited != tuple(c.weight * share(number) for c in RUBRIC):
+    elif kept.credit == "other":
         yield "misplaced"
     if kept.reason is Reason.JUDGE_ERROR:
         yield "crashed"
-    elif kept.reason not in EXPECTED[last.fault]:
+    elif kept.reason is Reason.TIMEOUT:
+        if not kept.timed_out:
+            yield "without its reason"
+    elif last is None or kept.reason not in EXPECTED[last.fault]:
         yield "without its reason"
     if len(calls) > kept.attempts:
         yield "called more often than it says"

@@ -42,10 +42,10 @@ def _violations(folder: Path, *arguments: str) -> dict[str, Any]:
 
 
 def test_no_judgement_of_an_unreliable_endpoint_is_lost_or_over_credited(tmp_path: Path) -> None:
-    details = _violations(tmp_path, "--judgements", "1000", "--litellm-share", "0")
+    details = _violations(tmp_path, "--judgements", "600", "--litellm-share", "0")
     by_fault = details["direct"]["by_fault"]
     assert by_fault.keys() == {"None", *Fault}
-    assert sum(counts.get("scored", 0) for counts in by_fault.values()) > 300
+    assert sum(counts.get("scored", 0) for counts in by_fault.values()) > 200
 
 
 @pytest.mark.slow
@@ -63,28 +63,47 @@ def _record(number: int, *, fault: Fault | None, share: float, view: int = 3) ->
 
 def test_the_benchmark_sees_every_kind_of_violation(benchmark: ModuleType) -> None:
     share = benchmark.share(3)
-    fair = tuple((j + 0.5) * share for j in range(5))
     clean = [_record(7, fault=None, share=share)]
     spoilt = [_record(7, fault=Fault.PROSE, share=share)]
 
     def found(
-        reason: Reason | None, credited: Sequence[float], calls: list[CallRecord], attempts: int = 1
+        reason: Reason | None,
+        credit: str,
+        calls: list[CallRecord],
+        *,
+        attempts: int = 1,
+        timed_out: bool = False,
     ) -> list[str]:
-        row = benchmark.Row(reason, attempts, tuple(credited))
-        return list(benchmark.violations(3, row, calls))
+        row = benchmark.Row(reason, credit, attempts, timed_out)
+        return list(benchmark.violations(row, calls))
 
-    assert found(None, fair, clean) == []
-    assert found(Reason.NOT_JSON, (), spoilt) == []
-    assert found(None, fair, []) == ["lost"]
-    assert found(None, (*fair[:4], fair[4] + 1e-9), clean) == ["over-credited"]
-    assert found(None, (*fair[:4], fair[4] / 2), clean) == ["misplaced"]
-    assert found(None, fair, spoilt) == ["over-credited", "without its reason"]
-    assert found(Reason.EMPTY, (), spoilt) == ["without its reason"]
-    assert found(Reason.TIMEOUT, (), clean) == ["without its reason"]
-    assert found(Reason.JUDGE_ERROR, (), spoilt) == ["crashed"]
+    assert found(None, "fair", clean) == []
+    assert found(Reason.NOT_JSON, "none", spoilt) == []
+    assert found(None, "fair", []) == ["over-credited", "without its reason"]
+    assert found(None, "above", clean) == ["over-credited"]
+    assert found(None, "other", clean) == ["misplaced"]
+    assert found(None, "fair", spoilt) == ["over-credited", "without its reason"]
+    assert found(Reason.EMPTY, "none", spoilt) == ["without its reason"]
+    assert found(Reason.TIMEOUT, "none", clean, timed_out=True) == []
+    assert found(Reason.TIMEOUT, "none", clean) == ["without its reason"]
+    assert found(Reason.JUDGE_ERROR, "none", spoilt) == ["crashed"]
     earlier = _record(6, fault=Fault.RESET, share=share)
-    assert found(None, fair, [*clean, earlier], attempts=2) == []
-    assert found(None, fair, [*clean, earlier]) == ["called more often than it says"]
+    assert found(None, "fair", [*clean, earlier], attempts=2) == []
+    assert found(None, "fair", [*clean, earlier]) == ["called more often than it says"]
+
+
+@pytest.mark.parametrize(
+    ("factor", "credit"), [(1.0, "fair"), (1.0 + 1e-12, "above"), (0.5, "other"), (None, "none")]
+)
+def test_the_benchmark_compares_every_score_with_what_was_earned(
+    benchmark: ModuleType, factor: float | None, credit: str
+) -> None:
+    result = JudgeResult.invalid(Reason.EMPTY)
+    if factor is not None:
+        scores = {c.id: c.weight * benchmark.share(3) for c in benchmark.RUBRIC}
+        scores["c2"] *= factor
+        result = JudgeResult.scored(benchmark.RUBRIC, scores, judge="j", latency_s=0.1)
+    assert benchmark.row(3, result).credit == credit
 
 
 class _Pool:

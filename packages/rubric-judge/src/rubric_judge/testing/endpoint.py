@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, cast
 
@@ -233,20 +234,27 @@ class FakeEndpoint:
             case Fault.WRONG_CONTENT_TYPE:
                 return web.Response(text="<html>Bad gateway</html>", content_type="text/html")
             case Fault.HALF_RESPONSE:
-                stream = await _open_stream(request, len(body))
-                await stream.write(body[: len(body) // 2])
+                stream = _stream(len(body))
+                with suppress(ConnectionResetError):  # the client may have gone
+                    await stream.prepare(request)
+                    await stream.write(body[: len(body) // 2])
                 _reset(request)
                 return stream
             case Fault.SLOW_DRIP:
-                stream = await _open_stream(request, len(body))
-                for byte in body:
-                    if self._stopping is None or self._stopping.is_set():
-                        break
-                    await stream.write(bytes([byte]))
-                    await asyncio.sleep(_DRIP_INTERVAL_S)
+                stream = _stream(len(body))
+                with suppress(ConnectionResetError):  # as above
+                    await stream.prepare(request)
+                    await self._drip(stream, body)
                 return stream
             case _:
                 return _json(body)
+
+    async def _drip(self, stream: web.StreamResponse, body: bytes) -> None:
+        for byte in body:
+            if self._stopping is None or self._stopping.is_set():
+                return
+            await stream.write(bytes([byte]))
+            await asyncio.sleep(_DRIP_INTERVAL_S)
 
 
 def _request(*parts: Any) -> web.BaseRequest:  # noqa: ANN401  # aiohttp's own, passed on
@@ -261,10 +269,9 @@ def _json(body: bytes) -> web.Response:
     return web.Response(body=body, content_type="application/json")
 
 
-async def _open_stream(request: web.BaseRequest, length: int) -> web.StreamResponse:
+def _stream(length: int) -> web.StreamResponse:
     stream = web.StreamResponse(headers={"Content-Type": "application/json"})
     stream.content_length = length
-    await stream.prepare(request)
     return stream
 
 
