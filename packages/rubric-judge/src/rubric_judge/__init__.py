@@ -12,6 +12,7 @@ from rubric_judge.config import (
     JudgeConfig,
     JudgeSpec,
     LexicalConfig,
+    LimitsConfig,
     PluginConfig,
     SandboxConfig,
     judge_spec,
@@ -27,6 +28,7 @@ from rubric_judge.errors import (
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.lexical import LexicalJudge
+from rubric_judge.limits import Limiter, LimiterStatistics, LocalLimiter
 from rubric_judge.llm import LLMJudge
 from rubric_judge.load import load_judge, load_replicas
 from rubric_judge.pool import (
@@ -34,6 +36,7 @@ from rubric_judge.pool import (
     JudgePool,
     LatencyQuantiles,
     PoolStatistics,
+    RayJudgePool,
     ReplicaStatistics,
 )
 from rubric_judge.verification import check_executable, parse_verification
@@ -56,8 +59,13 @@ __all__ = [
     "LedgerError",
     "LexicalConfig",
     "LexicalJudge",
+    "Limiter",
+    "LimiterStatistics",
+    "LimitsConfig",
+    "LocalLimiter",
     "PluginConfig",
     "PoolStatistics",
+    "RayJudgePool",
     "ReplicaStatistics",
     "SandboxConfig",
     "SandboxError",
