@@ -403,3 +403,16 @@ def test_a_wrong_input_is_one_clear_line(
     assert done.returncode == 2
     assert problem in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_judge_that_is_not_there_ends_at_once_with_what_to_do(
+    tmp_path: Path, task: Task, rejudge: Callable[..., Run]
+) -> None:
+    _record(tmp_path / "old", task, {GOOD: INVALID})
+    Path("llm.yaml").write_text(
+        "type: llm\nmodel: openai/fake\napi_base: http://127.0.0.1:9/v1\ntransport: direct\n"
+    )
+    done = rejudge("old", judge="llm.yaml")
+    assert done.returncode == 2
+    assert "http://127.0.0.1:9/v1" in done.stderr
+    assert not (tmp_path / "out.jsonl").exists()

@@ -13,10 +13,11 @@ from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import ConfigError, Judge, JudgeResult, JudgeView, Outcome, read_tasks
+from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, progress_bar
 
 if TYPE_CHECKING:
+    from rubric_judge.config import JudgeSpec
     from rubric_judge.ledger import Ledger
     from rubric_judge.rejudge import Comparison, Matched, StoredResponse
     from rubric_judge.responses import JudgedResponse
@@ -68,7 +69,6 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         written.
     """
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_judge  # noqa: PLC0415
     from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
     from rubric_judge.responses import write_judgements  # noqa: PLC0415
 
@@ -77,9 +77,9 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     configure_log(verbose=verbose)
     stored = _chosen(read_stored(source, judged=before, judge=of), only=only)
     matched = _matched(stored, tasks, before=tasks_before)
-    judging = load_judge(read_judge_spec(judge))
+    spec = read_judge_spec(judge)
     with _opened(ledger) as books:
-        judged = anyio.run(_judge_all, matched, judging, workers, books, replicate)
+        judged = anyio.run(_judge_all, matched, spec, workers, books, replicate)
     write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     unwritten = books.unwritten if books else 0
@@ -138,14 +138,17 @@ def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> Judged
 
 
 async def _judge_all(
-    matched: Matched, judge: Judge, workers: int, ledger: Ledger | None, replicate: int
+    matched: Matched, spec: JudgeSpec, workers: int, ledger: Ledger | None, replicate: int
 ) -> list[JudgedResponse]:
-    from rubric_judge.capabilities import close  # noqa: PLC0415
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
     from rubric_judge.pool import JudgePool  # noqa: PLC0415
 
     views = [task.judge_view(one.response) for one, task in matched.pairs]
-    pool = JudgePool(judge, workers=workers, ledger=ledger)
+    pool = JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
     try:
+        if not pool.knows(views, replicate=replicate):
+            for problem in await pool.check():
+                print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
         with progress_bar() as progress:
             bar = progress.add_task("judging again", total=len(views))
 
@@ -155,7 +158,7 @@ async def _judge_all(
 
             results = await pool.judge_all(views, on_result=advance, replicate=replicate)
     finally:
-        await close(judge)
+        await pool.aclose()
     return [
         _judged(one, view, result)
         for (one, _), view, result in zip(matched.pairs, views, results, strict=True)
