@@ -429,6 +429,13 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert len((tmp_path / "out/attempts.jsonl").read_text().splitlines()) == report.attempts
 
 
+def test_two_suites_of_one_name_are_refused(command: Command, suite: Path) -> None:
+    status, _, complaints = command("--suite", str(suite), "--suite", str(suite))
+
+    assert status == 2
+    assert "another suite has the family 'mine:blns' already: rename the folder" in complaints
+
+
 def test_texts_are_written_only_when_asked_for(command: Command, tmp_path: Path) -> None:
     status, _, _ = command("--families", "claims", "passage_injection", "--limit", "4", "--reveal")
 

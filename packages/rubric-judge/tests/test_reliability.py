@@ -354,6 +354,11 @@ def test_judges_are_called_measured_drawn_and_resumed(command: Command, tmp_path
             ("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--replicates", "0"),
             "--replicat",
         ),
+        (("tasks.jsonl", "responses.jsonl", "--judge", "j.yaml", "--workers", "0"), "--workers is"),
+        (
+            ("tasks.jsonl", "responses.jsonl", "--judge", "a/j.yaml", "--judge", "b/j.yaml"),
+            "2 files are called 'j'",
+        ),
         (("tasks.jsonl", "--judgements", "none.jsonl"), "No such file"),
     ],
 )

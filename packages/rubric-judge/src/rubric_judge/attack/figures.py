@@ -46,5 +46,7 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     axes.tick_params(axis="y", length=0)
     level = f"{report.confidence:.0%}"
     axes.set_xlabel(f"attempts credited more than they deserve, with {level} intervals")
-    draw_title(axes, f"Attacks on {report.judge}")
+    left_out = len(report.families) - len(shown)
+    of = f", the {len(shown)} worst of {len(report.families)} families" if left_out else ""
+    draw_title(axes, f"Attacks on {report.judge}{of}")
     return save_figure(figure, folder, "over_credit")

@@ -106,6 +106,12 @@ def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builde
     families = dict(FAMILIES)
     for folder in suites:
         found = read_suite(folder)
+        if taken := families.keys() & found.families.keys():
+            raise ConfigError(
+                f"--suite {folder}: another suite has the family {min(taken)!r} already: "
+                "rename the folder",
+                location="suite",
+            )
         families.update(found.families)
         if found.skipped:
             print(f"{folder}: {len(found.skipped)} files hold no attacks", file=sys.stderr)

@@ -65,7 +65,8 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.reliability import collect, measure, read_ratings  # noqa: PLC0415
     from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
 
-    _check(responses, judge, judgements, replicates=replicates, resamples=resamples)
+    _check(responses, judge, judgements)
+    _check_counts(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     found = [rating for path in judgements for rating in read_ratings(path, by_id)]
@@ -86,14 +87,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
-def _check(
-    responses: Path | None,
-    judge: Sequence[Path],
-    judgements: Sequence[Path],
-    *,
-    replicates: int,
-    resamples: int,
-) -> None:
+def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
     if not judge and not judgements:
         raise ConfigError(
             "there is nothing to measure: give --judge with RESPONSES, or --judgements",
@@ -101,7 +95,16 @@ def _check(
         )
     if bool(judge) != (responses is not None):
         raise ConfigError("--judge and RESPONSES go together: give both", location="responses")
-    for name, value in (("replicates", replicates), ("resamples", resamples)):
+    names = Counter(spec.stem for spec in judge)
+    if repeated := [name for name, count in names.items() if count > 1]:
+        raise ConfigError(
+            f"--judge: {names[repeated[0]]} files are called {repeated[0]!r}: rename one",
+            location="judge",
+        )
+
+
+def _check_counts(**counts: int) -> None:
+    for name, value in counts.items():
         if value < 1:
             raise ConfigError(f"--{name} is {value}: give at least 1", location=name)
 
