@@ -27,7 +27,8 @@ CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
 def test_every_configuration_in_the_repository_makes_a_judge(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_API_KEY"):
+        monkeypatch.setenv(name, "sk-test")
     assert isinstance(load_judge(read_judge_spec(path)), Judge)
 
 
@@ -47,6 +48,11 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": ""}, "model"),
         ({"type": "llm", "model": "m", "temperature": -1}, "temperature"),
         ({"type": "llm", "model": "m", "timeout_s": 60, "deadline_s": 30}, "one attempt would not"),
+        ({"type": "llm", "model": "m", "transport": "direct"}, "needs the `api_base`"),
+        ({"type": "llm", "model": "m", "api_base": "localhost"}, "an address is http://HOST"),
+        ({"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2}, "several different ones"),
+        ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
+        ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is none of"),
         ({"type": "lexcal"}, "use one of lexical, llm, plugin, hybrid"),
         ({"model": "m"}, "type None is no kind of judge"),
     ],
@@ -58,6 +64,30 @@ def test_a_wrong_configuration_says_what_to_write(
         judge_spec(options, source="judge.yaml")
     assert message in str(caught.value)
     assert str(caught.value).startswith("judge.yaml: ")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"api_base": "https://me:sk-secret@host/v1"},
+        {"api_base": "https://host/v1?key=sk-secret"},
+        {"api_key_env": "sk-secret"},
+        {"api_key": "sk-secret"},
+        {"parameters": {"api_key": "sk-secret"}},
+    ],
+)
+def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(options: dict[str, object]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        judge_spec({"type": "llm", "model": "m", **options})
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_litellm_file_is_looked_for_beside_the_judges_file(tmp_path: Path) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text("type: llm\nmodel: judge\nlitellm_config: sub/router.yaml\n")
+    spec = read_judge_spec(path)
+    assert isinstance(spec, JudgeConfig)
+    assert spec.litellm_config == tmp_path / "sub" / "router.yaml"
 
 
 @pytest.mark.parametrize(
@@ -78,6 +108,27 @@ def test_each_kind_of_configuration_makes_its_judge() -> None:
     judge = load_judge(JudgeConfig(model="openai/m", api_base="http://127.0.0.1:1/v1"))
     assert isinstance(judge, LLMJudge)
     assert judge.name.startswith("openai/m shared_prefix_v1:")
+
+
+def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else() -> None:
+    def fingerprint(**changes: object) -> str:
+        settings = {"model": "m", "api_base": "http://127.0.0.1:1/v1", **changes}
+        return LLMJudge(JudgeConfig.model_validate(settings)).fingerprint
+
+    same = [{"api_base": "http://127.0.0.1:2/v1"}, {"timeout_s": 9}, {"transport": "direct"}]
+    assert {fingerprint(**changes) for changes in same} == {fingerprint()}
+    different = [
+        {"model": "other"},
+        {"prompt": "paper"},
+        {"evidence": "report"},
+        {"evidence": "require"},
+        {"temperature": 0.2},
+        {"temperature": None},
+        {"max_tokens": 9},
+        {"passage_chars": 9},
+        {"parameters": {"seed": 1}},
+    ]
+    assert len({fingerprint(), *(fingerprint(**changes) for changes in different)}) == 10
 
 
 def test_plugins_are_found_by_their_entry_point() -> None:

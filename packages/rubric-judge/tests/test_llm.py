@@ -92,6 +92,44 @@ async def test_a_call_without_an_answer_is_unavailable(make_view: ViewFactory) -
     assert (result.attempts, result.detail) == (5, "no connection")
 
 
+def _quoting(quote: str) -> ChatReply:
+    evidence = {"names the loss": quote, "gives_limit": ""}
+    return _reply(json.dumps(VALID | {"evidence": evidence}))
+
+
+@pytest.mark.parametrize("layout", ["paper", "shared_prefix"])
+async def test_evidence_is_asked_for_and_looked_up(make_view: ViewFactory, layout: str) -> None:
+    settings = {"model": "m", "prompt": layout, "evidence": "require"}
+    client = Answering(_quoting("the Cross  Entropy"))
+    judge = LLMJudge(JudgeConfig.model_validate(settings), client=client)
+    result = await judge.judge(make_view())
+    assert result.evidence["names the loss"].found_in == "response"
+    ((_, user, reply),) = client.asked
+    assert '"evidence": {"names the loss": "<quote>", "gives_limit": "<quote>"}' in user
+    assert "copied word for word" in user
+    assert list(reply.model_json_schema()["$defs"]["Evidence"]["properties"]) == [*VALID["scores"]]
+    client.answer = _quoting("the squared error")
+    invented = await judge.judge(make_view())
+    assert (invented.outcome, invented.reason) == (Outcome.INVALID, Reason.EVIDENCE_NOT_FOUND)
+
+
+async def test_a_quote_from_what_was_cut_off_the_passage_is_not_found(
+    make_view: ViewFactory,
+) -> None:
+    config = CONFIG.model_copy(update={"evidence": "report"})
+    view = make_view("Something else.", grounding=Grounding("The first words. The later words."))
+    for quote, place in (("The first words", "passage"), ("The later words", None)):
+        result = await LLMJudge(config, client=Answering(_quoting(quote))).judge(view)
+        assert result.outcome is Outcome.SCORED
+        assert result.evidence["names the loss"].found_in == place
+        assert result.passage_truncated
+
+
+async def test_an_uncut_passage_is_not_marked(make_view: ViewFactory) -> None:
+    judge = LLMJudge(JudgeConfig(model="m"), client=Answering(_reply(json.dumps(VALID))))
+    assert not (await judge.judge(make_view())).passage_truncated
+
+
 async def test_one_event_is_logged_for_each_call_and_holds_no_text(make_view: ViewFactory) -> None:
     word = "Zyzzyva"
     reply = _reply(json.dumps(VALID | {"reasoning": word}))
