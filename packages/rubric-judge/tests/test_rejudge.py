@@ -355,7 +355,7 @@ def test_what_the_ledger_holds_is_not_asked_again_unless_as_a_replicate(
     tmp_path: Path, task: Task, rejudge: Callable[..., Run]
 ) -> None:
     _record(tmp_path / "old", task, {"a": INVALID, "b": INVALID, "c": INVALID})
-    with FakeEndpoint(faults=[Fault.SERVER_ERROR]) as endpoint:
+    with FakeEndpoint(faults=[None, Fault.SERVER_ERROR]) as endpoint:
         Path("llm.yaml").write_text(
             f"type: llm\nmodel: openai/fake\napi_base: {endpoint.url}\n"
             "transport: direct\nmax_transport_attempts: 1\n"
@@ -365,8 +365,9 @@ def test_what_the_ledger_holds_is_not_asked_again_unless_as_a_replicate(
             done = rejudge("old", "--ledger", "new", *more, judge="llm.yaml")
             assert done.returncode == 0, done.stderr
             calls.append(len(endpoint.calls))
-    # The one that was not answered is asked again, and then nothing is.
-    assert calls == [3, 4, 4, 7]
+    # Three and one to see whether the judge is there; the one that was not answered, and another
+    # such; nothing; three and one.
+    assert calls == [4, 6, 6, 10]
     assert [row["reward"] for row in _rows()] == [1.0] * 3
 
 
