@@ -57,6 +57,7 @@ RUN_PAGES = {
     "docs/eval.md",
     "docs/formats.md",
     "docs/judge.md",
+    "docs/judge/llm.md",
     "docs/judge/reliability.md",
     "docs/judge/hybrid.md",
     "docs/judge/pool.md",

@@ -1,0 +1,41 @@
+"""docs/judge/llm.md: its program runs and prints what it says, its files make judges."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rubric_judge import JudgeConfig, LLMJudge, judge_spec
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = (ROOT / "docs/judge/llm.md").read_text("utf-8")
+
+
+def _blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def test_the_program_prints_what_the_page_says() -> None:
+    (code,) = _blocks("python")
+
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    (promised,) = re.findall(r"# prints: (.+)$", code, re.MULTILINE)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == promised
+
+
+@pytest.mark.parametrize("text", _blocks("yaml"))
+def test_every_file_of_the_page_makes_a_judge(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+
+    spec = judge_spec(yaml.safe_load(text), folder=ROOT / "configs/judge")
+
+    assert isinstance(spec, JudgeConfig)
+    assert LLMJudge(spec).name
