@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import sqlite3
 import threading
 import time
@@ -279,3 +280,10 @@ def test_recording_and_finding_cost_less_than_a_sixth_of_a_millisecond(
                 ledger.find(_record(ledger, view, scored, replicate=attempt))
             costs_s.append((time.process_time() - started_s) / len(views))
     assert min(costs_s) < 0.00015
+
+
+def test_a_ledger_error_survives_pickling_with_its_path(tmp_path: Path) -> None:
+    error = LedgerError("is closed", path=tmp_path)
+    copy = pickle.loads(pickle.dumps(error))
+    assert isinstance(copy, RuntimeError)
+    assert (type(copy), str(copy), copy.path) == (LedgerError, str(error), tmp_path)
