@@ -153,9 +153,9 @@ async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: Vi
     async def wait(view: JudgeView) -> None:
         nonlocal late
         del view
-        slow = generator.random() < 0.3
+        slow = generator.random() < 0.1
         late += slow
-        await anyio.sleep(0.3 if slow else 0.001)
+        await anyio.sleep(1.5 if slow else 0.001)
 
     judge = ScriptedJudge(before=wait)
     pool = JudgePool(judge, workers=16, hedge=Hedging(after_medians=3, max_extra_frac=0.05))
@@ -165,7 +165,7 @@ async def test_extra_calls_stay_within_their_share_at_every_moment(make_view: Vi
             pool.statistics().hedged / (len(judge.calls) - pool.statistics().hedged)
         ),
     )
-    assert late > 60
+    assert late > 20
     assert 0 < pool.statistics().hedged <= 20
     assert max(shares) <= 0.05
 

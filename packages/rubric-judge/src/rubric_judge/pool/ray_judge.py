@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
+import anyio
+
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.config import JudgeSpec
 from rubric_judge.limits import Limiter
@@ -14,6 +16,7 @@ __all__ = ["RemoteJudge"]
 
 _LIVES = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""
+_CLOSE_WITHIN_S = 10.0
 
 
 class _ActorDiedError(Exception):
@@ -112,10 +115,11 @@ class RemoteJudge:
 
     async def aclose(self) -> None:
         """Close the judge in the actor."""
-        try:
-            await self.actor.aclose.remote()
-        except self._ray.exceptions.RayError:
-            return  # a dead actor has closed everything
+        with anyio.move_on_after(_CLOSE_WITHIN_S):
+            try:
+                await self.actor.aclose.remote()
+            except self._ray.exceptions.RayError:
+                return  # a dead actor has closed everything
 
     def _new_actor(self) -> Any:  # noqa: ANN401
         owner = f"{self._number}.{self.replaced}"
@@ -131,16 +135,15 @@ class RemoteJudge:
             task.add_done_callback(self._batches.discard)
 
     async def _carry(self, batch: list[tuple[JudgeView, asyncio.Future[JudgeResult]]]) -> None:
-        actor, exceptions = self.actor, self._ray.exceptions
+        actor = self.actor
         futures = [future for _, future in batch]
         error: Exception = _ActorDiedError()
         try:
             await self._receive(actor, [view for view, _ in batch], futures)
-        except exceptions.RayActorError:
+        except self._ray.exceptions.RayActorError:
             self._replace(actor)
-        except exceptions.TaskCancelledError:
-            return  # nobody waits for it
-        except exceptions.RayError as other:
+        # Whatever it is, those who wait must be told; the pool makes a failed judgement of it.
+        except Exception as other:  # noqa: BLE001
             error = other
         for future in futures:
             if not future.done():

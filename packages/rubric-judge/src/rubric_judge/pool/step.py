@@ -127,8 +127,9 @@ class Step:
             await second.ended.wait()
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
+            is_second = call.answer is not None and call.answer is not result
             lost = result.attempts if result is not None else 1
-            call.spent += second.attempts if call.answer in (None, result) else lost
+            call.spent += lost if is_second else second.attempts
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
