@@ -395,9 +395,9 @@ def command(
     """Return a function that runs `rubric-judge attack` on the lexical judge."""
     monkeypatch.chdir(tmp_path)
 
-    def run(*words: str) -> tuple[int, str, str]:
-        judge = ("--judge", str(CONFIGS / "lexical.yaml"), "--out", "out")
-        monkeypatch.setattr("sys.argv", ["rubric-judge", "attack", *words, *judge])
+    def run(*words: str, judge: Path = CONFIGS / "lexical.yaml") -> tuple[int, str, str]:
+        rest = ("--judge", str(judge), "--out", "out")
+        monkeypatch.setattr("sys.argv", ["rubric-judge", "attack", *words, *rest])
         with pytest.raises(SystemExit) as ended:
             main()
         return int(ended.value.code or 0), *capsys.readouterr()
@@ -427,6 +427,30 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert ORDER not in written
     assert "heat pump" not in written
     assert len((tmp_path / "out/attempts.jsonl").read_text().splitlines()) == report.attempts
+
+
+def test_a_language_model_is_attacked_and_a_ledger_saves_its_calls(
+    command: Command, tmp_path: Path
+) -> None:
+    def award(call: FakeCall) -> float:
+        return float("professor" in call.messages[-1]["content"])
+
+    with FakeEndpoint(award) as endpoint:
+        judge = tmp_path / "model.yaml"
+        judge.write_text(
+            f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {endpoint.url}\n"
+        )
+        words = ("--families", "claims", "--ledger", "judged.db")
+        status, _, complaints = command(*words, judge=judge)
+        calls = len(endpoint.calls)
+        again = command(*words, judge=judge)
+
+        assert (status, complaints) == again[::2] == (0, "")
+        assert len(endpoint.calls) == calls == 3 * 18 + 48
+    report = AttackReport.model_validate_json((tmp_path / "out/attack.json").read_text())
+    (claims,) = report.families
+    assert (claims.over_credited, claims.scored) == (6, 48)
+    assert {case.id.split("@")[0] for case in claims.worst} == {"claims/professor"}
 
 
 def test_two_suites_of_one_name_are_refused(command: Command, suite: Path) -> None:

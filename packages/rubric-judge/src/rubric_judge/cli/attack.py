@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log
-from rubric_judge.cli.studies import judge_replicates, print_tables
+from rubric_judge.cli.studies import Batch, Judged, judge_batches, print_tables
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport
@@ -69,26 +69,30 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
 
     _check(limit=limit, epsilon=epsilon, workers=workers)
     configure_log(verbose=verbose)
-    replicas = load_replicas(read_judge_spec(judge))
     chosen = list(read_tasks(tasks)) if tasks else default_tasks()
     plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
-    out.mkdir(parents=True, exist_ok=True)
-    views = [control.view for control in plan.controls]
-    known = judge_replicates(
-        replicas, views, replicates=_CONTROL_JUDGINGS, ledger=ledger, workers=workers
-    )
-    attempts = [attempt.view for attempt in plan.attempts]
-    judged = judge_replicates(replicas, attempts, ledger=ledger, workers=workers)
-    (results,) = judged.results_RN
-    report = over_credit(plan, known.results_RN, results, judge=replicas[0].name, epsilon=epsilon)
+    name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
+    controls_RN, (results,) = judged.batches
+    report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
     _write(report, plan, results, out=out, reveal=reveal)
     reached = any(result.outcome is not Outcome.UNAVAILABLE for result in results)
-    return 0 if reached and not known.unwritten + judged.unwritten else FAILED
+    return 0 if reached and not judged.unwritten else FAILED
+
+
+def _judge(
+    plan: AttackPlan, spec: Path, *, ledger: Path | None, workers: int
+) -> tuple[str, Judged]:
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+
+    replicas = load_replicas(read_judge_spec(spec))
+    honest = Batch("honest answers", [one.view for one in plan.controls], _CONTROL_JUDGINGS)
+    attacks = Batch("attacks", [one.view for one in plan.attempts])
+    judged = judge_batches(replicas, (honest, attacks), ledger=ledger, workers=workers)
+    return replicas[0].name, judged
 
 
 def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
@@ -134,6 +138,7 @@ def _write(
     from rubric_judge.attack.figures import draw_figures  # noqa: PLC0415
     from rubric_judge.attack.tables import as_markdown, tables_of  # noqa: PLC0415
 
+    out.mkdir(parents=True, exist_ok=True)
     with (out / "attempts.jsonl").open("w", encoding="utf-8") as file:
         for attempt, result in zip(plan.attempts, results, strict=True):
             scored = result.outcome is Outcome.SCORED

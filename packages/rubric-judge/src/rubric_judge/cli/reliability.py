@@ -12,7 +12,7 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, progress_bar
-from rubric_judge.cli.studies import judge_replicates, print_tables
+from rubric_judge.cli.studies import Batch, judge_batches, print_tables
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
@@ -62,8 +62,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, measure, read_ratings  # noqa: PLC0415
-    from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
+    from rubric_judge.reliability import collect, read_ratings  # noqa: PLC0415
 
     _check(responses, judge, judgements)
     _check_counts(replicates=replicates, resamples=resamples, workers=workers)
@@ -73,18 +72,24 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     out.mkdir(parents=True, exist_ok=True)
     unwritten = 0
     if responses is not None:
-        made, unwritten = _judge_all(
-            by_id, responses, judge, out=out, calls=_Calls(replicates, ledger, workers)
-        )
+        calls = _Calls(replicates, ledger, workers)
+        made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
         found = made + found
     ratings = collect(found, by_id)
-    with progress_bar() as progress:
-        bar = progress.add_task("measuring", total=steps_of(ratings))
-        report = measure(
-            ratings, resamples=resamples, seed=seed, on_step=lambda: progress.advance(bar)
-        )
+    report = _measured(ratings, resamples=resamples, seed=seed)
     _write(report, ratings, out=out)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _measured(ratings: Ratings, *, resamples: int, seed: int) -> ReliabilityReport:
+    from rubric_judge.reliability import measure  # noqa: PLC0415
+    from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
+
+    with progress_bar() as progress:
+        bar = progress.add_task("measuring", total=steps_of(ratings))
+        return measure(
+            ratings, resamples=resamples, seed=seed, on_step=lambda: progress.advance(bar)
+        )
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
@@ -141,13 +146,10 @@ def _judge_all(
         name = replicas[0].name
         # Two configurations of one model are two judges.
         label = f"{name} ({spec.stem})" if shared[name] > 1 else name
-        judged = judge_replicates(
-            replicas,
-            [view for _, view in numbered],
-            **calls._asdict(),
-        )
+        batch = Batch(label, [view for _, view in numbered], calls.replicates)
+        judged = judge_batches(replicas, (batch,), ledger=calls.ledger, workers=calls.workers)
         unwritten += judged.unwritten
-        for replicate, results in enumerate(judged.results_RN):
+        for replicate, results in enumerate(judged.batches[0]):
             rows = [
                 JudgedResponse(line=line, view=view, result=result.with_call(judge=label))
                 for (line, view), result in zip(numbered, results, strict=True)
