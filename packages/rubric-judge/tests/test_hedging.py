@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import Hedging, JudgePool
 from rubric_judge.pool.hedging import Hedger
 from rubric_judge.testing import ScriptedJudge
@@ -53,7 +53,8 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 def _unavailable() -> JudgeResult:
-    return JudgeResult.unavailable(Reason.SERVER_ERROR, attempts=3)
+    usage = Usage(prompt_tokens=7, cost_usd=0.5)
+    return JudgeResult.unavailable(Reason.SERVER_ERROR, attempts=3, usage=usage)
 
 
 async def _run(
@@ -116,6 +117,7 @@ async def test_a_call_that_brings_nothing_waits_for_its_twin(
     scene = Scene(first=answers["first"], second=answers["second"])
     result, pool = await _run(scene, make_view, order=order)
     assert (result.total, result.attempts) == (3.0, 4)
+    assert result.usage == Usage(prompt_tokens=7, cost_usd=0.5)  # failed attempts cost as well
     assert scene.cancelled == []
     assert pool.statistics().hedge_wins == (order[1] == "second")
 
@@ -127,6 +129,7 @@ async def test_two_calls_that_bring_nothing_are_one_unavailable_judgement(
     scene = Scene(first=_unavailable(), second=_unavailable())
     result, pool = await _run(scene, make_view, order=order)
     assert (result.reason, result.attempts) == (Reason.SERVER_ERROR, 6)
+    assert pool.statistics().usage == Usage(prompt_tokens=14, cost_usd=1.0)
     assert pool.statistics().by_reason == {Reason.SERVER_ERROR: 1}
 
 

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 
 from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
-from rubric_judge.capabilities import close, fingerprint, wants_warm_call
+from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.verification import ProgramCheck, Programs, Verdict, check_executable
@@ -104,6 +104,14 @@ class HybridJudge:
         if result.outcome is not Outcome.SCORED or not verdicts:
             return result.with_call(judge=self.name)
         return self._merged(view.rubric, verdicts, result)
+
+    async def check(self) -> None:
+        """Check the judge of the other criteria.
+
+        Raises:
+            JudgeSetupError: its endpoint is not there.
+        """
+        await check(self._judge)
 
     async def aclose(self) -> None:
         """Close the other judge."""

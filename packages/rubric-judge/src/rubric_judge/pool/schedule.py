@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from rubric_core import JudgeResult, JudgeView
+from rubric_core import JudgeResult, JudgeView, Usage
 from rubric_judge.pool.replicas import Replica, Replicas
 
 __all__ = ["Call", "Hedge", "Schedule"]
@@ -20,7 +20,8 @@ class Hedge:
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
-    attempts: int = 1
+    result: JudgeResult | None = None
+    """None where it was cancelled."""
 
 
 @dataclass(slots=True, eq=False)
@@ -38,6 +39,8 @@ class Call:
     """How often it was sent elsewhere because a replica was not reached."""
     spent: int = 0
     """Attempts beside those of the result: of replicas not reached, of the call that lost."""
+    usage: Usage | None = None
+    """What those consumed, where it is known."""
     begun_s: float | None = None
     """When it was first sent."""
     started_s: float = 0.0
@@ -46,6 +49,19 @@ class Call:
     """The first usable answer."""
     first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     second: Hedge | None = None
+
+    def lose(self, result: JudgeResult | None) -> None:
+        """Count what was done for nothing; None of a call that was cancelled."""
+        self.spent += 1 if result is None else result.attempts
+        if result is not None and result.usage is not None:
+            self.usage = result.usage.plus(self.usage)
+
+    def whole(self, result: JudgeResult) -> JudgeResult:
+        """Return the result with all that it took."""
+        if not self.spent:
+            return result
+        usage = self.usage if result.usage is None else result.usage.plus(self.usage)
+        return result.with_call(attempts=result.attempts + self.spent, usage=usage)
 
 
 @dataclass(slots=True, eq=False)

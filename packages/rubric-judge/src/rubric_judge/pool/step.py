@@ -128,26 +128,23 @@ class Step:
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
             is_second = call.answer is not None and call.answer is not result
-            lost = result.attempts if result is not None else 1
-            call.spent += lost if is_second else second.attempts
+            call.lose(result if is_second else second.result)
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
     async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
         replica = self._crew.replicas.other_than(call.replica)
-        result: JudgeResult | None = None
         try:
             with hedge.scope:
-                result = await self._ask(call, replica)
-            if call.answer is None and _is_usable(result):
-                call.answer = result
+                hedge.result = await self._ask(call, replica)
+            if call.answer is None and _is_usable(hedge.result):
+                call.answer = hedge.result
                 self._crew.tally.hedge_wins += 1
                 call.first.cancel()
         except (SystemExit, KeyboardInterrupt) as end:
             self._exits.append(end)
             group.cancel_scope.cancel()
         finally:
-            hedge.attempts = result.attempts if result is not None else 1
             hedge.ended.set()
 
     async def _ask(self, call: Call, replica: Replica) -> JudgeResult:
@@ -173,15 +170,15 @@ class Step:
             and replicas.another_is_up(call.replica)
         ):
             call.moves += 1
-            call.spent += result.attempts
+            call.lose(result)
             call.first = anyio.CancelScope()
             self._crew.tally.moved += 1
             self._schedule.again(call)
             return
-        if call.spent:
-            result = result.with_call(attempts=result.attempts + call.spent)
         self._schedule.settled(call)
-        self._settle(call, result, time.perf_counter() - (call.begun_s or call.started_s))
+        self._settle(
+            call, call.whole(result), time.perf_counter() - (call.begun_s or call.started_s)
+        )
 
     async def _hedge_stragglers(self, group: TaskGroup, hedger: Hedger) -> None:
         while True:
