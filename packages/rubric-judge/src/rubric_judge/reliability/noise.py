@@ -218,9 +218,8 @@ def icc1_within(parts: GroupParts) -> Statistic:
     easier than another is in no advantage and is left out here.
 
     Returns:
-        The statistic over rows of whole groups. Two tasks with rewards (0, 0), (1, 1) and
-        (5, 5), (6, 6): 1; with ICC(1) over all four it would be 1 even if each task's own
-        responses were noise.
+        The statistic over rows of whole groups. Two tasks with the replicates (0, 1), (1, 0) and
+        (5, 6), (6, 5): −1, noise alone, where ICC(1) over all four is 0.94.
 
     Source: Searle, Casella and McCulloch, Variance Components (1992), §3.6, on nested groups.
     """
