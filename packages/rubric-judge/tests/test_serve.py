@@ -346,6 +346,8 @@ def test_the_metrics_count_outcomes_times_and_tokens(serving: Serving, task: Tas
         "rubric_judge_completion_tokens_total 14.0",
         "rubric_judge_cached_tokens_total 120.0",
         "rubric_judge_cost_usd_total 1.0",
+        "rubric_judge_attempts_total 3.0",
+        "rubric_judge_from_ledger_total 0.0",
         "rubric_judge_cached_token_share 0.6",
         "rubric_judge_in_flight 0.0",
         "rubric_judge_waiting 0.0",

@@ -102,6 +102,31 @@ def test_the_command_serves_and_ends_with_0_on_sigterm(serving: Serving) -> None
     assert [event["path"] for event in events] == ["/healthz", "/v1/judge"]
 
 
+@pytest.mark.slow
+def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
+    with FakeEndpoint(_by_number) as endpoint:
+        rows: list[list[dict[str, Any]]] = []
+        for _ in range(2):
+            with serving(_judge_of(endpoint), "--ledger", "judged.db") as served:
+                answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1, 2))
+                metrics = httpx.get(f"{served.url}/metrics").text
+                rows.append(answer.json()["results"])
+                served.process.send_signal(signal.SIGINT)
+                served.process.communicate(timeout=20)
+                assert served.process.returncode == 0
+    assert rows[0] == rows[1]
+    assert len(endpoint.calls) == 2
+    assert "rubric_judge_from_ledger_total 2.0" in metrics
+
+
+def test_what_is_not_installed_is_named() -> None:
+    code = "import sys; sys.modules['uvicorn'] = None; from rubric_judge.serve import serve"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "MissingExtraError: serving a judge needs uvicorn: install rubric-judge[serve]" in (
+        done.stderr
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

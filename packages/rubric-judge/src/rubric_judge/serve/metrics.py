@@ -74,6 +74,8 @@ class ServiceMetrics(Collector):
             ("prompt_tokens", "Tokens read, cached ones included.", pool.usage.prompt_tokens),
             ("completion_tokens", "Tokens written.", pool.usage.completion_tokens),
             ("cached_tokens", "Prompt tokens from a prefix cache.", pool.usage.cached_tokens),
+            ("attempts", "Calls made, retries and hedges included.", pool.attempts),
+            ("from_ledger", "Judgements that the ledger had.", pool.from_ledger),
             ("cost_usd", "Price of the calls, where known.", pool.usage.cost_usd),
         ):
             # What no server has reported is left out: it is not 0.

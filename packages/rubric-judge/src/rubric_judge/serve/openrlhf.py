@@ -39,8 +39,14 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
         try:
             response = response_of(query, prompt)
             view = service.tasks.view(label_row(label), prompt=prompt, response=response)
-        except ConfigError as error:
-            raise RefusedError("unknown_task", str(error), field=f"labels.{position}") from None
+        except ConfigError:
+            # Its message holds the label, which may be anything where `label_key` is wrong.
+            raise RefusedError(
+                "unknown_task",
+                "no task has the label's id, and the label has no column 'rubric': set "
+                "--data.label_key to the column with the task ids",
+                field=f"labels.{position}",
+            ) from None
         except SchemaError as error:
             field = "query" if error.field == "queries" else "labels"
             raise RefusedError("invalid_request", str(error), field=f"{field}.{position}") from None

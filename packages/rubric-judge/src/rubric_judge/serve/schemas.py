@@ -101,6 +101,7 @@ class Judgement(_Body):
     scores: dict[str, float]
     total: float | None
     max_total: float | None
+    passage_truncated: bool
     judge: str
     usage: Usage | None
     latency_s: float | None
