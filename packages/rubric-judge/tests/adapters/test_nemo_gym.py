@@ -127,7 +127,7 @@ def body(response: str, **row: Any) -> dict[str, Any]:
 def test_a_response_is_judged_and_its_numbers_are_on_top(
     judge_file: str, tasks_file: str, task: Task
 ) -> None:
-    sent = body("It is the cross entropy.", task_id=task.task_id, uuid="kept")
+    sent = body("It is the cross entropy.", task_id=task.task_id, uuid="kept", reward=9.0)
 
     answer = client(judge=judge_file, tasks=tasks_file).post("/verify", json=sent)
 

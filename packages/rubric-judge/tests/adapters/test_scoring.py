@@ -73,6 +73,30 @@ def test_a_criterion_without_weight_has_no_metric(tasks: dict[str, Task]) -> Non
     assert judgement.criteria == {"rubric/optimiser": 1.0}
 
 
+def test_a_criterion_cannot_take_the_name_of_a_metric() -> None:
+    rubric = [{"id": "score", "weight": 1.0}, {"id": "depth", "weight": 3.0}]
+    scorer = RubricScorer(judge=ScriptedJudge({"score": 1.0, "depth": 0.0}))
+
+    (judgement,) = scorer.judge_from_thread([Submission({"rubric": rubric}, "y")])
+
+    assert judgement.metrics | judgement.criteria == {
+        "rubric/score": 0.25,
+        "rubric/invalid": 0.0,
+        "rubric/unavailable": 0.0,
+        "rubric/depth": 0.0,
+    }
+
+
+def test_tasks_that_can_be_gone_through_once_reach_a_copy_too(
+    judge_file: str, tasks: dict[str, Task]
+) -> None:
+    scorer = RubricScorer(judge=judge_file, tasks=iter(tasks.values()))
+
+    copy = pickle.loads(pickle.dumps(scorer))
+
+    assert len(copy.judge_from_thread(submissions(tasks, "y"))) == 1
+
+
 @pytest.mark.parametrize("failure", [Reason.TIMEOUT, RuntimeError("the passage says so")])
 def test_the_policy_decides_what_a_missing_judgement_is(
     failure: Reason | Exception, tasks: dict[str, Task]

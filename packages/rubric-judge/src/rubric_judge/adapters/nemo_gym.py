@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from pydantic import ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.adapters.stacks import stack_module
@@ -46,21 +46,7 @@ def bind() -> Bound:
         on_unavailable: Literal["mask", "zero"] = "mask"
         ledger: str | None = None
 
-    class RubricVerifyRequest(server.BaseVerifyRequest):
-        """A row: the id of a known task, or its rubric."""
-
-        model_config = ConfigDict(extra="allow")
-
-        task_id: str | None = None
-        rubric: JsonValue = None
-        passage: str | None = None
-        question: str | None = None
-        instance_config: dict[str, JsonValue] = Field(default_factory=dict)
-
-    class RubricVerifyResponse(server.BaseVerifyResponse):
-        """The reward; numbers beside it become metrics."""
-
-        model_config = ConfigDict(extra="allow")
+    request, response = _messages(server)
 
     class RubricResourcesServer(server.SimpleResourcesServer):
         """Judges the last message of a response."""
@@ -78,33 +64,49 @@ def bind() -> Bound:
             )
 
         async def verify(self, body: Any) -> Any:  # the models above
-            row = body.model_dump(include={"task_id", "rubric", "passage", "question"})
-            prompt = body.responses_create_params.model_dump()["input"]
-            submission = Submission(row, _last_message(body.response.model_dump()), prompt)
-            (judgement,) = await self._scorer.judge([submission])
+            (judgement,) = await self._scorer.judge([_submission(body)])
             if judgement.reward is None:
                 # The stack keeps the row out of its metrics, and NeMo-RL masks its loss.
                 body.instance_config = {**body.instance_config, "mask_sample": True}
                 raise judge_error(f"{judgement.result.reason}: {judgement.result.detail}")
-            return RubricVerifyResponse(
-                **{**body.model_dump(), **judgement.metrics, **judgement.criteria},
-                reward=judgement.reward,
-            )
+            numbers = {"reward": judgement.reward, **judgement.metrics, **judgement.criteria}
+            return response(**{**body.model_dump(), **numbers})
 
     # FastAPI reads the request's model from here, and cannot see the names of this function.
-    types = {"body": RubricVerifyRequest, "return": RubricVerifyResponse}
-    RubricResourcesServer.verify.__annotations__ = types
-    return Bound(
-        RubricResourcesServerConfig,
-        RubricVerifyRequest,
-        RubricVerifyResponse,
-        RubricResourcesServer,
+    RubricResourcesServer.verify.__annotations__ = {"body": request, "return": response}
+    return Bound(RubricResourcesServerConfig, request, response, RubricResourcesServer)
+
+
+def _messages(server: Any) -> tuple[type[Any], type[Any]]:
+    """Make the models of what the server is sent and answers."""
+
+    class RubricVerifyRequest(server.BaseVerifyRequest):
+        """A row: the id of a known task, or its rubric."""
+
+        model_config = ConfigDict(extra="allow")
+
+        task_id: str | None = None
+        rubric: JsonValue = None
+        passage: str | None = None
+        question: str | None = None
+        instance_config: dict[str, JsonValue] = Field(default_factory=dict)
+
+    class RubricVerifyResponse(server.BaseVerifyResponse):
+        """The reward; numbers beside it become metrics."""
+
+        model_config = ConfigDict(extra="allow")
+
+    return RubricVerifyRequest, RubricVerifyResponse
+
+
+def _submission(body: BaseModel) -> Submission:
+    sent = body.model_dump()
+    messages = [item for item in sent["response"]["output"] if item.get("type") == "message"]
+    return Submission(
+        row={name: sent[name] for name in ("task_id", "rubric", "passage", "question")},
+        response=messages[-1] if messages else "",
+        prompt=sent["responses_create_params"]["input"],
     )
-
-
-def _last_message(response: dict[str, Any]) -> object:
-    messages = [item for item in response["output"] if item.get("type") == "message"]
-    return messages[-1] if messages else ""
 
 
 def __getattr__(name: str) -> type[Any]:

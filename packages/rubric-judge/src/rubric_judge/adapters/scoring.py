@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -91,15 +91,19 @@ class Judgement:
 
     @property
     def criteria(self) -> dict[str, float]:
-        """`rubric/<id>`: z_j of every criterion with a weight; nothing if it was not scored."""
+        """`rubric/<id>`: z_j of every criterion with a weight; nothing if it was not scored.
+
+        A criterion whose id is one of the three words of `metrics` is left to them.
+        """
         if self.result.outcome is not Outcome.SCORED:
             return {}
         z_M = criterion_scores_z(self.result, self.view.rubric).tolist()
-        return {
+        weighed = {
             f"rubric/{criterion.id}": z
             for criterion, z in zip(self.view.rubric, z_M, strict=True)
             if criterion.weight
         }
+        return {name: z for name, z in weighed.items() if name not in self.metrics}
 
 
 class RubricScorer:
@@ -134,6 +138,8 @@ class RubricScorer:
             JudgeSetupError: a judge that cannot be called.
             LedgerError: a file that is no ledger, or cannot be opened.
         """
+        if isinstance(tasks, Iterator):
+            tasks = tuple(tasks)  # for a copy to read again
         self._arguments: dict[str, Any] = {
             "judge": judge,
             "tasks": tasks,

@@ -17,6 +17,49 @@ from rubric_judge.adapters.stacks import stack_module
 __all__ = ["env_class"]
 
 
+class _RubricEnv:
+    """One turn, judged against the rubric of its row.
+
+    The settings are the `kwargs` of `register`, or the environment's section of the trainer's
+    configuration. A row names its task in `task_id` or in `reward_spec.ground_truth`, or has
+    `rubric`, `passage` and `question` in `extra_info` or as columns.
+    """
+
+    def __init__(
+        self,
+        env_config: Mapping[str, object] | None = None,
+        extras: Mapping[str, object] | None = None,
+        **settings: object,
+    ) -> None:
+        super().__init__()  # of the stack's class
+        given = {**settings, **(env_config or {})}
+        self._scorer = shared_scorer(given, source="skyrl_gym environment")
+        self._row = _row(extras or {})
+        self._prompt: object = ""
+        self._metrics: dict[str, float] = {}
+
+    def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # messages
+        """Keep the prompt: it is the question of a row without one."""
+        self._prompt = prompt
+        return prompt, {}
+
+    def step(self, action: str) -> dict[str, Any]:
+        """Judge the response."""
+        submission = Submission(self._row, action, self._prompt)
+        (judgement,) = self._scorer.judge_from_thread([submission])
+        self._metrics = judgement.metrics | judgement.criteria
+        return {
+            "observations": [],
+            "reward": judgement.reward,
+            "done": True,
+            "metadata": dict(self._metrics),
+        }
+
+    def get_metrics(self) -> dict[str, Any]:
+        """Return the metrics of the episode, which SkyRL averages."""
+        return dict(self._metrics)
+
+
 @cache
 def env_class() -> type[Any]:
     """Return the environment: `rubric_judge.adapters.skyrl:RubricEnv` to the registry.
@@ -25,51 +68,8 @@ def env_class() -> type[Any]:
         MissingExtraError: skyrl-gym is not installed.
     """
     base = stack_module("skyrl_gym.envs.base_text_env", install="skyrl-gym").BaseTextEnv
-
-    class RubricEnv(base):
-        """One turn, judged against the rubric of its row.
-
-        The settings are the `kwargs` of `register`, or the environment's section of the trainer's
-        configuration. A row names its task in `task_id` or in `reward_spec.ground_truth`, or has
-        `rubric`, `passage` and `question` in `extra_info` or as columns.
-        """
-
-        def __init__(
-            self,
-            env_config: Mapping[str, object] | None = None,
-            extras: Mapping[str, object] | None = None,
-            **settings: object,
-        ) -> None:
-            base.__init__(self)
-            given = {**settings, **(env_config or {})}
-            self._scorer = shared_scorer(given, source="skyrl_gym environment")
-            self._row = _row(extras or {})
-            self._prompt: object = ""
-            self._metrics: dict[str, float] = {}
-
-        def init(self, prompt: Any) -> tuple[Any, dict[str, Any]]:  # messages
-            """Keep the prompt: it is the question of a row without one."""
-            self._prompt = prompt
-            return base.init(self, prompt)
-
-        def step(self, action: str) -> dict[str, Any]:
-            """Judge the response."""
-            submission = Submission(self._row, action, self._prompt)
-            (judgement,) = self._scorer.judge_from_thread([submission])
-            self._metrics = judgement.metrics | judgement.criteria
-            return {
-                "observations": [],
-                "reward": judgement.reward,
-                "done": True,
-                "metadata": dict(self._metrics),
-            }
-
-        def get_metrics(self) -> dict[str, Any]:
-            """Return the metrics of the episode, which SkyRL averages."""
-            return dict(self._metrics)
-
-    RubricEnv.__qualname__ = "RubricEnv"
-    return RubricEnv
+    names = {"__module__": __name__, "__doc__": _RubricEnv.__doc__}
+    return type("RubricEnv", (_RubricEnv, base), names)
 
 
 def _row(extras: Mapping[str, object]) -> Mapping[str, object]:
