@@ -7,6 +7,7 @@ are the pool's, and stay in the process that calls it.
 from __future__ import annotations
 
 import asyncio
+import warnings
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
@@ -65,7 +66,12 @@ class RayJudgePool:
         self._ray = _ray()
         self._started_ray = not self._ray.is_initialized()
         if self._started_ray:
-            self._ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+            with warnings.catch_warnings():
+                # A tip on accelerators in later releases; none is used here.
+                warnings.simplefilter("ignore", FutureWarning)
+                self._ray.init(
+                    include_dashboard=False, log_to_driver=False, configure_logging=False
+                )
         limits = _limits(spec)
         # Its counts are lost with it, and that is all: it is started again.
         self._limiting = self._ray.remote(
