@@ -164,6 +164,19 @@ def test_a_judge_that_ends_the_program_ends_it_at_once(
 
 
 @pytest.mark.parametrize("scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}])
+async def test_what_the_callers_own_function_raises_comes_back_as_it_is(
+    make_view: ViewFactory,
+) -> None:
+    def full(position: int, result: JudgeResult) -> None:
+        del result
+        raise OSError(28, f"no space for {position}")
+
+    pool = JudgePool(ScriptedJudge(), workers=1, micro_batch=1)
+    with pytest.raises(OSError, match="no space for 0"):
+        await pool.judge_all([make_view("a"), make_view("b")], on_result=full)
+    assert len(await pool.judge_all([make_view("c")])) == 1
+
+
 async def test_scores_that_are_not_the_rubrics_cost_their_own_judgement(
     make_view: ViewFactory, scores: dict[str, float]
 ) -> None:

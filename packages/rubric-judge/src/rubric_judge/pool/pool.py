@@ -97,8 +97,9 @@ class JudgePool:
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
                 flight are cancelled first.
-            LedgerError: the ledger cannot be read.
+            LedgerError: the ledger cannot be read, or takes no entries.
             ValueError: `deadline_s` is not above 0.
+            Exception: whatever `on_result` raises; the calls in flight are cancelled first.
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """

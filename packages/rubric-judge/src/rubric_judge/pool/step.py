@@ -73,8 +73,10 @@ class Step:
         """Settle every call.
 
         Raises:
-            SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
-                flight are cancelled first.
+            SystemExit, KeyboardInterrupt: a judge asked for the program to end.
+            Exception: whatever `settle` raises.
+
+        The calls in flight are cancelled first.
         """
         async with anyio.create_task_group() as group:
             if self._crew.hedger is not None:
@@ -102,8 +104,9 @@ class Step:
         self._running[call] = None
         try:
             self._end(call, await self._answered(call))
-        except (SystemExit, KeyboardInterrupt) as end:
-            # Out of a child task, these would leave the event loop in the middle.
+        except (SystemExit, KeyboardInterrupt, Exception) as end:  # noqa: BLE001
+            # Out of a child task, the first two would leave the event loop in the middle, and what
+            # a caller's own `on_result` raises would come back to it as a group.
             self._exits.append(end)
             group.cancel_scope.cancel()
         finally:
