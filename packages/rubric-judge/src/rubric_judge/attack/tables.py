@@ -30,9 +30,13 @@ def _families(report: AttackReport) -> Table:
         )
         for one in report.families
     )
-    interval = f"{report.confidence:.0%} interval"
-    header = ("family", "cases", "rate", interval, "excess", "not counted")
-    return Table(f"{report.judge}: credit above the bound by > {report.epsilon:g}", header, rows)
+    header = ("family", "cases", "rate", "interval", "excess", "not counted")
+    columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
+    return Table(
+        f"{report.judge}: credit above the bound by > {report.epsilon:g}",
+        header[:columns],
+        tuple(row[:columns] for row in rows),
+    )
 
 
 def _uncounted(one: FamilyCredit) -> str:
@@ -77,8 +81,8 @@ def as_markdown(report: AttackReport, figures: Sequence[str]) -> str:
     """
     opening = (
         f"{report.attempts} attempts on {report.tasks} tasks. Cases: attempts that were given "
-        "more than they deserve, of those with scores and a bound; intervals are Wilson's. Excess: "
-        "mean of what was given above the bound. Invalid judgements (reward 0) and unavailable "
-        "ones (no reward) are counted apart."
+        "more than they deserve, of those with scores and a bound; the intervals are Wilson's "
+        f"({report.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
+        "judgements (reward 0) and unavailable ones (no reward) are counted apart."
     )
     return as_page(f"Attacks on {report.judge}", opening, tables_of(report), figures)

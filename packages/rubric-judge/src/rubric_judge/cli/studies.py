@@ -115,7 +115,8 @@ def print_tables(tables: Sequence[Table], *, footer: str) -> None:
             )
             for place, name in enumerate(table.header):
                 longest = max(len(row[place]) for row in table.rows)
-                printed.add_column(name, no_wrap=place == 0 or longest <= _SHORT_CELL)
+                fixed = longest <= _SHORT_CELL and place < len(table.header) - 1
+                printed.add_column(name, no_wrap=place == 0 or fixed)
             for cells in table.rows:
                 printed.add_row(*cells)
             console.print(printed)
