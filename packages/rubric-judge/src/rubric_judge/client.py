@@ -105,6 +105,10 @@ def _libraries() -> _Libraries:
             del request["response_format"]
         return await provider.acompletion(**request)
 
+    @lru_cache(maxsize=1024)
+    def prepared(reply: type[BaseModel]) -> type[BaseModel]:
+        return response_schema(_carrier(reply))
+
     def create(complete: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
         # What `from_litellm` makes looks through the reply's model once more at every call.
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
@@ -116,7 +120,7 @@ def _libraries() -> _Libraries:
         router=provider.Router,
         no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
         hooks=Hooks,
-        prepared=lru_cache(maxsize=1024)(response_schema),
+        prepared=prepared,
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
         close=provider.close_litellm_async_clients,
         error=InstructorError,
@@ -132,6 +136,25 @@ def _libraries() -> _Libraries:
 
 
 _loading = threading.Lock()
+
+
+def _carrier(reply: type[BaseModel]) -> type[BaseModel]:
+    """Return a model without fields that stands for another.
+
+    Instructor looks through all fields of a model, and of the models in them, several times a call.
+    """
+
+    class Carrier(BaseModel):
+        @classmethod
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+            return reply.model_json_schema(*args, **kwargs)
+
+        @classmethod
+        def model_validate_json(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+            return reply.model_validate_json(*args, **kwargs)
+
+    Carrier.__name__ = reply.__name__
+    return Carrier
 
 
 class LiteLLMClient:
