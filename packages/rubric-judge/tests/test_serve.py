@@ -190,8 +190,12 @@ def test_a_body_is_bounded_in_bytes_and_in_items(serving: Serving, task: Task) -
         many = client.post("/v1/judge", json=_items(task, "1", "2", "3"))
         stated = client.post("/v1/judge", content=b"x" * 2**22)
         streamed = client.post("/v1/judge", content=chunks())
+        began_s = time.monotonic()
+        barely = client.post("/v1/judge", content=iter([b"x" * (2**16 + 1)]))
+        took_s = time.monotonic() - began_s
         still = client.post("/v1/judge", json=_items(task, "1", "2"))
-    assert [many.status_code, stated.status_code, streamed.status_code] == [413] * 3
+    assert [one.status_code for one in (many, stated, streamed, barely)] == [413] * 4
+    assert took_s < 4  # nothing is waited for when the body has ended
     assert many.json()["error"]["kind"] == "too_many_items"
     assert {a.json()["error"]["kind"] for a in (stated, streamed)} == {"too_large"}
     assert still.status_code == 200

@@ -19,7 +19,7 @@ from rubric_judge.serve.service import JudgeService
 __all__ = ["BROKEN", "OPEN_PATHS", "Gate"]
 
 BROKEN = "the service failed; its log says where"
-
+"""The message of every fault of ours."""
 OPEN_PATHS = frozenset({"/healthz", "/healthz/live"})
 """Answered without a token, for whoever watches the service."""
 _BODY_S = 30.0
@@ -28,6 +28,19 @@ _LINGER_S = 5.0
 """Longest time to read on after a refusal, so that the client reads it instead of a reset."""
 
 _log = structlog.get_logger("rubric_judge.serve")
+
+
+class _Arriving:
+    """A body on its way."""
+
+    def __init__(self, receive: Receive) -> None:
+        self.ended = False
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        message = await self._receive()
+        self.ended = message["type"] == "http.disconnect" or not message.get("more_body", False)
+        return message
 
 
 class Gate:
@@ -59,12 +72,14 @@ class Gate:
                 status = message["status"]
             await send(message)
 
+        arriving = _Arriving(receive)
         try:
             try:
-                body = await self._admitted_body(scope, receive)
+                body = await self._admitted_body(scope, arriving)
             except RefusedError as refused:
                 with anyio.move_on_after(_LINGER_S):
-                    await _read_on(receive)
+                    while not arriving.ended:
+                        await arriving()
                 answer = refusal(refused, headers={"Connection": "close"})
                 await answer(scope, receive, noting)
             else:
@@ -79,7 +94,7 @@ class Gate:
         finally:
             self._note(scope, status, time.perf_counter() - started_s)
 
-    async def _admitted_body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _admitted_body(self, scope: Scope, arriving: _Arriving) -> bytes:
         headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
         if self._token is not None and scope["path"] not in OPEN_PATHS:
             self._check_token(headers)
@@ -91,20 +106,19 @@ class Gate:
         size = 0
         try:
             with anyio.fail_after(_BODY_S):
-                while True:
-                    message = await receive()
+                while not arriving.ended:
+                    message = await arriving()
                     if message["type"] == "http.disconnect":
                         raise RefusedError("too_slow", "the client closed the connection")
                     chunks.append(message.get("body", b""))
                     size += len(chunks[-1])
                     if size > bound:
                         raise _too_large(bound)
-                    if not message.get("more_body", False):
-                        return b"".join(chunks)
         except TimeoutError:
             raise RefusedError(
                 "too_slow", f"the body did not arrive within {_BODY_S:g} s: send it faster"
             ) from None
+        return b"".join(chunks)
 
     def _check_token(self, headers: Mapping[bytes, bytes]) -> None:
         scheme, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -133,13 +147,6 @@ def _too_large(bound: int) -> RefusedError:
     return RefusedError("too_large", f"the body is above {bound} bytes: send several requests")
 
 
-async def _read_on(receive: Receive) -> None:
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect" or not message.get("more_body", False):
-            return
-
-
 def _replayed(body: bytes, receive: Receive) -> Receive:
     sent = False
 
@@ -154,6 +161,8 @@ def _replayed(body: bytes, receive: Receive) -> Receive:
 
 
 def _log_unexpected(error: Exception) -> None:
+    while isinstance(error, ExceptionGroup):  # of a task group, around the one that matters
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
     _log.error("serve.request.unexpected", error=type(error).__name__, where=where)

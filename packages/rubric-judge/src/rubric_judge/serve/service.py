@@ -32,8 +32,9 @@ class JudgeService:
             config: the bounds.
         """
         self.config = config or ServeConfig()
-        self._pool = pool
         self.tasks = TaskSource(tasks)
+        """Finds the task of a label."""
+        self._pool = pool
         self._tasks = tasks
         self.admission = Admission(
             max_queued=self.config.max_queued, in_flight=pool.statistics().limit
