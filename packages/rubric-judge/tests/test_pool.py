@@ -164,19 +164,6 @@ def test_a_judge_that_ends_the_program_ends_it_at_once(
 
 
 @pytest.mark.parametrize("scores", [{"zzz": 1.0}, {"names the loss": 9.0, "gives_limit": 0.0}])
-async def test_what_the_callers_own_function_raises_comes_back_as_it_is(
-    make_view: ViewFactory,
-) -> None:
-    def full(position: int, result: JudgeResult) -> None:
-        del result
-        raise OSError(28, f"no space for {position}")
-
-    pool = JudgePool(ScriptedJudge(), workers=1, micro_batch=1)
-    with pytest.raises(OSError, match="no space for 0"):
-        await pool.judge_all([make_view("a"), make_view("b")], on_result=full)
-    assert len(await pool.judge_all([make_view("c")])) == 1
-
-
 async def test_scores_that_are_not_the_rubrics_cost_their_own_judgement(
     make_view: ViewFactory, scores: dict[str, float]
 ) -> None:
@@ -190,6 +177,19 @@ async def test_scores_that_are_not_the_rubrics_cost_their_own_judgement(
     assert [r.reason for r in results] == [None, Reason.JUDGE_ERROR, None]
     assert results[1].scores == {}
     assert results[1].detail == "the judge raised SchemaError"
+
+
+async def test_what_the_callers_own_function_raises_comes_back_as_it_is(
+    make_view: ViewFactory,
+) -> None:
+    def full(position: int, result: JudgeResult) -> None:
+        del result
+        raise OSError(28, f"no space for {position}")
+
+    pool = JudgePool(ScriptedJudge(), workers=1, micro_batch=1)
+    with pytest.raises(OSError, match="no space for 0"):
+        await pool.judge_all([make_view("a"), make_view("b")], on_result=full)
+    assert len(await pool.judge_all([make_view("c")])) == 1
 
 
 async def test_cancellation_reaches_the_calls_in_flight_and_leaves_the_pool_usable(

@@ -38,7 +38,7 @@ class LexicalJudge:
     that reads.
     """
 
-    name = "lexical_v1"
+    name = "lexical_v2"
 
     def __init__(self, config: LexicalConfig | None = None) -> None:
         """Start with an empty cache of compiled rubrics.
