@@ -12,7 +12,7 @@ import rubric_synth
 import rubric_train_openrlhf
 
 ROOT = Path(__file__).resolve().parents[1]
-FILES = sorted(path.relative_to(ROOT / "configs") for path in ROOT.glob("configs/**/*.y*ml"))
+FILES = sorted(path.relative_to(ROOT / "configs") for path in ROOT.glob("configs/*/*.y*ml"))
 READERS: Mapping[str, Callable[[Path], object]] = {
     "judge": rubric_judge.config.read_judge_spec,
     "synth": rubric_synth.load_config,

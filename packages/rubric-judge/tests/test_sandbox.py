@@ -358,11 +358,11 @@ REFUSED = {
     "read its parent": "import os\nopen(f'/proc/{os.getppid()}/environ', 'rb').read()",
     "list a folder": "import os\nos.listdir('/')",
     "list the home": "import os\nos.listdir(os.path.expanduser('~root'))",
-    "write a file": "open('/tmp/rubric_judge_was_here', 'w')",
+    "write a file": "open('/var/tmp/was_here', 'w')",
     "temporary file": "import tempfile\ntempfile.TemporaryFile()",
-    "folder": "import os\nos.mkdir('/tmp/rubric_judge_was_here')",
-    "change a mode": "import os\nos.chmod('/tmp', 0o777)",
-    "change a time": "import os\nos.utime('/tmp')",
+    "folder": "import os\nos.mkdir('/var/tmp/was_here')",
+    "change a mode": "import os\nos.chmod('/var/tmp', 0o777)",
+    "change a time": "import os\nos.utime('/var/tmp')",
     "raise a limit": "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (999, 999))",
     "memory file": "import os\nos.memfd_create('m')",
     "own session": "import os\nos.setsid()",
@@ -449,7 +449,7 @@ def test_without_the_wall_around_files_all_the_rest_stands() -> None:
             try: deed()
             except PermissionError: return True
         def socket_(): return refused(socket.socket)
-        def write(): return refused(lambda: open("/tmp/rubric_judge_was_here", "w"))
+        def write(): return refused(lambda: open("/var/tmp/was_here", "w"))
         def unlink(): return refused(lambda: os.unlink("/etc/passwd"))
         def fork(): return refused(os.fork)
     """

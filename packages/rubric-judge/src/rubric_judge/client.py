@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -90,21 +90,6 @@ def _libraries() -> _Libraries:
     for name in _TALKATIVE:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
-    async def complete_once(**request: Any) -> object:  # noqa: ANN401  # passed on
-        # Instructor keeps its own `max_retries`; the OpenAI client below would use its default, 2.
-        request["max_retries"] = 0
-        if request["model"].startswith("openai/") and request.get("api_base"):
-            # The same fields of the same body, past the OpenAI client's walk over every part of
-            # them. A server of one's own gets them as they are; for OpenAI's own models litellm
-            # may translate them.
-            moved = {"messages": request["messages"], "response_format": request["response_format"]}
-            request |= {
-                "messages": [],
-                "extra_body": {**(request.get("extra_body") or {}), **moved},
-            }
-            del request["response_format"]
-        return await provider.acompletion(**request)
-
     @lru_cache(maxsize=1024)
     def prepared(reply: type[BaseModel]) -> type[BaseModel]:
         return response_schema(_carrier(reply))
@@ -115,7 +100,7 @@ def _libraries() -> _Libraries:
         return patched
 
     return _Libraries(
-        create=create(complete_once),
+        create=create(partial(_complete_once, provider.acompletion)),
         create_by=create,
         router=provider.Router,
         no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
@@ -133,6 +118,22 @@ def _libraries() -> _Libraries:
             openai.APIConnectionError,
         ),
     )
+
+
+async def _complete_once(
+    complete: Callable[..., Awaitable[object]],
+    **request: Any,  # noqa: ANN401  # passed on
+) -> object:
+    # Instructor keeps its own `max_retries`; the OpenAI client below would use its default, 2.
+    request["max_retries"] = 0
+    if request["model"].startswith("openai/") and request.get("api_base"):
+        # The same fields of the same body, past the OpenAI client's walk over every part of them.
+        # A server of one's own gets them as they are; for OpenAI's own models litellm may
+        # translate them.
+        moved = {"messages": request["messages"], "response_format": request["response_format"]}
+        request |= {"messages": [], "extra_body": {**(request.get("extra_body") or {}), **moved}}
+        del request["response_format"]
+    return await complete(**request)
 
 
 _loading = threading.Lock()

@@ -37,6 +37,16 @@ class _Pool:
     hedge: bool
     ray: int | None
 
+    def __post_init__(self) -> None:
+        counts = {"workers": self.workers, "micro-batch": self.micro_batch, "ray": self.ray}
+        for flag, count in counts.items():
+            if count is not None and count < 1:
+                raise ConfigError(f"--{flag} is {count}: give at least 1", location=flag)
+        if self.deadline_s is not None and not self.deadline_s > 0:
+            raise ConfigError(
+                f"--deadline is {self.deadline_s:g}: give seconds above 0", location="deadline"
+            )
+
 
 def score(  # noqa: PLR0913  # the flags of a command
     tasks: Path,
@@ -81,11 +91,6 @@ def score(  # noqa: PLR0913  # the flags of a command
         write_judgements,
     )
 
-    for flag, value in (("workers", workers), ("micro-batch", micro_batch), ("ray", ray)):
-        if value is not None and value < 1:
-            raise ConfigError(f"--{flag} is {value}: give at least 1", location=flag)
-    if deadline is not None and not deadline > 0:
-        raise ConfigError(f"--deadline is {deadline:g}: give seconds above 0", location="deadline")
     configure_log(verbose=verbose)
     kind = _Pool(
         workers=workers, micro_batch=micro_batch, deadline_s=deadline, hedge=hedge, ray=ray

@@ -115,10 +115,9 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            tally = self._crew.tally
-            tally.judged(call.view, result, latency_s=latency_s)
+            self._crew.tally.judged(call.view, result, latency_s=latency_s)
             for _ in call.positions[1:]:
-                tally.repeated(result)
+                self._crew.tally.repeated(result)
             if self._ledger is not None:
                 self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
             place(call.positions, result)
