@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from cyclopts import App
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table as RichTable
 
-__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "progress_bar"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_judge.tables import Table
+
+__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "print_tables", "progress_bar"]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""
 BAD_INPUT: Final = 2
 """Exit status for input that cannot be used."""
+
+_SHORT_CELL: Final = 14
 
 app = App(name="rubric-judge", help="Judge responses against rubrics.")
 
@@ -47,3 +56,21 @@ def progress_bar() -> Progress:
     )
     console = Console(stderr=True)
     return Progress(*columns, console=console, disable=not console.is_terminal)
+
+
+def print_tables(tables: Sequence[Table], *, footer: str) -> None:
+    """Print a report's tables on stdout, and where the rest of it is."""
+    console = Console()
+    for table in tables:
+        if table.rows:
+            printed = RichTable(
+                title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
+            )
+            for place, name in enumerate(table.header):
+                longest = max(len(row[place]) for row in table.rows)
+                fixed = longest <= _SHORT_CELL and place < len(table.header) - 1
+                printed.add_column(name, no_wrap=place == 0 or fixed)
+            for cells in table.rows:
+                printed.add_row(*cells)
+            console.print(printed)
+    console.print(footer)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log
-from rubric_judge.cli.studies import Batch, Judged, judge_batches, print_tables
+from rubric_judge.cli.app import FAILED, configure_log, print_tables
+from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport
@@ -86,20 +86,17 @@ def _judge(
     plan: AttackPlan, spec: Path, *, ledger: Path | None, workers: int
 ) -> tuple[str, Judged]:
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_judge.load import load_judge  # noqa: PLC0415
 
-    replicas = load_replicas(read_judge_spec(spec))
-    honest = Batch("honest answers", [one.view for one in plan.controls], _CONTROL_JUDGINGS)
+    config = read_judge_spec(spec)
+    honest = Batch("honest answers", [one.view for one in plan.controls], range(_CONTROL_JUDGINGS))
     attacks = Batch("attacks", [one.view for one in plan.attempts])
-    judged = judge_batches(replicas, (honest, attacks), ledger=ledger, workers=workers)
-    return replicas[0].name, judged
+    pool = local_pool(config, workers=workers)
+    return load_judge(config).name, judge_batches(pool, (honest, attacks), ledger=ledger)
 
 
 def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
-    if workers < 1:
-        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
+    require_positive(limit=limit, workers=workers)
     if not 0 <= epsilon < 1:
         raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
 

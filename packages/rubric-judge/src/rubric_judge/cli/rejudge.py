@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import anyio
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, progress_bar
+from rubric_judge.cli.app import FAILED, configure_log
+from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
+from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
-    from rubric_judge.config import JudgeSpec
-    from rubric_judge.ledger import Ledger
     from rubric_judge.rejudge import Comparison, Matched, StoredResponse
-    from rubric_judge.responses import JudgedResponse
 
 __all__ = ["rejudge"]
 
@@ -70,28 +67,21 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     """
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
     from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
-    from rubric_judge.responses import write_judgements  # noqa: PLC0415
 
-    if workers < 1:
-        raise ConfigError(f"--workers is {workers}: give at least 1", location="workers")
+    require_positive(workers=workers)
     configure_log(verbose=verbose)
     stored = _chosen(read_stored(source, judged=before, judge=of), only=only)
     matched = _matched(stored, tasks, before=tasks_before)
-    spec = read_judge_spec(judge)
-    with _opened(ledger) as books:
-        judged = anyio.run(_judge_all, matched, spec, workers, books, replicate)
+    views = [task.judge_view(one.response) for one, task in matched.pairs]
+    pool = local_pool(read_judge_spec(judge), workers=workers)
+    done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
+    judged = [
+        _judged(one, view, result)
+        for (one, _), view, result in zip(matched.pairs, views, done.batches[0][0], strict=True)
+    ]
     write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
-    unwritten = books.unwritten if books else 0
-    if unwritten:
-        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
-    return FAILED if unwritten or all(row.reward is None for row in judged) else 0
-
-
-def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
-
-    return Ledger(ledger) if ledger else nullcontext()
+    return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 
 
 def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
@@ -125,7 +115,6 @@ def _chosen(
 
 def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> JudgedResponse:
     from rubric_judge.rejudge import reward_before  # noqa: PLC0415
-    from rubric_judge.responses import JudgedResponse  # noqa: PLC0415
 
     origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
     if one.before is not None:
@@ -135,34 +124,6 @@ def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> Judged
             "reward": reward_before(one.before),
         }
     return JudgedResponse(line=one.line, view=view, result=result, origin=origin)
-
-
-async def _judge_all(
-    matched: Matched, spec: JudgeSpec, workers: int, ledger: Ledger | None, replicate: int
-) -> list[JudgedResponse]:
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
-    from rubric_judge.pool import JudgePool  # noqa: PLC0415
-
-    views = [task.judge_view(one.response) for one, task in matched.pairs]
-    pool = JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
-    try:
-        if not pool.knows(views, replicate=replicate):
-            for problem in await pool.check():
-                print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
-        with progress_bar() as progress:
-            bar = progress.add_task("judging again", total=len(views))
-
-            def advance(position: int, result: JudgeResult) -> None:
-                del position, result
-                progress.advance(bar)
-
-            results = await pool.judge_all(views, on_result=advance, replicate=replicate)
-    finally:
-        await pool.aclose()
-    return [
-        _judged(one, view, result)
-        for (one, _), view, result in zip(matched.pairs, views, results, strict=True)
-    ]
 
 
 def _report(

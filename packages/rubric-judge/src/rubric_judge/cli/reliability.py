@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, progress_bar
-from rubric_judge.cli.studies import Batch, judge_batches, print_tables
+from rubric_judge.cli.app import FAILED, configure_log, print_tables, progress_bar
+from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
@@ -65,7 +65,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.reliability import collect, read_ratings  # noqa: PLC0415
 
     _check(responses, judge, judgements)
-    _check_counts(replicates=replicates, resamples=resamples, workers=workers)
+    require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     found = [rating for path in judgements for rating in read_ratings(path, by_id)]
@@ -108,12 +108,6 @@ def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[P
         )
 
 
-def _check_counts(**counts: int) -> None:
-    for name, value in counts.items():
-        if value < 1:
-            raise ConfigError(f"--{name} is {value}: give at least 1", location=name)
-
-
 class _Calls(NamedTuple):
     replicates: int
     ledger: Path | None
@@ -129,7 +123,7 @@ def _judge_all(
     calls: _Calls,
 ) -> tuple[list[Rating], int]:
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_judge.load import load_judge  # noqa: PLC0415
     from rubric_judge.reliability import Rating  # noqa: PLC0415
     from rubric_judge.responses import (  # noqa: PLC0415
         JudgedResponse,
@@ -138,16 +132,17 @@ def _judge_all(
     )
 
     numbered = read_responses(responses, tasks)
-    judges = [load_replicas(read_judge_spec(spec)) for spec in specs]
-    shared = Counter(replicas[0].name for replicas in judges)
+    configs = [read_judge_spec(spec) for spec in specs]
+    names = [load_judge(config).name for config in configs]
+    shared = Counter(names)
     ratings: list[Rating] = []
     unwritten = 0
-    for spec, replicas in zip(specs, judges, strict=True):
-        name = replicas[0].name
+    for spec, config, name in zip(specs, configs, names, strict=True):
         # Two configurations of one model are two judges.
         label = f"{name} ({spec.stem})" if shared[name] > 1 else name
-        batch = Batch(label, [view for _, view in numbered], calls.replicates)
-        judged = judge_batches(replicas, (batch,), ledger=calls.ledger, workers=calls.workers)
+        batch = Batch(label, [view for _, view in numbered], range(calls.replicates))
+        pool = local_pool(config, workers=calls.workers)
+        judged = judge_batches(pool, (batch,), ledger=calls.ledger)
         unwritten += judged.unwritten
         for replicate, results in enumerate(judged.batches[0]):
             rows = [

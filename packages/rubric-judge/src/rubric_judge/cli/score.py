@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import anyio
 from cyclopts import Parameter
 from rich.console import Console
 from rich.table import Table
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, progress_bar
+from rubric_core import ConfigError, read_tasks
+from rubric_judge.cli.app import FAILED, configure_log
+from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive
+from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
     from rubric_judge.config import JudgeSpec
     from rubric_judge.ledger import Ledger
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
-    from rubric_judge.responses import JudgedResponse
 
 __all__ = ["score"]
 
@@ -38,10 +37,7 @@ class _Pool:
     ray: int | None
 
     def __post_init__(self) -> None:
-        counts = {"workers": self.workers, "micro-batch": self.micro_batch, "ray": self.ray}
-        for flag, count in counts.items():
-            if count is not None and count < 1:
-                raise ConfigError(f"--{flag} is {count}: give at least 1", location=flag)
+        require_positive(workers=self.workers, micro_batch=self.micro_batch, ray=self.ray)
         if self.deadline_s is not None and not self.deadline_s > 0:
             raise ConfigError(
                 f"--deadline is {self.deadline_s:g}: give seconds above 0", location="deadline"
@@ -84,84 +80,53 @@ def score(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when not a single response could be judged, or the ledger could not be
         written.
     """
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.responses import (  # noqa: PLC0415
-        JudgedResponse,
-        read_responses,
-        write_judgements,
-    )
-
     configure_log(verbose=verbose)
     kind = _Pool(
         workers=workers, micro_batch=micro_batch, deadline_s=deadline, hedge=hedge, ray=ray
     )
+    judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
+    write_judgements(out, judged)
+    _report(judged, done.statistics, out=out)
+    lost = bool(judged) and all(row.reward is None for row in judged)
+    return FAILED if done.unwritten or lost else 0
+
+
+def _judge(
+    tasks: Path, responses: Path, judge: Path, *, kind: _Pool, ledger: Path | None
+) -> tuple[list[JudgedResponse], Judged]:
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+
     spec = read_judge_spec(judge)
-    by_id = {task.task_id: task for task in read_tasks(tasks)}
-    numbered = read_responses(responses, by_id)
-    views = [view for _, view in numbered]
-    with _opened(ledger) as books:
-        results, statistics = anyio.run(_judge_all, spec, views, kind, books)
+    numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
+    done = judge_batches(
+        lambda books: _pool(spec, kind, books),
+        [Batch("judging", [view for _, view in numbered])],
+        ledger=ledger,
+        deadline_s=kind.deadline_s,
+    )
     judged = [
         JudgedResponse(line=line, view=view, result=result)
-        for (line, view), result in zip(numbered, results, strict=True)
+        for (line, view), result in zip(numbered, done.batches[0][0], strict=True)
     ]
-    write_judgements(out, judged)
-    _report(judged, statistics, out=out)
-    unwritten = books.unwritten if books else 0
-    if unwritten:
-        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
-    lost = bool(judged) and all(row.reward is None for row in judged)
-    return FAILED if unwritten or lost else 0
+    return judged, done
 
 
-def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
-
-    return Ledger(ledger) if ledger else nullcontext()
-
-
-async def _judge_all(
-    spec: JudgeSpec, views: Sequence[JudgeView], kind: _Pool, ledger: Ledger | None
-) -> tuple[list[JudgeResult], PoolStatistics]:
-    async with _pool(spec, kind, ledger) as pool:
-        if not pool.knows(views):
-            for problem in await pool.check():
-                print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
-        with progress_bar() as progress:
-            bar = progress.add_task("judging", total=len(views))
-
-            def advance(position: int, result: JudgeResult) -> None:
-                del position, result
-                progress.advance(bar)
-
-            results = await pool.judge_all(views, on_result=advance, deadline_s=kind.deadline_s)
-    return results, pool.statistics()
-
-
-@asynccontextmanager
-async def _pool(
-    spec: JudgeSpec, kind: _Pool, ledger: Ledger | None
-) -> AsyncGenerator[JudgePool | RayJudgePool]:
+def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | RayJudgePool:
     from rubric_judge.load import load_replicas  # noqa: PLC0415
     from rubric_judge.pool import Hedging, JudgePool, RayJudgePool  # noqa: PLC0415
 
     hedge = Hedging() if kind.hedge else None
     if kind.ray is not None:
-        pool = RayJudgePool(
+        return RayJudgePool(
             spec, actors=kind.ray, micro_batch=kind.micro_batch, hedge=hedge, ledger=ledger
         )
-    else:
-        pool = JudgePool(
-            load_replicas(spec),
-            workers=kind.workers,
-            micro_batch=kind.micro_batch,
-            hedge=hedge,
-            ledger=ledger,
-        )
-    try:
-        yield pool
-    finally:
-        await pool.aclose()
+    return JudgePool(
+        load_replicas(spec),
+        workers=kind.workers,
+        micro_batch=kind.micro_batch,
+        hedge=hedge,
+        ledger=ledger,
+    )
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:

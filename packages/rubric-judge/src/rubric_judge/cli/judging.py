@@ -1,0 +1,142 @@
+"""Judging for a command: a ledger, a question before thousands, a bar, and what was not kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import anyio
+
+from rubric_core import ConfigError, JudgeResult, JudgeView
+from rubric_judge.cli.app import progress_bar
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from rubric_judge.config import JudgeSpec
+    from rubric_judge.ledger import Ledger
+    from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
+
+__all__ = ["Batch", "Judged", "judge_batches", "local_pool", "require_positive"]
+
+_Pool: TypeAlias = "JudgePool | RayJudgePool"
+
+
+class Batch(NamedTuple):
+    """Views that are judged once for each replicate."""
+
+    title: str
+    """What the progress bar says."""
+    views: Sequence[JudgeView]
+    replicates: Sequence[int] = (0,)
+
+
+class Judged(NamedTuple):
+    """What `judge_batches` brought."""
+
+    batches: list[list[list[JudgeResult]]]
+    """For each batch and each of its replicates, one result a view."""
+    statistics: PoolStatistics
+    unwritten: int
+    """Judgements that the ledger could not take; they are in the results all the same."""
+
+
+def judge_batches(
+    make_pool: Callable[[Ledger | None], _Pool],
+    batches: Sequence[Batch],
+    *,
+    ledger: Path | None,
+    deadline_s: float | None = None,
+) -> Judged:
+    """Judge every batch, with a progress bar.
+
+    Args:
+        make_pool: makes the pool, which is closed at the end.
+        batches: what to judge, in this order.
+        ledger: where judgements are looked up and kept.
+        deadline_s: seconds for each replicate of a batch.
+
+    Returns:
+        The results, in order.
+
+    Raises:
+        JudgeSetupError: the judge is not there, and the ledger does not hold everything.
+    """
+    with _opened(ledger) as books:
+        results, statistics = anyio.run(_judge, make_pool, batches, books, deadline_s)
+    unwritten = books.unwritten if books else 0
+    if unwritten:
+        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
+    return Judged(results, statistics, unwritten)
+
+
+def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], JudgePool]:
+    """Return what makes a pool in this process."""
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_judge.pool import JudgePool  # noqa: PLC0415
+
+    return lambda ledger: JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
+
+
+def require_positive(**counts: int | None) -> None:
+    """Refuse options below 1.
+
+    Raises:
+        ConfigError: names the first.
+    """
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            flag = name.replace("_", "-")
+            raise ConfigError(f"--{flag} is {count}: give at least 1", location=flag)
+
+
+def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
+    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger) if ledger else nullcontext()
+
+
+async def _judge(
+    make_pool: Callable[[Ledger | None], _Pool],
+    batches: Sequence[Batch],
+    ledger: Ledger | None,
+    deadline_s: float | None,
+) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
+    pool = make_pool(ledger)
+    try:
+        await _check(pool, batches)
+        with progress_bar() as progress:
+            results = [
+                await _judge_batch(pool, batch, progress, deadline_s=deadline_s)
+                for batch in batches
+            ]
+        return results, pool.statistics()
+    finally:
+        await pool.aclose()
+
+
+async def _check(pool: _Pool, batches: Sequence[Batch]) -> None:
+    asked = ((batch.views, replicate) for batch in batches for replicate in batch.replicates)
+    if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
+        for problem in await pool.check():
+            print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
+
+
+async def _judge_batch(
+    pool: _Pool, batch: Batch, progress: Progress, *, deadline_s: float | None
+) -> list[list[JudgeResult]]:
+    bar = progress.add_task(batch.title, total=len(batch.replicates) * len(batch.views))
+
+    def advance(position: int, result: JudgeResult) -> None:
+        del position, result
+        progress.advance(bar)
+
+    return [
+        await pool.judge_all(
+            batch.views, on_result=advance, deadline_s=deadline_s, replicate=replicate
+        )
+        for replicate in batch.replicates
+    ]
