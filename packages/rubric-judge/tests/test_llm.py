@@ -11,7 +11,7 @@ import structlog
 from pydantic import BaseModel
 
 from rubric_core import Grounding, JudgeView, Outcome, Reason, Usage
-from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge
+from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge, Prices
 from rubric_judge.chat import Finish
 from rubric_judge.prompt import load_prompt
 
@@ -63,6 +63,30 @@ async def test_a_valid_reply_is_scored_with_what_is_known_of_the_call(
     rendered = load_prompt("shared_prefix").render(make_view(), passage_chars=20)
     assert (system, user) == (rendered.system, rendered.user)
     assert reply.__name__ == "JudgeReply"
+
+
+@pytest.mark.parametrize(
+    ("cached_price", "cached_tokens", "cost_usd"),
+    [(None, 400, 3.8e-3), (0.5, 400, 3.2e-3), (0.5, None, 3.8e-3)],
+)
+async def test_prices_of_ones_own_give_the_cost_of_a_call(
+    cached_price: float | None,
+    cached_tokens: int | None,
+    cost_usd: float,
+    make_view: ViewFactory,
+) -> None:
+    prices = Prices(
+        prompt_usd_per_mtok=2, completion_usd_per_mtok=9, cached_usd_per_mtok=cached_price
+    )
+    usage = Usage(
+        prompt_tokens=1000, completion_tokens=200, cached_tokens=cached_tokens, cost_usd=77.0
+    )
+    reply = ChatReply(text=json.dumps(VALID), finish="complete", usage=usage, attempts=1)
+    config = CONFIG.model_copy(update={"prices": prices})
+    result = await LLMJudge(config, client=Answering(reply)).judge(make_view())
+    assert result.usage is not None
+    # 1000 read at 2 and 200 written at 9; 400 of those read are cheaper by 1.5 where it is known.
+    assert result.usage.cost_usd == pytest.approx(cost_usd)
 
 
 @pytest.mark.parametrize(

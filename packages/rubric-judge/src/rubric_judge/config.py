@@ -20,7 +20,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from rubric_core import ConfigError
+from rubric_core import ConfigError, Usage
 from rubric_core.configuration import UNSHOWN, config_error
 
 __all__ = [
@@ -31,11 +31,14 @@ __all__ = [
     "LexicalConfig",
     "LimitsConfig",
     "PluginConfig",
+    "Prices",
     "PromptLayout",
     "SandboxConfig",
     "judge_spec",
     "read_judge_spec",
 ]
+
+_MILLION = 1e6
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
@@ -93,6 +96,30 @@ class LimitsConfig(BaseModel):
 
     adaptive: bool = True
     """Halve the attempts in flight when the endpoint answers 429, and raise them again slowly."""
+
+
+class Prices(BaseModel):
+    """What a model's tokens cost, in US dollars for a million of them."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    prompt_usd_per_mtok: float = Field(ge=0, allow_inf_nan=False)
+    """Tokens read."""
+
+    completion_usd_per_mtok: float = Field(ge=0, allow_inf_nan=False)
+    """Tokens written."""
+
+    cached_usd_per_mtok: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Tokens read from the server's prefix cache; left out, the same as those read."""
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return what the tokens of a call cost; cached ones that are not reported are none."""
+        cached = usage.cached_tokens or 0
+        cached_price = self.cached_usd_per_mtok
+        if cached_price is None:
+            cached_price = self.prompt_usd_per_mtok
+        read = (usage.prompt_tokens - cached) * self.prompt_usd_per_mtok + cached * cached_price
+        return (read + usage.completion_tokens * self.completion_usd_per_mtok) / _MILLION
 
 
 class JudgeConfig(BaseModel):
@@ -154,6 +181,9 @@ class JudgeConfig(BaseModel):
 
     limits: LimitsConfig = LimitsConfig()
     """How much the endpoint is asked for at once and in a minute."""
+
+    prices: Prices | None = None
+    """For the cost of calls that litellm knows no price of; with it, litellm's price is not used."""
 
     warm_call: bool = False
     """Judge a group's first response alone: for servers that share a prefix only once a call that

@@ -11,7 +11,7 @@ from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core import JudgeResult, JudgeView, Reason, Usage
 from rubric_judge import events
 from rubric_judge.chat import ChatClient, ChatReply, Transport
 from rubric_judge.client import LiteLLMClient
@@ -136,7 +136,7 @@ class LLMJudge:
         latency_s = call.latency_s
         result = result.with_call(
             judge=self.name,
-            usage=call.usage,
+            usage=self._priced(call.usage),
             latency_s=time.perf_counter() - started_s if latency_s is None else latency_s,
             attempts=call.attempts,
             passage_truncated=rendered.passage_truncated,
@@ -178,6 +178,12 @@ class LLMJudge:
         tb: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    def _priced(self, usage: Usage | None) -> Usage | None:
+        prices = self._config.prices
+        if usage is None or prices is None:
+            return usage
+        return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
     def _client(self, task_id: str) -> ChatClient:
         if len(self._clients) == 1:
