@@ -114,7 +114,7 @@ class Prices(BaseModel):
 
     def cost_usd(self, usage: Usage) -> float:
         """Return what the tokens of a call cost; cached ones that are not reported are none."""
-        cached = usage.cached_tokens or 0
+        cached = min(usage.cached_tokens or 0, usage.prompt_tokens)  # servers report nonsense
         cached_price = self.cached_usd_per_mtok
         if cached_price is None:
             cached_price = self.prompt_usd_per_mtok
@@ -183,7 +183,7 @@ class JudgeConfig(BaseModel):
     """How much the endpoint is asked for at once and in a minute."""
 
     prices: Prices | None = None
-    """For the cost of calls that litellm knows no price of; with it, litellm's price is not used."""
+    """What calls cost where litellm knows no price; with it, litellm's is not used."""
 
     warm_call: bool = False
     """Judge a group's first response alone: for servers that share a prefix only once a call that
