@@ -274,7 +274,10 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
         "value": value,
         "target": TARGET,
         "direction": "at most",
-        "passed": value <= TARGET and all(run.growth <= MOST_GROWTH for run in runs),
+        # Over the cheap transport, every text must have been met.
+        "passed": value <= TARGET
+        and all(run.growth <= MOST_GROWTH for run in runs)
+        and all(run.unsent == 0 for run in runs if run.transport == "direct"),
         "details": {
             run.transport: {
                 "judgements": run.judgements,

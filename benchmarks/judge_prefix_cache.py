@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import sys
 import sysconfig
 import tempfile
 import time
@@ -101,6 +102,7 @@ def main() -> None:
     print(f"{result['value']:.2f} times the tokens (target {TARGET}): {result['passed']=}")
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    sys.exit(0 if result["passed"] else 1)
 
 
 def compare(workload: Workload, model: Path, *, replicas: bool) -> dict[str, Any]:

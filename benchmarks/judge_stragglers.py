@@ -16,6 +16,7 @@ import json
 import logging
 import random
 import statistics
+import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -69,6 +70,7 @@ def main() -> None:
     print(f"{result['value']:.3f} of the time (target {TARGET}): {result['passed']=}")
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    sys.exit(0 if result["passed"] else 1)
 
 
 def compare(*, seeds: int, quick: bool) -> dict[str, Any]:

@@ -14,6 +14,7 @@ import argparse
 import asyncio
 import json
 import statistics
+import sys
 import tempfile
 import threading
 import time
@@ -156,6 +157,7 @@ def main() -> None:
     print(f"{result['value']:.2f} times TRL (target {TARGET}): {result['passed']=}")
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    sys.exit(0 if result["passed"] else 1)
 
 
 def compare(workload: Workload, folder: Path) -> dict[str, Any]:
