@@ -9,11 +9,11 @@ from __future__ import annotations
 import inspect
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 import anyio.to_thread
 from pydantic import BaseModel
@@ -25,6 +25,7 @@ from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded, warm_up
 from rubric_judge.router_file import RouterFile, read_router_file
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
@@ -59,6 +60,8 @@ class _Libraries:
     """Makes a model ready for `create`, once for each model."""
     missing_keys: Callable[[str], list[str]]
     """Names the variables that a model's provider needs and that are not set."""
+    warm_up: Callable[[str], None]
+    """Loads what the first call of a model would load."""
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -78,6 +81,7 @@ def _libraries() -> _Libraries:
     from instructor.core.exceptions import InstructorError  # noqa: PLC0415
     from instructor.core.hooks import Hooks  # noqa: PLC0415
     from instructor.processing.function_calls import response_schema  # noqa: PLC0415
+    from litellm.litellm_core_utils.litellm_logging import Logging  # noqa: PLC0415
     from litellm.types.router import (  # noqa: PLC0415
         RouterRateLimitError,
         RouterRateLimitErrorBasic,
@@ -99,14 +103,16 @@ def _libraries() -> _Libraries:
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
+    complete = unrecorded(provider, Logging)
     return _Libraries(
-        create=create(partial(_complete_once, provider.acompletion)),
+        create=create(complete),
         create_by=create,
         router=provider.Router,
         no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
         hooks=Hooks,
         prepared=prepared,
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
+        warm_up=lambda model: warm_up(provider, complete, model=model),
         close=provider.close_litellm_async_clients,
         error=InstructorError,
         content_policy=provider.ContentPolicyViolationError,
@@ -118,22 +124,6 @@ def _libraries() -> _Libraries:
             openai.APIConnectionError,
         ),
     )
-
-
-async def _complete_once(
-    complete: Callable[..., Awaitable[object]],
-    **request: Any,  # noqa: ANN401  # passed on
-) -> object:
-    # Instructor keeps its own `max_retries`; the OpenAI client below would use its default, 2.
-    request["max_retries"] = 0
-    if request["model"].startswith("openai/") and request.get("api_base"):
-        # The same fields of the same body, past the OpenAI client's walk over every part of them.
-        # A server of one's own gets them as they are; for OpenAI's own models litellm may
-        # translate them.
-        moved = {"messages": request["messages"], "response_format": request["response_format"]}
-        request |= {"messages": [], "extra_body": {**(request.get("extra_body") or {}), **moved}}
-        del request["response_format"]
-    return await complete(**request)
 
 
 _loading = threading.Lock()
@@ -178,8 +168,12 @@ class LiteLLMClient:
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
+        await self._prepared()
+
+    async def _prepared(self) -> Callable[..., Awaitable[object]]:
         if self._create is None:
             self._create = await anyio.to_thread.run_sync(self._made_ready)
+        return self._create
 
     def _made_ready(self) -> Callable[..., Awaitable[object]]:
         with _loading:  # the cache would let two threads load at once
@@ -187,16 +181,20 @@ class LiteLLMClient:
             # What OpenAI's client would load in the middle of the first call.
             import_module("openai.resources")
         if self._file is not None:
+            for model in _models(self._file):
+                libraries.warm_up(model)
             router = _router(libraries, self._file, timeout_s=self._config.timeout_s)
             return libraries.create_by(router.acompletion)
         if self._key is None:
             _require_key(libraries, self._config.model)
+        libraries.warm_up(self._config.model)
         return libraries.create
 
     async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Send one request; see `Transport.ask`."""
+        create = await self._prepared()
         libraries = _libraries()
-        create = self._create or self._made_ready()
+        keep_replies_out_of_warnings()
         completions: list[Any] = []
         hooks = libraries.hooks()
         hooks.on("completion:response", completions.append)
@@ -252,6 +250,13 @@ def _require_key(libraries: _Libraries, model: str) -> None:
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
+
+
+def _models(file: RouterFile) -> set[str]:
+    parameters = [
+        cast("Mapping[str, object]", entry["litellm_params"]) for entry in file.deployments
+    ]
+    return {str(given.get("model")) for given in parameters}
 
 
 def _router(libraries: _Libraries, file: RouterFile, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's

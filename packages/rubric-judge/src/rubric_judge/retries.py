@@ -135,7 +135,20 @@ class RetryingClient:
     async def _until_answered(
         self, attempt: Callable[[], Awaitable[ChatReply]], call: _Call
     ) -> ChatReply:
+        try:
+            return await attempt()
+        except JudgeTransportError as error:
+            failed = error
+        # Most calls end above, and what tries again is made for those that do not. It is told of
+        # the first attempt by an attempt that fails as that did.
         import tenacity  # noqa: PLC0415
+
+        failures = [failed]
+
+        async def attempt_again() -> ChatReply:
+            if failures:
+                raise failures.pop()
+            return await attempt()
 
         config = self._config
         retrying = tenacity.AsyncRetrying(
@@ -146,7 +159,7 @@ class RetryingClient:
             sleep=anyio.sleep,
             reraise=True,
         )
-        return await cast("Callable[..., Awaitable[ChatReply]]", retrying)(attempt)
+        return await cast("Callable[..., Awaitable[ChatReply]]", retrying)(attempt_again)
 
     async def _attempt(
         self, call: _Call, *, system: str, user: str, reply: type[BaseModel]
