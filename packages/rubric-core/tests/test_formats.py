@@ -21,6 +21,7 @@ from rubric_core.formats import (
     is_penalty,
     source_scale,
 )
+from rubric_core.formats.conversation import as_messages
 from rubric_core.formats.draft import Draft, Points, imported
 
 Write = Callable[..., Path]
@@ -177,6 +178,24 @@ def test_a_paperbench_leaf_weighs_its_share_of_the_root(write: Write) -> None:
     assert rubric.ids == ("a", "b", "c")
     # 3/4 of the root is shared 1 : 2, the rest is c's.
     assert [c.weight for c in rubric] == pytest.approx([25, 50, 25])
+
+
+def test_a_conversation_comes_back_as_its_messages(write: Write, tmp_path: Path) -> None:
+    prompt = [
+        {"role": "system", "content": "Be brief.\n\nAlways."},
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "Hello. user: is a word."},
+        {"role": "user", "content": "Is ibuprofen safe?"},
+    ]
+    task = _one("healthbench", write({**HEALTHBENCH, "prompt": prompt})).task
+    for name in ("policy", "healthbench", "rubrichub"):
+        export_tasks(name, tmp_path / "out.jsonl", [task])
+        assert json.loads((tmp_path / "out.jsonl").read_text())["prompt"] == prompt
+
+
+@given(st.text(min_size=1, max_size=40).filter(str.strip))
+def test_a_single_question_stays_a_single_message(question: str) -> None:
+    assert as_messages(question) == [{"role": "user", "content": question}]
 
 
 def test_levels_become_steps_above_the_lowest(write: Write) -> None:

@@ -167,3 +167,12 @@ async def test_one_event_is_logged_for_each_call_and_holds_no_text(make_view: Vi
     assert event["passage_truncated"] is True
     assert word not in str(event)
     assert "cross entropy" not in str(event)
+
+
+async def test_nothing_is_printed_for_a_call_until_an_application_configures_its_log(
+    make_view: ViewFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    structlog.reset_defaults()
+    client = Answering(_reply(json.dumps(VALID)))
+    await LLMJudge(CONFIG, client=client).judge(make_view())
+    assert capsys.readouterr() == ("", "")

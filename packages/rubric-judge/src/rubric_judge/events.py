@@ -1,7 +1,8 @@
 """The log events of this package: one for each judge call. Numbers, names and ids; never a text.
 
 structlog is loaded at the first event, because it loads rich; it is configured by command lines
-and applications, not here.
+and applications, not here. Until one does, calls are not logged: structlog would print a line for
+each, in the middle of whatever a trainer prints. Warnings and errors always are.
 """
 
 from __future__ import annotations
@@ -27,6 +28,10 @@ def _log() -> FilteringBoundLogger:
 
 def call_finished(result: JudgeResult, *, task_id: str) -> None:
     """Log a call of a language-model judge, whatever became of it."""
+    import structlog  # noqa: PLC0415
+
+    if not structlog.is_configured():
+        return
     usage = result.usage
     _log().info(
         "judge.call.finished",

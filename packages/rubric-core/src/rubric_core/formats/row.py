@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError
+from rubric_core.formats.conversation import as_question
 from rubric_core.strict_json import decode
 
 if TYPE_CHECKING:
@@ -89,10 +90,9 @@ class Row:
         name, value = self._first(names)
         if isinstance(value, str):
             return self.text(name)
-        messages = [(row.maybe_text("role"), row.text("content")) for row in self.rows(name)]
-        if len(messages) == 1:
-            return messages[0][1]
-        return "\n\n".join(f"{role or 'user'}: {content}" for role, content in messages)
+        return as_question(
+            [(row.maybe_text("role"), row.text("content")) for row in self.rows(name)]
+        )
 
     def get(self, *names: str) -> object:
         """Return whatever is there, or None."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from rubric_core.formats.conversation import as_question
 from rubric_core.formats.draft import Draft, Points
 
 if TYPE_CHECKING:
@@ -105,13 +106,11 @@ def read_prbench(row: Row) -> Draft:
 
 
 def _turns(row: Row) -> str:
-    said: list[str] = []
+    said = [("user", row.text("prompt_0"))]
     number = 0
-    while prompt := row.maybe_text(f"prompt_{number}"):
-        said.append(f"user: {prompt}")
-        if answer := row.maybe_text(f"response_{number}"):
-            said.append(f"assistant: {answer}")
+    while answer := row.maybe_text(f"response_{number}"):
         number += 1
-    if number <= 1:
-        return row.text("prompt_0")
-    return "\n\n".join(said)
+        if not (prompt := row.maybe_text(f"prompt_{number}")):
+            break  # the last answer is the one that was judged
+        said += [("assistant", answer), ("user", prompt)]
+    return as_question(said)

@@ -9,6 +9,7 @@ from typing import Final
 from rubric_core.configuration import nearest_key
 from rubric_core.errors import ConfigError
 from rubric_core.files import replacing, write_lines
+from rubric_core.formats.conversation import as_messages
 from rubric_core.formats.penalties import fault_of, is_penalty
 from rubric_core.task import Task
 
@@ -65,7 +66,7 @@ def _signed(task: Task) -> Iterator[tuple[str, str, str, float]]:
 def _healthbench(task: Task) -> dict[str, object]:
     return {
         "prompt_id": task.task_id,
-        "prompt": _messages(task),
+        "prompt": as_messages(task.question),
         "rubrics": _points(task),
         "ideal_completions_data": (
             {"ideal_completion": task.reference_answer} if task.reference_answer else None
@@ -95,7 +96,7 @@ def _rar(task: Task) -> dict[str, object]:
 def _rubrichub(task: Task) -> dict[str, object]:
     return {
         "data_source": "rubric",
-        "prompt": _messages(task),
+        "prompt": as_messages(task.question),
         "reward_model": {"style": "rubric", "ground_truth": "", "rubrics": _points(task)},
         "extra_info": {"task_id": task.task_id},
     }
@@ -104,7 +105,7 @@ def _rubrichub(task: Task) -> dict[str, object]:
 def _nemo_gym(task: Task) -> dict[str, object]:
     return {
         "task_id": task.task_id,
-        "responses_create_params": {"input": _messages(task)},
+        "responses_create_params": {"input": as_messages(task.question)},
         "rubric": [
             {"id": name, "criteria": text, "weight": weight}
             for name, _, text, weight in _signed(task)
@@ -116,15 +117,11 @@ def _nemo_gym(task: Task) -> dict[str, object]:
 def _policy(task: Task) -> dict[str, object]:
     return {
         "data_source": "rubric",
-        "prompt": _messages(task),
+        "prompt": as_messages(task.question),
         "reward_model": {"style": "rubric", "ground_truth": task.task_id},
         "extra_info": {"task_id": task.task_id},
         "task_id": task.task_id,
     }
-
-
-def _messages(task: Task) -> list[dict[str, str]]:
-    return [{"role": "user", "content": task.question}]
 
 
 def _title(text: str) -> str:
