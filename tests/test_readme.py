@@ -53,6 +53,7 @@ CLI_MODULES = {
 # Pages whose Python is run, here or in a `test_*_page.py`; any other page with Python fails.
 RUN_PAGES = {
     "README.md",
+    "docs/data.md",
     "docs/adapters.md",
     "docs/eval.md",
     "docs/formats.md",
