@@ -1,4 +1,4 @@
-"""rubric_judge: a pool of the judge's own calls, over either transport (second argument)."""
+"""rubric_judge: a pool of the judge's own calls, over the transport and model that it is told."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     workload = read_workload()
     config = JudgeConfig.model_validate(
-        {"model": "openai/ours", "api_base": workload.url, "transport": sys.argv[2]}
+        {"model": sys.argv[3], "api_base": workload.url, "transport": sys.argv[2]}
     )
     judge = LLMJudge(config)
     rubric = Rubric(criteria=tuple(Criterion(**fields) for fields in workload.criteria))
