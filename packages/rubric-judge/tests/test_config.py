@@ -1,15 +1,25 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import anyio
 import pytest
 
-from rubric_core import ConfigError, Judge, PluginError, find_judge, judge_names
+from rubric_core import (
+    ConfigError,
+    Judge,
+    JudgeView,
+    PluginError,
+    find_judge,
+    judge_names,
+)
 from rubric_judge import (
     JudgeConfig,
+    JudgePool,
     JudgeSetupError,
+    Ledger,
     LexicalConfig,
     LexicalJudge,
     LLMJudge,
@@ -115,7 +125,7 @@ def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else()
         settings = {"model": "m", "api_base": "http://127.0.0.1:1/v1", **changes}
         return LLMJudge(JudgeConfig.model_validate(settings)).fingerprint
 
-    same = [{"api_base": "http://127.0.0.1:2/v1"}, {"timeout_s": 9}, {"transport": "direct"}]
+    same = [{"api_base": "http://127.0.0.1:2/v1"}, {"timeout_s": 9}, {"backoff_s": 9}]
     assert {fingerprint(**changes) for changes in same} == {fingerprint()}
     different = [
         {"model": "other"},
@@ -127,8 +137,77 @@ def test_the_fingerprint_changes_with_what_may_change_a_score_and_nothing_else()
         {"max_tokens": 9},
         {"passage_chars": 9},
         {"parameters": {"seed": 1}},
+        {"transport": "direct"},
     ]
-    assert len({fingerprint(), *(fingerprint(**changes) for changes in different)}) == 10
+    assert len({fingerprint(), *(fingerprint(**changes) for changes in different)}) == 11
+
+
+def test_the_lexical_judges_settings_are_in_its_fingerprint() -> None:
+    configs = [LexicalConfig(), LexicalConfig(), LexicalConfig(regex_timeout_s=0.5)]
+    assert len({LexicalJudge(config).fingerprint for config in configs}) == 2
+
+
+# What the author of a plugin writes who knows of nothing but `Judge`, as an installed package.
+_PLUGIN = """
+from pathlib import Path
+
+from rubric_core import JudgeResult
+
+
+class Plain:
+    name = "plain_v1"
+
+    def __init__(self, options):
+        self.share, self.closed = options["share"], Path(options["closed"])
+
+    async def judge(self, view):
+        scores = {criterion.id: criterion.weight * self.share for criterion in view.rubric}
+        return JudgeResult.scored(view.rubric, scores, judge=self.name)
+
+    async def aclose(self):
+        self.closed.touch()
+
+
+def no_judge(options):
+    return 7
+"""
+
+
+@pytest.fixture
+def plain_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "plain_judge.py").write_text(_PLUGIN, encoding="utf-8")
+    info = tmp_path / "plain_judge-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: plain-judge\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[rubric.judges]\nplain = plain_judge:Plain\nnone = plain_judge:no_judge\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("plain_package")
+def test_a_plugin_with_other_options_is_another_judge_to_a_ledger(
+    make_view: Callable[..., JudgeView], tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+
+    async def total(ledger: Ledger, share: float) -> float | None:
+        options = {"share": share, "closed": str(closed)}
+        pool = JudgePool(load_judge(PluginConfig(name="plain", options=options)), ledger=ledger)
+        (result,) = await pool.judge_all([make_view()])
+        await pool.aclose()
+        return result.total
+
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert [anyio.run(total, ledger, share) for share in (1.0, 0.0, 1.0)] == [3.0, 0.0, 3.0]
+        assert len(list(ledger.entries())) == 2
+    assert closed.exists()
+
+
+@pytest.mark.usefixtures("plain_package")
+def test_what_a_plugin_makes_must_be_a_judge() -> None:
+    with pytest.raises(PluginError, match=r"'none' in 'rubric\.judges' makes a int, which"):
+        load_judge(PluginConfig(name="none"))
 
 
 def test_plugins_are_found_by_their_entry_point() -> None:

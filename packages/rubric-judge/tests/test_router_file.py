@@ -89,8 +89,9 @@ def test_what_is_read_and_what_is_left(write: Callable[[str], Path]) -> None:
     }
     assert file.ignored == ("general_settings", "router_settings.num_retries")
     assert list(file.variables) == ["FIRST_KEY", "SECOND_KEY"]
-    assert "http" not in file.identity
-    assert "sk-" not in f"{file!r}{file.identity}"
+    identity = file.identity(lambda _: "sk-read")
+    assert "http" not in identity
+    assert "sk-" not in f"{file!r}{identity}"
 
 
 def test_the_fingerprint_follows_the_models_and_not_the_addresses(
@@ -103,6 +104,51 @@ def test_the_fingerprint_follows_the_models_and_not_the_addresses(
     assert fingerprint(GOOD.format(first="http://c/v1", second="http://d/v1")) == here
     other = GOOD.replace("openai/first", "openai/other")
     assert fingerprint(other.format(first="http://a/v1", second="http://b/v1")) != here
+
+
+SAME = """
+model_list:
+  - model_name: judge
+    litellm_params: {model: os.environ/JUDGE_MODEL, api_key: k, api_base: "http://a/v1"}
+  - model_name: spare
+    litellm_params: {model: openai/spare, api_key: k, base_url: "http://b/v1"}
+router_settings:
+  model_group_alias: {alias: judge}
+  default_litellm_params: {top_p: 0.1, api_key: k, extra_headers: {Authorization: k}}
+  cooldown_time: 5
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("alias: judge", "alias: spare", False),
+        ("top_p: 0.1", "top_p: 0.9", False),
+        ("cooldown_time: 5", "enable_pre_call_checks: true", False),
+        ("api_key: k,", "api_key: k, weight: 3,", False),
+        ("api_key: k", "api_key: other", True),
+        ("Authorization: k", "Authorization: other", True),
+        ("http://b/v1", "http://c/v1", True),
+        ("cooldown_time: 5", "cooldown_time: 9", True),
+    ],
+)
+def test_every_setting_that_may_change_a_score_changes_the_fingerprint(
+    write: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    old: str,
+    new: str,
+    is_same: bool,
+) -> None:
+    monkeypatch.setenv("JUDGE_MODEL", "openai/one")
+
+    def fingerprint(text: str) -> str:
+        return LLMJudge(JudgeConfig(model="alias", litellm_config=write(text))).fingerprint
+
+    before = fingerprint(SAME)
+    assert (fingerprint(SAME.replace(old, new)) == before) is is_same
+    monkeypatch.setenv("JUDGE_MODEL", "openai/other")
+    assert fingerprint(SAME) != before
 
 
 ONE = "model_list: [{model_name: judge, litellm_params: {model: openai/m, api_key: sk-secret}}]\n"

@@ -23,6 +23,7 @@ from rubric_judge.prompt import RenderedPrompt, load_prompt
 from rubric_judge.reply_model import reply_model
 from rubric_judge.retries import RetryingClient
 from rubric_judge.router_file import read_router_file
+from rubric_judge.settings import variable
 
 __all__ = ["LLMJudge"]
 
@@ -74,7 +75,7 @@ class LLMJudge:
         self._deployments = ""
         if config.litellm_config is not None:
             file = read_router_file(config.litellm_config, model=config.model)
-            self._deployments = file.identity
+            self._deployments = file.identity(variable)
         self._clients = (client,) if client else _clients(config, self._limiter)
 
     @property
@@ -86,11 +87,13 @@ class LLMJudge:
     def fingerprint(self) -> str:
         """The name, and a hash of all that may change a score; no address and no key.
 
-        A model is who it says it is, wherever it runs: replicas share their judgements.
+        A model is who it says it is, wherever it runs: replicas share their judgements. The
+        transport is in it, for the two may read an odd answer differently.
         """
         config = self._config
         parts = {
             "model": config.model,
+            "transport": config.transport,
             "deployments": self._deployments,
             "prompt": self._prompt.sha256,
             "evidence": config.evidence,

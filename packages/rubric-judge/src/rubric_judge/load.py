@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from typing import cast
 
-from rubric_core import Judge, find_judge
+from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
+from rubric_judge.capabilities import Fingerprinted, check, close, wants_warm_call
 from rubric_judge.config import (
     HybridConfig,
     JudgeConfig,
@@ -14,7 +18,7 @@ from rubric_judge.config import (
 )
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical import LexicalJudge
-from rubric_judge.limits import Limiter
+from rubric_judge.limits import Limited, Limiter
 from rubric_judge.llm import LLMJudge
 from rubric_judge.verification import Programs
 
@@ -33,12 +37,13 @@ def load_judge(
         limiter: for the attempts of a language model's judge; its own `limits` when left out.
 
     Returns:
-        The judge, ready to be called.
+        The judge, ready to be called. A plugin's judge without a `fingerprint` is given one, of
+        its entry point's name and its options, so that a ledger tells its settings apart.
 
     Raises:
         JudgeSetupError: a key is named and not there.
         ConfigError: the `litellm_config` cannot be used.
-        PluginError: no installed package registers the plugin.
+        PluginError: no installed package registers the plugin, or what it makes is no judge.
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
     match spec:
@@ -47,7 +52,7 @@ def load_judge(
         case JudgeConfig():
             return LLMJudge(spec, limiter=limiter)
         case PluginConfig():
-            return find_judge(spec.name)(spec.options)
+            return _plugin(spec)
         case HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
 
@@ -77,6 +82,38 @@ def load_replicas(
         return (load_judge(spec, limiter=limiter),)
     replicas = (spec.model_copy(update={"api_base": address}) for address in spec.addresses)
     return tuple(load_judge(replica, limiter=limiter) for replica in replicas)
+
+
+class _Optioned:
+    """A plugin's judge that says nothing of its options: they are its fingerprint."""
+
+    def __init__(self, judge: Judge, spec: PluginConfig) -> None:
+        self._judge = judge
+        self.name = judge.name
+        options = json.dumps([spec.name, spec.options], sort_keys=True)
+        self.fingerprint = f"{self.name} {hashlib.sha256(options.encode()).hexdigest()[:16]}"
+        self.warm_call = wants_warm_call(judge)
+        if isinstance(judge, Limited):
+            self.limiter = judge.limiter
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        return await self._judge.judge(view)
+
+    async def check(self) -> None:
+        await check(self._judge)
+
+    async def aclose(self) -> None:
+        await close(self._judge)
+
+
+def _plugin(spec: PluginConfig) -> Judge:
+    judge = find_judge(spec.name)(spec.options)
+    if not isinstance(cast("object", judge), Judge):
+        raise PluginError(
+            f"{spec.name!r} in 'rubric.judges' makes a {type(judge).__name__}, which is no Judge: "
+            "it needs `name` and `async def judge(view)`"
+        )
+    return judge if isinstance(judge, Fingerprinted) else _Optioned(judge, spec)
 
 
 def lexical_judge(options: Mapping[str, object]) -> Judge:

@@ -7,7 +7,8 @@ times are the judge's, so that they count towards its deadline.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
@@ -36,8 +37,32 @@ _OF_CALLS = frozenset(
     }
 )
 """What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
+_DEFAULTS = "default_litellm_params"
 _FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
-_UNSCORED = frozenset({"api_base", "api_key", "rpm", "tpm", "weight", "timeout"})
+_UNSCORED_PARAMETERS = frozenset(
+    {"api_base", "base_url", "max_parallel_requests", "max_retries", "rpm", "timeout", "tpm"}
+)
+"""Addresses, limits and times; of a group that mixes models, `weight` says who judges."""
+_UNSCORED_SETTINGS = frozenset(
+    {
+        "allowed_fails",
+        "allowed_fails_policy",
+        "cooldown_time",
+        "debug_level",
+        "default_max_parallel_requests",
+        "disable_cooldowns",
+        "redis_host",
+        "redis_password",
+        "redis_port",
+        "redis_url",
+    }
+)
+"""Where the Router keeps its counts, and when a deployment rests. Every other setting may change a
+score; to judge again for one that did not is the lesser harm."""
+_SECRET = re.compile(
+    r"(?:key|key_id|token|secret|password|credentials|authorization)$", re.IGNORECASE
+)
+_HEADERS = frozenset({"extra_headers", "headers"})
 _Options = dict[str, object]
 
 
@@ -63,22 +88,42 @@ class RouterFile:
             if isinstance(value, str) and value.startswith(KEY_PREFIX)
         }
 
-    @property
-    def identity(self) -> str:
-        """All of it that may change a score, without addresses, keys and limits."""
+    def identity(self, variable: Callable[[str], str | None]) -> str:
+        """Return all of it that may change a score, without addresses, keys and limits.
+
+        Args:
+            variable: returns the value of an environment variable; only those are asked for that
+                hold no secret.
+        """
         models = [
             {
                 "group": entry["model_name"],
-                **{
-                    name: value
-                    for name, value in cast("_Options", entry["litellm_params"]).items()
-                    if name not in _UNSCORED
-                },
+                **_scored(cast("_Options", entry["litellm_params"]), variable),
             }
             for entry in self.deployments
         ]
-        fallbacks = {name: value for name, value in self.settings.items() if "fallbacks" in name}
-        return json.dumps([models, fallbacks], sort_keys=True, default=str)
+        settings: _Options = {
+            name: _scored(cast("_Options", value), variable)
+            if name == _DEFAULTS and isinstance(value, dict)
+            else value
+            for name, value in self.settings.items()
+            if name not in _UNSCORED_SETTINGS
+        }
+        return json.dumps([models, settings], sort_keys=True, default=str)
+
+
+def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
+    scored: _Options = {}
+    for name, value in parameters.items():
+        if name in _UNSCORED_PARAMETERS or _SECRET.search(name):
+            continue
+        if isinstance(value, str) and value.startswith(KEY_PREFIX):
+            scored[name] = variable(value.removeprefix(KEY_PREFIX)) or value
+        elif name in _HEADERS and isinstance(value, dict):
+            scored[name] = _scored(cast("_Options", value), variable)
+        else:
+            scored[name] = value
+    return scored
 
 
 def read_router_file(path: Path, *, model: str) -> RouterFile:

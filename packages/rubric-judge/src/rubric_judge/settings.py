@@ -12,7 +12,7 @@ from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.router_file import KEY_PREFIX, RouterFile
 
-__all__ = ["api_key", "deployments_with_keys", "keep_litellm_offline", "service_token"]
+__all__ = ["api_key", "deployments_with_keys", "keep_litellm_offline", "service_token", "variable"]
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -78,6 +78,11 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
         }
         for entry in file.deployments
     ]
+
+
+def variable(name: str) -> str | None:
+    """Return the value of an environment variable that holds no secret; None where it is unset."""
+    return os.environ.get(name, "").strip() or None
 
 
 def keep_litellm_offline() -> None:

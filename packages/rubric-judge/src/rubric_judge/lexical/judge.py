@@ -7,6 +7,7 @@ for long can learn word salad, so read its samples.
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 
 from rubric_core import JudgeResult, JudgeView, Reason, Rubric
@@ -48,6 +49,12 @@ class LexicalJudge:
         """
         self._config = config or LexicalConfig()
         self._compiled: OrderedDict[int, tuple[Rubric, CompiledRubric]] = OrderedDict()
+
+    @property
+    def fingerprint(self) -> str:
+        """The name, and a hash of the settings."""
+        digest = hashlib.sha256(self._config.model_dump_json().encode()).hexdigest()
+        return f"{self.name} {digest[:16]}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Score one response; see `judge_now`."""
