@@ -49,6 +49,53 @@ def test_a_quote_is_found_word_for_word_whatever_its_typography(
     assert find_quote(quote, response=RESPONSE, passage=PASSAGE) == place
 
 
+@pytest.mark.parametrize(
+    ("quote", "text", "stands"),
+    [
+        ("stable for all step sizes", "The scheme is unstable for all step sizes.", False),
+        ("stable for all step sizes", "The scheme is non-stable for all step sizes.", False),
+        ("stable for all step sizes", "It is unstable; no: stable for all step sizes.", True),
+        ("the step is stable", "the step is stableish", False),
+        ("5 is the answer", "15 is the answer", False),
+        ("5 is the answer", "1.5 is the answer", False),
+        ("5 is the answer", ".5 is the answer", False),
+        ("5 is the answer", "1,5 is the answer", False),
+        ("5 is the answer", "−5 is the answer", False),
+        ("5 is the answer", "Indeed, 5 is the answer", True),
+        ("the answer is 5", "the answer is 50", False),
+        ("the answer is 5", "the answer is 5.2", False),
+        ("the answer is 5", "the answer is 5²", False),
+        ("the answer is 5", "the answer is 5. Next", True),
+        ("the answer is 5", "the answer is 5, or", True),
+        ("5 meters and 10² units", "15 meters and 102 units", False),
+        ("5 meters and 10² units", "5 meters and 102 units", False),
+        ("x² + y² = 123", "x2 + y2 = 123", False),
+        ("H₂O is a molecule", "H2O is a molecule", False),
+        ("½ of the labels", "1⁄2 of the labels", False),
+        ("t converge for any step", "It doesn't converge for any step", False),
+        ("the loss—nothing else", "the loss — nothing else", True),
+        ("ｆｉｎａｌ　layer is linear", "the ﬁnal layer is linear", True),
+        ("cafe\u0301 is the place", "caf\u00e9 is the place", True),
+        ("cafe is the place", "cafe\u0301 is the place", False),
+        ("损失函数是交叉熵没有别的", "训练的损失函数是交叉熵没有别的东西", True),
+        ("'stable' for all", "is 'stable' for all", True),
+    ],
+)
+def test_a_quote_begins_and_ends_where_words_and_numbers_do(
+    quote: str,
+    text: str,
+    stands: bool,  # noqa: FBT001
+) -> None:
+    found = find_quote(quote, response="", passage=text)
+    assert found == ("passage" if stands else None)
+
+
+@given(st.text("ab15.,-' _²é", min_size=8, max_size=30), st.sampled_from("cxyz023"))
+def test_a_word_or_number_that_goes_on_is_not_what_is_quoted(quote: str, more: str) -> None:
+    words = f"a{quote}1"
+    assert find_quote(words, response=more + words, passage=words + more) is None
+
+
 def test_a_short_quote_counts_only_where_it_is_all_there_is() -> None:
     assert find_quote("42", response="42", passage=PASSAGE) == "response"
     assert find_quote("42", response="42 or so", passage=PASSAGE) is None

@@ -16,9 +16,19 @@ MIN_QUOTE_CHARS: Final = 8
 MAX_QUOTE_CHARS: Final = 500
 """Characters beyond which a quote is no quote any more but a copy."""
 
-# Quotation marks and dashes that models and keyboards exchange freely.
+# Quotation marks, dashes and widths that models and keyboards exchange freely. Not all that Unicode
+# calls compatible: x² is not x2. (Ligatures are taken apart with the case.)
 _SAME: Final = str.maketrans(
-    dict.fromkeys("‘’‚‛`´", "'") | dict.fromkeys("“”„‟«»", '"') | dict.fromkeys("‐‑‒–—―−", "-")
+    dict.fromkeys("‘’‚‛`´", "'")
+    | dict.fromkeys("“”„‟«»", '"')
+    | dict.fromkeys("‐‑‒–−", "-")
+    | dict.fromkeys("—―", " - ")
+    | {"…": "..."}
+    | {chr(code): unicodedata.normalize("NFKC", chr(code)) for code in range(0xFF01, 0xFFEF)}
+)
+# Scripts without spaces between words, by the first word of their characters' names.
+_SPACELESS: Final = frozenset(
+    {"CJK", "HIRAGANA", "KATAKANA", "KHMER", "LAO", "MYANMAR", "THAI", "TIBETAN"}
 )
 
 QuoteSource = Literal["response", "passage"]
@@ -37,9 +47,10 @@ class Evidence(Sealed):
 def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None:
     """Return where a quote stands word for word, the response first.
 
-    Case, white space, compatibility forms, invisible characters and the kind of quotation mark or
-    dash are no difference. Something with fewer than `MIN_QUOTE_CHARS` letters and digits, or more
-    than `MAX_QUOTE_CHARS` characters, is found nowhere; a shorter one only if it is all of a text.
+    It has to begin and end where words and numbers do. Case, white space, ligatures, widths,
+    invisible characters and the kind of quotation mark or dash are no difference. Something with
+    fewer than `MIN_QUOTE_CHARS` letters and digits is found only if it is all of a text, and more
+    than `MAX_QUOTE_CHARS` characters nowhere.
 
     Args:
         quote: what the judge quotes.
@@ -56,7 +67,7 @@ def find_quote(quote: str, *, response: str, passage: str) -> QuoteSource | None
     sources: tuple[tuple[QuoteSource, str], ...] = (("response", response), ("passage", passage))
     for source, text in sources:
         searched = _folded_source(text)
-        if (long_enough and wanted in searched) or (wanted and wanted == searched):
+        if (long_enough and _stands_in(wanted, searched)) or (wanted and wanted == searched):
             return source
     return None
 
@@ -68,7 +79,43 @@ def _folded_source(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    seen = "".join(
-        c for c in unicodedata.normalize("NFKC", text) if unicodedata.category(c) != "Cf"
-    )
-    return " ".join(seen.translate(_SAME).casefold().split()).strip("\"' ")
+    seen = "".join(c for c in text if unicodedata.category(c) != "Cf")
+    seen = unicodedata.normalize("NFC", seen.translate(_SAME))
+    return " ".join(seen.casefold().split()).strip("\"' ")
+
+
+def _stands_in(wanted: str, text: str) -> bool:
+    """Whether it stands there and begins and ends where words and numbers do."""
+    start = text.find(wanted)
+    while start >= 0:
+        end = start + len(wanted)
+        before, after = text[max(0, start - 2) : start][::-1], text[end : end + 2]
+        begun_earlier = _goes_on(wanted[0], before) or (before[:1] == "." and wanted[0].isdecimal())
+        if not begun_earlier and not _goes_on(wanted[-1], after):
+            return True
+        start = text.find(wanted, start + 1)
+    return False
+
+
+def _goes_on(edge: str, beyond: str) -> bool:
+    """Whether a word or number goes on past its edge: "15", "1.5", "don't", "non-stable".
+
+    Args:
+        edge: its last character on this side.
+        beyond: the two characters after that, read away from it.
+    """
+    if not beyond or not _is_in_word(edge):
+        return False
+    mark, further = beyond[0], beyond[1:]
+    if _is_in_word(mark):
+        return True
+    if edge.isdecimal():
+        return mark == "-" or (mark in ".," and further.isdecimal())
+    return mark in "-'" and bool(further) and _is_in_word(further)
+
+
+def _is_in_word(character: str) -> bool:
+    if character != "_" and unicodedata.category(character)[0] not in "LMN":
+        return False
+    script = unicodedata.name(character, "").partition(" ")[0]
+    return script not in _SPACELESS
