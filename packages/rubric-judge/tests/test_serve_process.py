@@ -51,7 +51,7 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
     @contextmanager
     def start(judge: str, *options: str) -> Iterator[Served]:
         (tmp_path / "judge.yaml").write_text(judge)
-        arguments = ["judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
+        arguments = ["--judge", "judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
         process = subprocess.Popen(
             [sys.executable, "-c", COMMAND, "serve", *arguments],
             cwd=tmp_path,
@@ -72,14 +72,15 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
     return start
 
 
-def _judge_of(endpoint: FakeEndpoint) -> str:
-    options = {"type": "llm", "model": "fake", "transport": "direct", "api_base": endpoint.url}
+def _judge_of(endpoint: FakeEndpoint, *others: str) -> str:
+    addresses = [endpoint.url, *others]
+    options = {"type": "llm", "model": "fake", "transport": "direct", "api_base": addresses}
     return json.dumps(options)  # which is YAML too
 
 
 def _by_number(call: FakeCall) -> float:
     found = NUMBER.findall(call.messages[-1]["content"])
-    return int(found[-1]) / 1000
+    return int(found[-1]) / 1000 if found else 1.0  # it is asked whether it is there
 
 
 def _body(task: Task, *numbers: int) -> dict[str, Any]:
@@ -115,7 +116,7 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
                 served.process.communicate(timeout=20)
                 assert served.process.returncode == 0
     assert rows[0] == rows[1]
-    assert len(endpoint.calls) == 2
+    assert len(endpoint.calls) == 2 + 2  # one question before each start
     assert "rubric_judge_from_ledger_total 2.0" in metrics
 
 
@@ -133,6 +134,8 @@ def test_what_is_not_installed_is_named() -> None:
         (["--host", "0.0.0.0"], "can be reached from other machines"),  # noqa: S104
         (["--token-env", "NOT_SET_ANYWHERE"], "NOT_SET_ANYWHERE"),
         (["--tasks", "missing.jsonl"], "missing.jsonl"),
+        (["--workers", "0"], "--workers is 0: give at least 1"),
+        (["--judge", "dead.yaml"], "the judge 'openai/fake' at 'http://127.0.0.1:9/v1'"),
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_status_2(
@@ -144,14 +147,33 @@ def test_what_cannot_be_served_is_one_line_and_status_2(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("judge.yaml").write_text("type: lexical")
-    monkeypatch.setattr("sys.argv", ["rubric-judge", "serve", "judge.yaml", *options])
+    Path("dead.yaml").write_text(
+        "type: llm\nmodel: openai/fake\ntransport: direct\nbackoff_s: 0.05\n"
+        "api_base: [http://127.0.0.1:9/v1, http://127.0.0.1:9/v2]\n"
+    )
+    judge = () if "--judge" in options else ("--judge", "judge.yaml")
+    monkeypatch.setattr("sys.argv", ["rubric-judge", "serve", *judge, *options])
     with pytest.raises(SystemExit) as ended:
         main()
     structlog.reset_defaults()
-    said = capsys.readouterr().err
+    out, said = capsys.readouterr()
+    assert out == ""
     assert ended.value.code == 2
     assert says in said
     assert len(said.splitlines()) == 1
+
+
+def test_a_replica_that_is_not_there_is_named_and_the_other_serves(serving: Serving) -> None:
+    with (
+        FakeEndpoint(0.5) as endpoint,
+        serving(_judge_of(endpoint, "http://127.0.0.1:9/v1")) as served,
+    ):
+        answer = httpx.post(f"{served.url}/v1/judge", json=_body(served.task, 1), timeout=20)
+        served.process.send_signal(signal.SIGTERM)
+        _, said = served.process.communicate(timeout=20)
+    assert [row["reward"] for row in answer.json()["results"]] == [0.5]
+    assert said.startswith("rubric-judge: one replica is not there: the judge 'fake' at ")
+    assert said.count("\n") == 1
 
 
 async def _health(
@@ -202,8 +224,9 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
     serving: Serving, drain_s: str, signals: int
 ) -> None:
     answers: list[httpx.Response] = []
+    latencies_s = iter([0.0])  # of the question whether it is there
     with (
-        FakeEndpoint(latency=60) as endpoint,
+        FakeEndpoint(latency=lambda _: next(latencies_s, 60.0)) as endpoint,
         serving(_judge_of(endpoint), "--drain-s", drain_s) as served,
     ):
         async with httpx.AsyncClient(base_url=served.url, timeout=30) as client:

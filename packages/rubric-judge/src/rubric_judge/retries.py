@@ -30,7 +30,8 @@ _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
 _LIKELY_REPLY_TOKENS = 1_000
 """What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
-_HURRIED_S = 30.0
+_HURRIED_S = 10.0
+"""Enough for a cold server's answer to a question of one line."""
 _HURRIED_ATTEMPTS = 3
 
 
@@ -73,39 +74,45 @@ class RetryingClient:
     first attempt's turn, which is the limiter's doing.
     """
 
-    def __init__(self, transport: Transport, config: JudgeConfig, limiter: Limiter) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        config: JudgeConfig,
+        limiter: Limiter,
+        *,
+        hurry_s: float = math.inf,
+    ) -> None:
         """Take the policy from the judge's configuration.
 
         Args:
             transport: carries the attempts.
             config: attempts, times and backoff.
             limiter: lets attempts through.
+            hurry_s: longest time for an attempt and for all, where the configuration has longer.
         """
+        self._timeout_s = min(config.timeout_s, hurry_s)
+        self._deadline_s = min(config.deadline_s, hurry_s)
+        self._hurry_s = hurry_s
         self._transport = transport
         self._config = config
         self._limiter = limiter
 
     def hurried(self) -> RetryingClient:
         """Return a client over the same transport that gives up within seconds."""
-        config = self._config
-        hurry = {
-            "timeout_s": min(config.timeout_s, _HURRIED_S),
-            "deadline_s": min(config.deadline_s, _HURRIED_S),
-            "max_transport_attempts": min(config.max_transport_attempts, _HURRIED_ATTEMPTS),
-        }
-        return RetryingClient(self._transport, config.model_copy(update=hurry), self._limiter)
+        attempts = min(self._config.max_transport_attempts, _HURRIED_ATTEMPTS)
+        config = self._config.model_copy(update={"max_transport_attempts": attempts})
+        return RetryingClient(self._transport, config, self._limiter, hurry_s=_HURRIED_S)
 
     async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Ask until an answer comes; see `ChatClient.complete`."""
         await self._transport.prepare()
-        call = _Call(self._config.deadline_s, self._config.max_transport_attempts)
+        call = _Call(self._deadline_s, self._config.max_transport_attempts)
 
         async def attempt() -> ChatReply:
             return await self._attempt(call, system=system, user=user, reply=reply)
 
         answer: ChatReply | None = None
-        detail = f"no answer within deadline_s={self._config.deadline_s:g}"
-        error = JudgeTransportError(Reason.TIMEOUT, detail)
+        error = self._late("deadline_s", self._deadline_s)
         try:
             with call.scope:
                 answer = await self._until_answered(attempt, call)
@@ -131,6 +138,14 @@ class RetryingClient:
     async def aclose(self) -> None:
         """Close the transport."""
         await self._transport.aclose()
+
+    def _late(self, setting: str, limit_s: float) -> JudgeTransportError:
+        remedy = "check that the server is up and not busy"
+        if limit_s < self._hurry_s:
+            detail = f"no answer within {setting}={limit_s:g}: {remedy}, or raise {setting}"
+        else:  # to raise the setting would change nothing
+            detail = f"no answer within {limit_s:g} s: {remedy}"
+        return JudgeTransportError(Reason.TIMEOUT, detail)
 
     async def _until_answered(
         self, attempt: Callable[[], Awaitable[ChatReply]], call: _Call
@@ -169,11 +184,10 @@ class RetryingClient:
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
             try:
-                with anyio.fail_after(self._config.timeout_s):
+                with anyio.fail_after(self._timeout_s):
                     answer = await self._transport.ask(system=system, user=user, reply=reply)
             except TimeoutError:
-                detail = f"no answer within timeout_s={self._config.timeout_s:g}"
-                raise JudgeTransportError(Reason.TIMEOUT, detail) from None
+                raise self._late("timeout_s", self._timeout_s) from None
             except JudgeTransportError as error:
                 call.attempts += error.attempts - 1  # a router tries several deployments
                 call.consumed(error.usage)

@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from rubric_judge.ledger import Ledger
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
 
-__all__ = ["Batch", "Judged", "judge_batches", "local_pool", "require_positive"]
+__all__ = [
+    "Batch",
+    "Judged",
+    "check_replicas",
+    "judge_batches",
+    "local_pool",
+    "opened",
+    "require_positive",
+    "say_unwritten",
+]
 
 _Pool: TypeAlias = "JudgePool | RayJudgePool"
 
@@ -65,12 +74,34 @@ def judge_batches(
     Raises:
         JudgeSetupError: the judge is not there, and the ledger does not hold everything.
     """
-    with _opened(ledger) as books:
+    with opened(ledger) as books:
         results, statistics = anyio.run(_judge, make_pool, batches, books, deadline_s)
-    unwritten = books.unwritten if books else 0
-    if unwritten:
-        print(f"not written to {ledger}: {unwritten} judgements", file=sys.stderr)
-    return Judged(results, statistics, unwritten)
+    return Judged(results, statistics, say_unwritten(books))
+
+
+def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
+    """Return the ledger, if there is to be one."""
+    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+
+    return Ledger(ledger) if ledger else nullcontext()
+
+
+def say_unwritten(ledger: Ledger | None) -> int:
+    """Say how many judgements the ledger could not take, and return it."""
+    unwritten = ledger.unwritten if ledger else 0
+    if ledger and unwritten:
+        print(f"not written to {ledger.path}: {unwritten} judgements", file=sys.stderr)
+    return unwritten
+
+
+async def check_replicas(pool: JudgePool | RayJudgePool) -> None:
+    """Ask the judge whether it is there, and say which replicas are not.
+
+    Raises:
+        JudgeSetupError: none is.
+    """
+    for problem in await pool.check():
+        print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
 
 
 def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], JudgePool]:
@@ -93,12 +124,6 @@ def require_positive(**counts: int | None) -> None:
             raise ConfigError(f"--{flag} is {count}: give at least 1", location=flag)
 
 
-def _opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
-
-    return Ledger(ledger) if ledger else nullcontext()
-
-
 async def _judge(
     make_pool: Callable[[Ledger | None], _Pool],
     batches: Sequence[Batch],
@@ -107,7 +132,9 @@ async def _judge(
 ) -> tuple[list[list[list[JudgeResult]]], PoolStatistics]:
     pool = make_pool(ledger)
     try:
-        await _check(pool, batches)
+        asked = ((batch.views, replicate) for batch in batches for replicate in batch.replicates)
+        if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
+            await check_replicas(pool)
         with progress_bar() as progress:
             results = [
                 await _judge_batch(pool, batch, progress, deadline_s=deadline_s)
@@ -116,13 +143,6 @@ async def _judge(
         return results, pool.statistics()
     finally:
         await pool.aclose()
-
-
-async def _check(pool: _Pool, batches: Sequence[Batch]) -> None:
-    asked = ((batch.views, replicate) for batch in batches for replicate in batch.replicates)
-    if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
-        for problem in await pool.check():
-            print(f"rubric-judge: one replica is not there: {problem}", file=sys.stderr)
 
 
 async def _judge_batch(

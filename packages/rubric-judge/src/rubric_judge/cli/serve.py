@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 from cyclopts import Parameter
 
-from rubric_core import read_tasks
-from rubric_judge.capabilities import close
+from rubric_core import Task, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log
+from rubric_judge.cli.judging import (
+    check_replicas,
+    local_pool,
+    opened,
+    require_positive,
+    say_unwritten,
+)
 from rubric_judge.serve.config import ServeConfig
+
+if TYPE_CHECKING:
+    from rubric_judge.pool import JudgePool
 
 __all__ = ["serve"]
 
@@ -20,8 +29,8 @@ _DEFAULTS = ServeConfig()
 
 
 def serve(
-    judge: Path,
     *,
+    judge: Path,
     tasks: Path | None = None,
     ledger: Path | None = None,
     workers: int = 32,
@@ -30,7 +39,9 @@ def serve(
 ) -> int:
     """Serve a judge over HTTP until SIGTERM, then answer what is waiting.
 
-    Example: rubric-judge serve lexical.yaml --tasks test.jsonl --port 8000
+    Asks the judge one small question before it listens.
+
+    Example: rubric-judge serve --judge lexical.yaml --tasks test.jsonl --port 8000
 
     Args:
         judge: The judge's configuration, YAML.
@@ -41,33 +52,30 @@ def serve(
         verbose: Log every request and every judge call to stderr.
 
     Returns:
-        Exit status: 1 when responses were left without an answer.
+        Exit status: 1 when responses were left without an answer, or the ledger could not be
+        written.
     """
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
-    from rubric_judge.pool import JudgePool  # noqa: PLC0415
+
+    require_positive(workers=workers)
+    configure_log(verbose=verbose)
+    by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
+    make_pool = local_pool(read_judge_spec(judge), workers=workers)
+    with opened(ledger) as books:
+        unanswered = anyio.run(_run, make_pool(books), by_id, bounds)
+    return FAILED if say_unwritten(books) or unanswered else 0
+
+
+async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) -> int:
     from rubric_judge.serve import JudgeService  # noqa: PLC0415
     from rubric_judge.serve import serve as answer  # noqa: PLC0415
 
-    configure_log(verbose=verbose)
-    by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
-    with ExitStack() as stack:
-        book = stack.enter_context(Ledger(ledger)) if ledger else None
-        judges = load_replicas(read_judge_spec(judge))
-        pool = JudgePool(judges, workers=workers, ledger=book)
-
-        async def run() -> int:
-            try:
-                service = JudgeService(pool, by_id, config=bounds)
-                return await answer(service, on_start=_say_where)
-            finally:
-                for one in judges:
-                    await close(one)
-
-        unanswered = anyio.run(run)
-        unwritten = book.unwritten if book else 0
-    return FAILED if unanswered or unwritten else 0
+    try:
+        service = JudgeService(pool, tasks, config=bounds)
+        await check_replicas(pool)
+        return await answer(service, on_start=_say_where)
+    finally:
+        await pool.aclose()
 
 
 def _say_where(address: str) -> None:
