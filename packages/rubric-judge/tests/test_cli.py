@@ -141,7 +141,7 @@ def test_a_second_run_with_a_ledger_needs_no_endpoint_and_spends_nothing(
     lines = [_line(task, text) for text in ("one", "two", "one")]
     with FakeEndpoint(0.5) as endpoint:
         judge = _llm(tmp_path, endpoint.url)
-        first = score(lines, judge, "--ledger", "judgements.db", "--hedge", "--deadline", "60")
+        first = score(lines, judge, "--ledger", "judgements.db", "--hedge", "--deadline-s", "60")
         assert len(endpoint.calls) == 1 + 2  # the check, and what differs
     assert first.returncode == 0, first.stderr
     rows = _rows(tmp_path / "out.jsonl")
@@ -162,7 +162,7 @@ def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
     with FakeEndpoint(0.5, faults=[None, None, Fault.HANG]) as endpoint:
         judge = _llm(tmp_path, endpoint.url)
         lines = [_line(task, str(number)) for number in range(6)]
-        done = score(lines, judge, "--deadline", "1.5", "--workers", "2", "--micro-batch", "1")
+        done = score(lines, judge, "--deadline-s", "1.5", "--workers", "2", "--micro-batch", "1")
     assert done.returncode == 0, done.stderr
     rewards = [row["reward"] for row in _rows(tmp_path / "out.jsonl")]
     assert sorted(rewards, key=str) == [0.5] * 5 + [None]
@@ -174,7 +174,7 @@ def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
     [
         (("--micro-batch", "0"), "--micro-batch is 0: give at least 1"),
         (("--ray", "0"), "--ray is 0: give at least 1"),
-        (("--deadline", "0"), "--deadline is 0: give seconds above 0"),
+        (("--deadline-s", "0"), "--deadline-s is 0: give seconds above 0"),
     ],
 )
 def test_a_pool_that_cannot_be_is_a_clear_error(

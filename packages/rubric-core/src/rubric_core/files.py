@@ -60,7 +60,15 @@ def write_lines(file: BinaryIO, rows: Iterable[dict[str, object]]) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Generator[BinaryIO]:
-    """Open a file that takes the place of `path` when the block ends well, and vanishes if not."""
+    """Open a file that takes the place of `path` when the block ends well, and vanishes if not.
+
+    What is no regular file, such as a pipe, is written straight to; a link stays one.
+    """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            yield file
+        return
+    path = path.resolve()
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with temporary.open("xb") as file:

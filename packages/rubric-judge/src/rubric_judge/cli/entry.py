@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import sys
 
+from cyclopts import CycloptsError
+
 from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
 from rubric_judge.cli.attack import attack
@@ -28,7 +30,9 @@ app.command(export_rubrics, name="export")
 def main() -> None:
     """Run the command; known errors end with one line on stderr and status 2."""
     try:
-        status = app(sys.argv[1:], result_action="return_value")
+        status = app(sys.argv[1:], result_action="return_value", exit_on_error=False)
+    except CycloptsError:  # an option that is none, or its value: said on stderr by cyclopts
+        sys.exit(BAD_INPUT)
     except (RubricError, OSError) as error:
         print(f"rubric-judge: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)

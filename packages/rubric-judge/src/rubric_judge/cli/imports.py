@@ -21,6 +21,7 @@ from rubric_core.formats import (
     is_penalty,
 )
 from rubric_judge.cli.app import FAILED
+from rubric_judge.cli.outputs import require_writable
 
 __all__ = ["export_rubrics", "import_rubrics"]
 
@@ -58,6 +59,7 @@ def import_rubrics(
     Returns:
         Exit status: 1 when not a single task could be read.
     """
+    require_writable(out, flag="OUT", inputs=(source, questions))
     rejected: list[RubricFileError] = []
     counts: Counter[str] = Counter()
     found = import_tasks(
@@ -105,5 +107,6 @@ def export_rubrics(
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet).
         out: File to write, JSON Lines.
     """
+    require_writable(out, flag="OUT", inputs=(tasks,))
     written = export_tasks(format_, out, read_tasks(tasks))
     Console().print(f"{written} tasks written to {out}", highlight=False, soft_wrap=True)

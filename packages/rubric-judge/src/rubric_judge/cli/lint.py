@@ -16,6 +16,7 @@ from rich.table import Table
 
 from rubric_core import ConfigError
 from rubric_judge.cli.app import FAILED, progress_bar
+from rubric_judge.cli.outputs import require_writable
 
 if TYPE_CHECKING:
     from rubric_judge.lint import Finding
@@ -45,6 +46,8 @@ def lint(
 
     if examples < 0:
         raise ConfigError(f"--examples is {examples}: give at least 0", location="examples")
+    if json_out is not None:
+        require_writable(json_out, flag="--json", inputs=(tasks,))
     findings: list[Finding] = []
     read = 0
     with progress_bar() as progress:

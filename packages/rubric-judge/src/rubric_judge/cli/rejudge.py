@@ -14,6 +14,7 @@ from rich.table import Table
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log
 from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
+from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
 
     require_positive(workers=workers)
     configure_log(verbose=verbose)
+    read = (source, tasks, judge, before, tasks_before, ledger)
+    require_writable(out, flag="--out", inputs=read)
     stored = _chosen(read_stored(source, judged=before, judge=of), only=only)
     matched = _matched(stored, tasks, before=tasks_before)
     views = [task.judge_view(one.response) for one, task in matched.pairs]

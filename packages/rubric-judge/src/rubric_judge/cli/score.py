@@ -16,6 +16,7 @@ from rich.table import Table
 from rubric_core import ConfigError, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive
+from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class _Pool:
         require_positive(workers=self.workers, micro_batch=self.micro_batch, ray=self.ray)
         if self.deadline_s is not None and not self.deadline_s > 0:
             raise ConfigError(
-                f"--deadline is {self.deadline_s:g}: give seconds above 0", location="deadline"
+                f"--deadline-s is {self.deadline_s:g}: give seconds above 0", location="deadline-s"
             )
 
 
@@ -53,7 +54,7 @@ def score(  # noqa: PLR0913  # the flags of a command
     ledger: Path | None = None,
     workers: int = 32,
     micro_batch: int = 4,
-    deadline: float | None = None,
+    deadline_s: float | None = None,
     hedge: Annotated[bool, Parameter(negative=())] = False,
     ray: int | None = None,
     verbose: Annotated[bool, Parameter(negative=())] = False,
@@ -71,7 +72,7 @@ def score(  # noqa: PLR0913  # the flags of a command
             stopped goes on where it was.
         workers: Judge workers; each holds up to MICRO-BATCH responses.
         micro_batch: Responses that a worker holds at once.
-        deadline: Seconds after which what is not judged yet is given up, and what is judged kept.
+        deadline_s: Seconds after which what is not judged yet is given up, and what is judged kept.
         hedge: Ask a second time for stragglers, for 5 % more calls at most.
         ray: Judge in this many Ray actors instead of in WORKERS; needs rubric-judge[ray].
         verbose: Log every judge call to stderr.
@@ -82,8 +83,9 @@ def score(  # noqa: PLR0913  # the flags of a command
     """
     configure_log(verbose=verbose)
     kind = _Pool(
-        workers=workers, micro_batch=micro_batch, deadline_s=deadline, hedge=hedge, ray=ray
+        workers=workers, micro_batch=micro_batch, deadline_s=deadline_s, hedge=hedge, ray=ray
     )
+    require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
     write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
@@ -169,6 +171,9 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
         figures.append(("  of them cached", "not reported" if cached is None else f"{cached:.1%}"))
         figures.append(("completion tokens", str(usage.completion_tokens)))
         figures.append(("tokens per criterion", f"{statistics.tokens_per_criterion:.0f}"))
+        if statistics.cached_tokens_per_criterion is not None:
+            cached_tokens = f"{statistics.cached_tokens_per_criterion:.0f}"
+            figures.append(("cached tokens per criterion", cached_tokens))
     if usage.cost_usd is not None and statistics.cost_per_criterion_usd is not None:
         figures.append(("cost", f"${usage.cost_usd:.4f}"))
         figures.append(("  per criterion", f"${statistics.cost_per_criterion_usd:.2g}"))

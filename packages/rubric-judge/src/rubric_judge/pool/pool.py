@@ -175,6 +175,7 @@ class JudgePool:
             latency=latency_quantiles(list(tally.latencies_s)),
             usage=tally.usage,
             cached_token_frac=tally.cached_token_frac,
+            cached_tokens_per_criterion=tally.cached_tokens_per_criterion,
             attempts=tally.attempts,
             hedged=tally.hedged,
             hedge_wins=tally.hedge_wins,

@@ -69,6 +69,9 @@ class PoolStatistics:
     """Judgements that were found, not asked for."""
     passages_truncated: int
     """Judgements asked for whose passage was cut."""
+    cached_tokens_per_criterion: float | None
+    """Prompt tokens that the server had cached, for one criterion of one response, over the
+    judgements that report them; None where none does."""
     criteria: int
     """Criteria of all judgements asked for."""
     replicas: tuple[ReplicaStatistics, ...]
@@ -101,6 +104,7 @@ class Tally:
     usage: Usage = field(default_factory=Usage)
     cached_reported_tokens: int = 0
     """Prompt tokens of the judgements that say how many were cached."""
+    cached_reported_criteria: int = 0
     attempts: int = 0
     hedged: int = 0
     hedge_wins: int = 0
@@ -141,6 +145,7 @@ class Tally:
             self.usage = self.usage.plus(result.usage)
             if result.usage.cached_tokens is not None:
                 self.cached_reported_tokens += result.usage.prompt_tokens
+                self.cached_reported_criteria += len(view.rubric.criteria)
 
     def repeated(self, result: JudgeResult) -> None:
         """Count the same judgement for another response that is the same."""
@@ -152,6 +157,13 @@ class Tally:
         if self.usage.cached_tokens is None or not self.cached_reported_tokens:
             return None
         return self.usage.cached_tokens / self.cached_reported_tokens
+
+    @property
+    def cached_tokens_per_criterion(self) -> float | None:
+        """Prompt tokens that were cached for one criterion, where that is said."""
+        if self.usage.cached_tokens is None or not self.cached_reported_criteria:
+            return None
+        return self.usage.cached_tokens / self.cached_reported_criteria
 
     def _outcome(self, result: JudgeResult) -> None:
         self.by_outcome[result.outcome] += 1
