@@ -232,6 +232,25 @@ def test_a_missing_folder_is_the_systems_error(tmp_path: Path, suffix: str) -> N
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
+def test_a_link_and_a_pipe_stay_what_they_are(tmp_path: Path, rubric: Rubric, suffix: str) -> None:
+    real, link, pipe = (tmp_path / f"{name}{suffix}" for name in ("real", "link", "pipe"))
+    link.symlink_to(real)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+
+    for path in (link, pipe):
+        write_tasks(path, numbered(rubric, 2))
+
+    through = os.read(reader, 65536)
+    os.close(reader)
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+    assert through == real.read_bytes()
+    assert len(list(read_tasks(real))) == 2
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
 def test_an_error_in_the_tasks_leaves_the_old_file_and_nothing_else(
     tmp_path: Path, rubric: Rubric, suffix: str
 ) -> None:

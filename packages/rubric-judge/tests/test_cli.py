@@ -149,7 +149,7 @@ def test_a_second_run_with_a_ledger_needs_no_endpoint_and_spends_nothing(
     assert (second.returncode, second.stderr) == (0, "")
     assert _rows(tmp_path / "out.jsonl") == rows
     assert _table(first.stdout)["attempts"] == "2"
-    assert "tokens per criterion" in first.stdout
+    assert "cached tokens per criterion" in _table(first.stdout)
     table = _table(second.stdout)
     assert (table["scored"], table["from the ledger"]) == ("3", "3")
     assert "attempts" not in table

@@ -13,7 +13,7 @@ import pytest
 from aiohttp import web
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
-from rubric_judge import JudgeConfig, JudgePool, LLMJudge
+from rubric_judge import JudgeConfig, JudgePool, LLMJudge, retries
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.load import load_replicas
@@ -226,6 +226,34 @@ async def test_a_check_of_an_endpoint_that_is_not_there_takes_seconds() -> None:
             _config(endpoint.url, backoff_s=0.5, max_transport_attempts=50)
         ) as judge:
             with pytest.raises(JudgeSetupError, match="check `api_base` and that the server runs"):
+                await judge.check()
+
+
+async def test_servers_that_never_answer_are_found_together_with_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(retries, "_HURRIED_S", 1.0)
+    with FakeEndpoint(latency=60) as one, FakeEndpoint(latency=60) as other:
+        addresses = (one.url, other.url)
+        pool = JudgePool(load_replicas(_config(addresses, timeout_s=60, deadline_s=600)))
+        started_s = time.monotonic()
+        with pytest.raises(JudgeSetupError, match="within 1 s: check that the server is up"):
+            await pool.check()
+        took_s = time.monotonic() - started_s
+        await pool.aclose()
+    assert 1 <= took_s < 1.9
+
+    with FakeEndpoint(latency=60) as endpoint:
+        async with LLMJudge(_config(endpoint.url, timeout_s=0.2, deadline_s=0.3)) as judge:
+            with pytest.raises(JudgeSetupError, match="not busy, or raise (timeout|deadline)_s"):
+                await judge.check()
+
+
+@pytest.mark.slow
+async def test_a_server_that_never_answers_is_found_in_ten_seconds() -> None:
+    with FakeEndpoint(latency=60) as endpoint, anyio.fail_after(12):
+        async with LLMJudge(_config(endpoint.url)) as judge:
+            with pytest.raises(JudgeSetupError, match="no answer within 10 s"):
                 await judge.check()
 
 

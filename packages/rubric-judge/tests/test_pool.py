@@ -236,6 +236,25 @@ async def test_statistics_add_up_usage_and_latency(make_view: ViewFactory) -> No
     assert 0 <= latency.p50_s <= latency.p90_s <= latency.p99_s <= latency.max_s
 
 
+async def test_cached_tokens_are_counted_where_a_server_reports_them(
+    make_view: ViewFactory,
+) -> None:
+    def script(view: JudgeView) -> JudgeResult:
+        cached = {"no": None, "none": 0, "some": 80}[view.response]
+        usage = Usage(prompt_tokens=100, completion_tokens=10, cached_tokens=cached)
+        return JudgeResult.invalid(Reason.NOT_JSON, usage=usage)
+
+    pool = JudgePool(ScriptedJudge(script))
+    seen: list[tuple[float | None, float | None]] = []
+    for response in ("no", "none", "some"):
+        await pool.judge_all([make_view(response)])
+        statistics = pool.statistics()
+        seen.append((statistics.cached_token_frac, statistics.cached_tokens_per_criterion))
+    # Of two criteria each; a server's silence is no 0.
+    assert seen == [(None, None), (0.0, 0.0), (80 / 200, 80 / 4)]
+    assert statistics.tokens_per_criterion == 330 / 6
+
+
 async def test_nothing_to_judge_is_an_empty_list() -> None:
     assert await JudgePool(ScriptedJudge()).judge_all([]) == []
 

@@ -147,15 +147,21 @@ class JudgePool:
         Raises:
             JudgeSetupError: none is there.
         """
-        problems: list[JudgeSetupError] = []
-        for replica in self._crew.replicas.all:
+        replicas = self._crew.replicas.all
+        problems: dict[int, JudgeSetupError] = {}
+
+        async def ask(number: int) -> None:
             try:
-                await check(replica.judge)
+                await check(replicas[number].judge)
             except JudgeSetupError as error:
-                problems.append(error)
-        if len(problems) == len(self._crew.replicas.all):
+                problems[number] = error
+
+        async with anyio.create_task_group() as group:
+            for number in range(len(replicas)):
+                group.start_soon(ask, number)
+        if len(problems) == len(replicas):
             raise problems[0]
-        return problems
+        return [problems[number] for number in sorted(problems)]
 
     async def aclose(self) -> None:
         """Close the judges."""
