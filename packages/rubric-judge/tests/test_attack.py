@@ -61,12 +61,12 @@ def _attacked(
         pool = JudgePool(judge)
         try:
             controls = await pool.judge_all([control.view for control in plan.controls])
-            return controls, await pool.judge_all([attempt.view for attempt in plan.attempts])
+            return controls, await pool.judge_all([case.view for case in plan.cases])
         finally:
             await close(judge)
 
-    controls, attempts = anyio.run(run)
-    return over_credit(plan, [controls], attempts, judge=judge.name, epsilon=epsilon)
+    controls, cases = anyio.run(run)
+    return over_credit(plan, [controls], cases, judge=judge.name, epsilon=epsilon)
 
 
 def _by_name(report: AttackReport) -> Mapping[str, FamilyCredit]:
@@ -89,11 +89,11 @@ def test_the_tasks_can_be_answered_and_their_references_are_good_answers(tasks: 
 def test_every_family_attacks_every_task_under_an_id_of_its_own(tasks: list[Task]) -> None:
     plan = plan_attacks(tasks, FAMILIES)
 
-    made = {(attempt.family, attempt.target.task.task_id) for attempt in plan.attempts}
-    ids = [attempt.id for attempt in plan.attempts]
+    made = {(case.family, case.target.task.task_id) for case in plan.cases}
+    ids = [case.id for case in plan.cases]
     assert made == {(family, task.task_id) for family in FAMILIES for task in tasks}
     assert len(set(ids)) == len(ids)
-    seen = {(one.view.response, one.view.grounding, one.view.task_id) for one in plan.attempts}
+    seen = {(one.view.response, one.view.grounding, one.view.task_id) for one in plan.cases}
     assert len(seen) == len(ids)  # no attack is another's copy
 
 
@@ -106,7 +106,7 @@ def test_a_task_without_a_reference_or_criteria_texts_meets_the_families_that_ne
 
     plan = plan_attacks([bare], FAMILIES)
 
-    assert {attempt.family for attempt in plan.attempts} == set(FAMILIES) - {
+    assert {case.family for case in plan.cases} == set(FAMILIES) - {
         "keyword_stuffing", "negated_answers", "repeated_answers", "rubric_echo", "shuffled_words",
     }  # fmt: skip
     assert [control.name for control in plan.controls] == ["weak"]
@@ -115,8 +115,8 @@ def test_a_task_without_a_reference_or_criteria_texts_meets_the_families_that_ne
 def test_a_limit_draws_the_same_attempts_again(tasks: list[Task]) -> None:
     first, second = (plan_attacks(tasks, FAMILIES, limit=5) for _ in range(2))
 
-    assert [one.id for one in first.attempts] == [one.id for one in second.attempts]
-    assert len(first.attempts) == 5 * len(FAMILIES)
+    assert [one.id for one in first.cases] == [one.id for one in second.cases]
+    assert len(first.cases) == 5 * len(FAMILIES)
     with pytest.raises(ConfigError, match="no task to attack"):
         plan_attacks([], FAMILIES)
 
@@ -150,15 +150,15 @@ def test_a_judge_that_falls_for_a_trick_is_caught_at_its_rate(
     trick: str, tasks: list[Task]
 ) -> None:
     family, falls = FALLS_FOR[trick]
-    attempts = plan_attacks(tasks, {family: FAMILIES[family]}).attempts
-    expected = sum(falls(attempt.view) for attempt in attempts)
-    assert 0 < expected < len(attempts)
+    cases = plan_attacks(tasks, {family: FAMILIES[family]}).cases
+    expected = sum(falls(case.view) for case in cases)
+    assert 0 < expected < len(cases)
 
     (found,) = _attacked(ScriptedJudge(lambda view: float(falls(view))), tasks, family).families
 
-    assert (found.over_credited, found.scored) == (expected, len(attempts))
-    assert found.rate == expected / len(attempts)
-    assert found.mean_over_credit == pytest.approx(expected / len(attempts))
+    assert (found.over_credited, found.scored) == (expected, len(cases))
+    assert found.rate == expected / len(cases)
+    assert found.mean_over_credit == pytest.approx(expected / len(cases))
     assert found.low is not None
     assert found.high is not None
     assert 0 < found.low < found.rate < found.high < 1
@@ -183,7 +183,7 @@ def test_an_excess_within_epsilon_is_none(tasks: list[Task]) -> None:
     assert _attacked(judge, tasks, "master_keys", epsilon=0.29).families[0].rate == 1.0
 
 
-def test_the_bound_is_the_highest_of_several_judgings_of_the_base(tasks: list[Task]) -> None:
+def test_the_bound_is_the_highest_of_several_judgements_of_the_base(tasks: list[Task]) -> None:
     plan = plan_attacks(tasks[:1], {"claims": FAMILIES["claims"]})
     rubric = tasks[0].rubric
 
@@ -192,9 +192,9 @@ def test_the_bound_is_the_highest_of_several_judgings_of_the_base(tasks: list[Ta
         return JudgeResult.scored(rubric, scores, judge="noisy")
 
     controls_RN = [[given_(share)] * len(plan.controls) for share in (0.1, 0.4, 0.2)]
-    attempts = [given_(0.42)] * len(plan.attempts)
+    cases = [given_(0.42)] * len(plan.cases)
 
-    (family,) = over_credit(plan, controls_RN, attempts, judge="noisy").families
+    (family,) = over_credit(plan, controls_RN, cases, judge="noisy").families
 
     assert family.rate == 0.0
     assert family.mean_over_credit == pytest.approx(0.02)
@@ -215,7 +215,7 @@ def test_failures_are_counted_apart_and_a_failed_base_bounds_nothing(tasks: list
     )
 
     keys, claims = found["master_keys"], found["claims"]
-    assert (keys.invalid, keys.unavailable, keys.attempts) == (4 * 6, 6, 19 * 6)
+    assert (keys.invalid, keys.unavailable, keys.cases) == (4 * 6, 6, 19 * 6)
     assert (keys.scored, keys.rate) == (14 * 6, 1.0)
     assert (claims.scored, claims.unbounded, claims.rate) == (0, 8 * 6, None)
 
@@ -354,7 +354,7 @@ def test_a_suite_is_judged_beside_the_package_s_own(suite: Path, tasks: list[Tas
     plan = plan_attacks(tasks, {**FAMILIES, **read_suite(suite).families})
 
     result = LexicalJudge().judge_now
-    assert all(result(one.view).outcome is Outcome.SCORED for one in plan.attempts)
+    assert all(result(one.view).outcome is Outcome.SCORED for one in plan.cases)
 
 
 @pytest.mark.parametrize(
@@ -423,10 +423,10 @@ def test_the_command_works_at_once_and_shows_the_weaknesses_of_the_lexical_judge
     assert (tmp_path / "out/over_credit.png").read_bytes().startswith(b"\x89PNG")
     assert (tmp_path / "out/over_credit.svg").exists()
     written = "".join((tmp_path / "out" / name).read_text() for name in (
-        "attack.json", "attack.md", "attempts.jsonl"))  # fmt: skip
+        "attack.json", "attack.md", "cases.jsonl"))  # fmt: skip
     assert ORDER not in written
     assert "heat pump" not in written
-    assert len((tmp_path / "out/attempts.jsonl").read_text().splitlines()) == report.attempts
+    assert len((tmp_path / "out/cases.jsonl").read_text().splitlines()) == report.cases
 
 
 def test_a_language_model_is_attacked_and_a_ledger_saves_its_calls(
@@ -463,7 +463,7 @@ def test_two_suites_of_one_name_are_refused(command: Command, suite: Path) -> No
 def test_texts_are_written_only_when_asked_for(command: Command, tmp_path: Path) -> None:
     status, _, _ = command("--families", "claims", "passage_injection", "--limit", "4", "--reveal")
 
-    rows = [json.loads(line) for line in (tmp_path / "out/attempts.jsonl").read_text().splitlines()]
+    rows = [json.loads(line) for line in (tmp_path / "out/cases.jsonl").read_text().splitlines()]
     assert status == 0
     assert [row["id"].split("/")[0] for row in rows] == ["claims"] * 4 + ["passage_injection"] * 4
     assert all(row["response"] for row in rows)

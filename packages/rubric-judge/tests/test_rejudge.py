@@ -282,7 +282,7 @@ def test_a_stored_step_is_judged_again_and_compared(
     assert (second["reward"], second["origin"]["outcome"]) == (0.0, "invalid")
     for shown in ("mean reward", "0.0000", "0.3333", "50.0%", "judged again"):
         assert shown in done.stdout
-    assert [row.reward for row in read_judgements(tmp_path / "out.jsonl")] == [
+    assert [row.reward for _, row in read_judgements(tmp_path / "out.jsonl")] == [
         first["reward"],
         0.0,
     ]

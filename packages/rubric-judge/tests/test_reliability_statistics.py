@@ -144,7 +144,7 @@ def test_replicates_needed_of_worked_examples() -> None:
 
 
 def test_sign_flips_of_a_worked_group() -> None:
-    # Two judgings of three responses: advantages (−, 0, +) and then (+, 0, −).
+    # Two judgements of three responses: advantages (−, 0, +) and then (+, 0, −).
     rewards_NR = np.array([[0.1, 0.3], [0.2, 0.2], [0.3, 0.1]])
 
     pairs = advantage_pairs(rewards_NR, [np.arange(3)])

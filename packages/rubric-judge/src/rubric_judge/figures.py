@@ -5,6 +5,7 @@ Needs matplotlib, of the extra `reliability`.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,11 +19,14 @@ __all__ = [
     "MUTED",
     "Axes",
     "Figure",
+    "draw_heading",
     "draw_intervals",
     "draw_legend",
+    "draw_note",
     "draw_title",
     "new_figure",
     "save_figure",
+    "wrap_name",
 ]
 
 # matplotlib's own annotations leave most of its keyword arguments untyped.
@@ -33,6 +37,10 @@ COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e
 """Okabe and Ito's, those that show on white."""
 _INK: Final = "#222222"
 MUTED: Final = "#8a8a8a"
+
+_TITLE_CHARS: Final = 60
+_NARROW_CHARS: Final = 26
+"""Three labels of this length stand side by side."""
 
 _STYLE: Final = {
     "font.size": 10.0,
@@ -61,7 +69,18 @@ def new_figure(width: float, height: float, *, columns: int = 1) -> tuple[Figure
 
 def draw_title(axes: Axes, title: str) -> None:
     """Put a title over the left edge."""
-    axes.set_title(title, loc="left", fontsize=11, color=_INK)
+    axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=_INK)
+
+
+def wrap_name(name: str, chars: int) -> str:
+    """Break a name at spaces and slashes; nothing of it is left out, so that two stay two.
+
+    Args:
+        name: a judge's or a criterion's; its dollar signs are no formula.
+        chars: most characters in a line.
+    """
+    lines = textwrap.wrap(name.replace("/", "/ "), chars, break_on_hyphens=False)
+    return "\n".join(line.replace("/ ", "/") for line in lines).replace("$", r"\$")
 
 
 def draw_intervals(
@@ -77,14 +96,35 @@ def draw_intervals(
         if low is not None and high is not None:
             axes.plot([low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55)
     values = [value for value, _, _ in bounds]
-    axes.plot(values, places, "o", color=colour, markersize=5.5, label=label, linestyle="none")
+    # A dot at 0 lies on the axis and is to be seen whole.
+    axes.plot(
+        values, places, "o", color=colour, markersize=5.5, label=label, clip_on=False, zorder=3
+    )
 
 
-def draw_legend(figure: Figure, axes: Axes) -> None:
-    """Name the colours of one axes below the figure."""
+def draw_heading(figure: Figure, heading: str) -> None:
+    """Put a title over a whole figure."""
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=_INK)
+
+
+def draw_note(figure: Figure, note: str) -> None:
+    """Put lines of text below a whole figure."""
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=_INK)
+
+
+def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:
+    """Name the colours of one axes below the figure.
+
+    Args:
+        figure: the axes' figure.
+        axes: what was drawn with labels.
+        columns: labels beside each other; by their length when left out.
+    """
     handles, labels = axes.get_legend_handles_labels()
+    if columns is None:
+        columns = 1 if max(map(len, labels)) > _NARROW_CHARS else 3
     with _style():
-        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), 3))
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns))
 
 
 def save_figure(figure: Figure, folder: Path, name: str) -> list[Path]:

@@ -128,15 +128,15 @@ def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
     return read_rows(path, ResponseRow, form='{"task_id": "…", "response": "…"}')
 
 
-def read_judgements(path: Path) -> Iterator[JudgementRow]:
-    """Yield the rows of a judgement file; blank lines are skipped.
+def read_judgements(path: Path) -> Iterator[tuple[int, JudgementRow]]:
+    """Yield (1-based line, its row) of a judgement file; blank lines are skipped.
 
     Raises:
         RubricFileError: a line that is no judgement.
         OSError: the file cannot be read.
     """
     form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
-    return (row for _, row in read_rows(path, JudgementRow, form=form))
+    return read_rows(path, JudgementRow, form=form)
 
 
 def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int, _Row]]:

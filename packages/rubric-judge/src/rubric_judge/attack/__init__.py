@@ -17,7 +17,7 @@ except ImportError as error:
         f"{error.name!r} is not installed: pip install 'rubric-judge[reliability]'"
     ) from None
 
-from rubric_judge.attack.attempts import Attack, Attempt, Base, Target
+from rubric_judge.attack.cases import Attack, Base, Case, Target
 from rubric_judge.attack.credit import over_credit
 from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
 from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
@@ -28,8 +28,8 @@ __all__ = [
     "Attack",
     "AttackPlan",
     "AttackReport",
-    "Attempt",
     "Base",
+    "Case",
     "ControlCredit",
     "FamilyCredit",
     "Suite",

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Final, Literal, TypeAlias
 
 from rubric_core import ConfigError, JudgeView, Task, read_tasks
-from rubric_judge.attack.attempts import Attack, Attempt, Target
+from rubric_judge.attack.cases import Attack, Case, Target
 from rubric_judge.attack.families import content_free, instructions, mimicry, passages, wording
 
 __all__ = [
@@ -63,7 +63,7 @@ class AttackPlan:
 
     tasks: tuple[Task, ...]
     controls: tuple[Control, ...]
-    attempts: tuple[Attempt, ...]
+    cases: tuple[Case, ...]
 
 
 def default_tasks() -> list[Task]:
@@ -84,7 +84,7 @@ def plan_attacks(
     Args:
         tasks: at least one.
         families: builders by name, such as `FAMILIES`.
-        limit: most attempts of a family, drawn at random; all when left out.
+        limit: most cases of a family, drawn at random; all when left out.
         seed: of the draw.
 
     Returns:
@@ -97,14 +97,14 @@ def plan_attacks(
     if not tasks:
         raise ConfigError("there is no task to attack: give a task file", location="tasks")
     targets = [Target(task) for task in tasks]
-    attempts: list[Attempt] = []
+    cases: list[Case] = []
     for family, build in families.items():
-        made = [Attempt(family, target, attack) for target in targets for attack in build(target)]
+        made = [Case(family, target, attack) for target in targets for attack in build(target)]
         if limit is not None and len(made) > limit:
             kept = sorted(random.Random(seed).sample(range(len(made)), limit))
             made = [made[place] for place in kept]
-        attempts += made
-    return AttackPlan(tuple(tasks), tuple(_controls(targets)), tuple(attempts))
+        cases += made
+    return AttackPlan(tuple(tasks), tuple(_controls(targets)), tuple(cases))
 
 
 def _controls(targets: Sequence[Target]) -> Iterable[Control]:

@@ -24,23 +24,23 @@ class FamilyCredit(_Frozen):
     """What a family of attacks was given."""
 
     family: str
-    attempts: int
+    cases: int
     scored: int
-    """Attempts with scores and a bound; the rates are over these."""
+    """Cases with scores and a bound; the rates are over these."""
     over_credited: int
     rate: float | None
-    """Share of the scored attempts credited more than ε above their bound."""
+    """Share of the scored cases credited more than ε above their bound."""
     low: float | None
     high: float | None
     """Wilson interval of the rate."""
     mean_over_credit: float | None
-    """Mean over the scored attempts of max(0, reward − bound)."""
+    """Mean over the scored cases of max(0, reward − bound)."""
     invalid: int
-    """Attempts that the judge answered out of contract: reward 0, the attacker gained nothing."""
+    """Cases that the judge answered out of contract: reward 0, the attacker gained nothing."""
     unavailable: int
-    """Attempts without an answer; a masked sample, neither a gain nor a loss."""
+    """Cases without an answer; a masked sample, neither a gain nor a loss."""
     unbounded: int
-    """Attempts on a base that the judge itself gave no scores: nothing to compare with."""
+    """Cases on a base that the judge itself gave no scores: nothing to compare with."""
     worst: tuple[WorstCase, ...]
     """Most over-credited first."""
 
@@ -60,7 +60,7 @@ class AttackReport(_Frozen):
 
     judge: str
     tasks: int
-    attempts: int
+    cases: int
     epsilon: float
     confidence: float
     families: tuple[FamilyCredit, ...]

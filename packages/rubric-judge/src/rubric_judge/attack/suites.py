@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr
 
 from rubric_core import ConfigError, RubricFileError, SchemaError
 from rubric_core.strict_json import decode
-from rubric_judge.attack.attempts import Attack, Target
+from rubric_judge.attack.cases import Attack, Target
 from rubric_judge.attack.families.passages import tampered
 from rubric_judge.attack.plan import Builder
 from rubric_judge.responses import read_rows

@@ -30,7 +30,7 @@ def _families(report: AttackReport) -> Table:
         )
         for one in report.families
     )
-    header = ("family", "cases", "rate", "interval", "excess", "not counted")
+    header = ("family", "over-credited", "rate", "interval", "excess", "not counted")
     columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
     return Table(
         f"{report.judge}: credit above the bound by > {report.epsilon:g}",
@@ -67,7 +67,7 @@ def _worst(report: AttackReport) -> Table:
     )
     return Table(
         "Worst cases",
-        ("attempt", "reward", "bound"),
+        ("case", "reward", "bound"),
         tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in cases[:_MOST_WORST]),
     )
 
@@ -80,8 +80,8 @@ def as_markdown(report: AttackReport, figures: Sequence[str]) -> str:
         figures: file names of pictures beside the page.
     """
     opening = (
-        f"{report.attempts} attempts on {report.tasks} tasks. Cases: attempts that were given "
-        "more than they deserve, of those with scores and a bound; the intervals are Wilson's "
+        f"{report.cases} cases on {report.tasks} tasks. Over-credited: cases that were given more "
+        "than they deserve, of those with scores and a bound; the intervals are Wilson's "
         f"({report.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
         "judgements (reward 0) and unavailable ones (no reward) are counted apart."
     )

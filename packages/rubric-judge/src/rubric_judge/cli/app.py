@@ -26,6 +26,8 @@ BAD_INPUT: Final = 2
 """Exit status for input that cannot be used."""
 
 _SHORT_CELL: Final = 14
+_SHORT_NAME: Final = 20
+"""Cells up to these are not broken into lines; the last column's always may be."""
 
 app = App(name="rubric-judge", help="Judge responses against rubrics.")
 
@@ -68,8 +70,9 @@ def print_tables(tables: Sequence[Table], *, footer: str) -> None:
             )
             for place, name in enumerate(table.header):
                 longest = max(len(row[place]) for row in table.rows)
-                fixed = longest <= _SHORT_CELL and place < len(table.header) - 1
-                printed.add_column(name, no_wrap=place == 0 or fixed)
+                fits = longest <= (_SHORT_CELL if place else _SHORT_NAME)
+                fixed = fits and place < len(table.header) - 1
+                printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
             console.print(printed)

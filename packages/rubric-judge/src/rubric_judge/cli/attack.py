@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, print_tables
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
+from rubric_judge.cli.outputs import make_folder
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["attack"]
 
-_CONTROL_JUDGINGS: Final = 3
+_CONTROL_JUDGEMENTS: Final = 3
 """A bound is the highest of so many judgements, so that a judge's noise is no over-credit."""
 
 
@@ -51,21 +52,21 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         tasks: Tasks, JSON Lines in the paper's schema (or Parquet); those with a reference answer
             meet every family. Left out: six tasks that ship with the package.
         judge: The judge's configuration, YAML.
-        out: Folder for attack.json, attack.md, attempts.jsonl and a figure.
+        out: Folder for attack.json, attack.md, cases.jsonl and a figure.
         suite: A folder with attacks of your own, beside the package's; give it several times for
             several folders.
         families: Only these families; the report names them all.
-        limit: Most attempts of a family, drawn at random.
+        limit: Most cases of a family, drawn at random.
         epsilon: Smallest excess that counts, in reward; at least twice the noise that
             `rubric-judge reliability` measures.
         ledger: A ledger to look judgements up in and to record them in, so that a command that was
             stopped goes on where it was.
         workers: Judge workers; each holds up to four responses.
-        reveal: Write the attacking texts into attempts.jsonl.
+        reveal: Write the attacking texts into cases.jsonl.
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when not a single attempt could be judged, or the ledger could not be
+        Exit status: 1 when not a single case could be judged, or the ledger could not be
         written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
@@ -74,6 +75,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     configure_log(verbose=verbose)
     chosen = list(read_tasks(tasks)) if tasks else default_tasks()
     plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
+    make_folder(out, flag="--out")
     name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
     controls_RN, (results,) = judged.batches
     report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
@@ -89,8 +91,9 @@ def _judge(
     from rubric_judge.load import load_judge  # noqa: PLC0415
 
     config = read_judge_spec(spec)
-    honest = Batch("honest answers", [one.view for one in plan.controls], range(_CONTROL_JUDGINGS))
-    attacks = Batch("attacks", [one.view for one in plan.attempts])
+    controls = [one.view for one in plan.controls]
+    honest = Batch("honest answers", controls, range(_CONTROL_JUDGEMENTS))
+    attacks = Batch("attacks", [one.view for one in plan.cases])
     pool = local_pool(config, workers=workers)
     return load_judge(config).name, judge_batches(pool, (honest, attacks), ledger=ledger)
 
@@ -135,23 +138,21 @@ def _write(
     from rubric_judge.attack.figures import draw_figures  # noqa: PLC0415
     from rubric_judge.attack.tables import as_markdown, tables_of  # noqa: PLC0415
 
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "attempts.jsonl").open("w", encoding="utf-8") as file:
-        for attempt, result in zip(plan.attempts, results, strict=True):
+    with (out / "cases.jsonl").open("w", encoding="utf-8") as file:
+        for case, result in zip(plan.cases, results, strict=True):
             scored = result.outcome is Outcome.SCORED
             row: dict[str, object] = {
-                "id": attempt.id,
-                "deserves": attempt.attack.base,
+                "id": case.id,
+                "deserves": case.attack.base,
                 "outcome": result.outcome.value,
                 "reason": result.reason.value if result.reason else None,
-                "reward": normalized_reward(result, attempt.view.rubric) if scored else None,
+                "reward": normalized_reward(result, case.view.rubric) if scored else None,
             }
             if reveal:
-                row |= {"response": attempt.attack.response, "passage": attempt.attack.passage}
+                row |= {"response": case.attack.response, "passage": case.attack.passage}
             file.write(f"{json.dumps(row)}\n")
     pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
     (out / "attack.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     (out / "attack.md").write_text(as_markdown(report, pictures), "utf-8")
-    print_tables(
-        tables_of(report), footer=f"written: {out / 'attack.md'}, attack.json, attempts.jsonl"
-    )
+    written = ", ".join([str(out / "attack.md"), "attack.json", "cases.jsonl", *pictures])
+    print_tables(tables_of(report), footer=f"written: {written}")

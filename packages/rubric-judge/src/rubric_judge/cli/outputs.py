@@ -1,13 +1,36 @@
-"""Files that a command is to write: looked at before anything is spent on what goes into them."""
+"""What a command is to write: looked at before anything is spent on what goes into it."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from rubric_core import ConfigError
 
-__all__ = ["require_writable"]
+__all__ = ["make_folder", "require_writable"]
+
+
+def make_folder(out: Path, *, flag: str) -> None:
+    """Make a folder that a command is to fill.
+
+    Args:
+        out: the folder; what is in it stays there.
+        flag: how the command line calls it.
+
+    Raises:
+        ConfigError: it cannot be made, or not be written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{flag} {out}: cannot be made a folder to write to ({error.strerror}): "
+            "name another folder",
+            location=flag.lstrip("-"),
+        ) from None
 
 
 def require_writable(out: Path, *, flag: str, inputs: tuple[Path | None, ...] = ()) -> None:

@@ -13,6 +13,7 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, print_tables, progress_bar
 from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
+from rubric_judge.cli.outputs import make_folder
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
@@ -69,7 +70,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)}
     found = [rating for path in judgements for rating in read_ratings(path, by_id)]
-    out.mkdir(parents=True, exist_ok=True)
+    make_folder(out, flag="--out")
     unwritten = 0
     if responses is not None:
         calls = _Calls(replicates, ledger, workers)
@@ -162,10 +163,8 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> None:
     (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     pictures = [path.name for path in figures if path.suffix == ".png"]
     (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
-    print_tables(
-        tables_of(report),
-        footer=f"written: {out / 'reliability.md'}, reliability.json, {len(figures)} figures",
-    )
+    written = ", ".join([str(out / "reliability.md"), "reliability.json", *pictures])
+    print_tables(tables_of(report), footer=f"written: {written}")
     for judge in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
         if failed:

@@ -123,7 +123,7 @@ def _judgements(file: Path) -> Iterator[tuple[str, JudgeResult]]:
 
 
 def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
-    results = {one.line: one for one in read_judgements(judged)} if judged else {}
+    results = {one.line: one for _, one in read_judgements(judged)} if judged else {}
     for line, response in response_rows(file):
         before = results.get(line)
         if before is not None and before.task_id != response.task_id:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from matplotlib.ticker import PercentFormatter
@@ -13,12 +13,16 @@ from matplotlib.ticker import PercentFormatter
 from rubric_judge.figures import (
     COLOURS,
     MUTED,
+    Axes,
     Figure,
+    draw_heading,
     draw_intervals,
     draw_legend,
+    draw_note,
     draw_title,
     new_figure,
     save_figure,
+    wrap_name,
 )
 from rubric_judge.reliability.agreement import single_judgements
 from rubric_judge.reliability.flips import advantage_pairs
@@ -26,15 +30,22 @@ from rubric_judge.reliability.measure import groups_of
 from rubric_judge.reliability.ratings import Ratings
 from rubric_judge.reliability.report import Estimate, PairAgreement, ReliabilityReport
 
+if TYPE_CHECKING:
+    from rubric_core.groups import BoolArray, FloatArray
+
 __all__ = ["draw_figures"]
 
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3
 _MOST_JUDGES: Final = len(COLOURS)
-_LABEL_CHARS: Final = 28
-_STEP: Final = 0.25
+_LABEL_CHARS: Final = 32
+_LEGEND_CHARS: Final = 80
+_NOTE_CHARS: Final = 45
+_LINE_INCHES: Final = 0.18
 _FEWEST_PAIRS: Final = 20
-"""A bin with fewer pairs of advantages says nothing."""
+"""A point of fewer pairs of advantages says nothing."""
+_FEWEST_POINTS: Final = 3
+_MOST_POINTS: Final = 8
 
 
 def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> list[Path]:
@@ -67,127 +78,170 @@ def _noise_by_criterion(report: ReliabilityReport, ratings: Ratings) -> Figure |
     del ratings
     found = [one for one in report.criteria if one.tau2.value is not None]
     names = list(dict.fromkeys(one.criterion for one in found))
-    shown = names[:_MOST_CRITERIA]
-    judges = [one.judge for one in report.judges if one.tau2.value is not None][:_MOST_JUDGES]
-    if not shown:
+    labels = [wrap_name(name, _LABEL_CHARS) for name in names[:_MOST_CRITERIA]]
+    able = [one.judge for one in report.judges if one.tau2.value is not None]
+    judges = able[:_MOST_JUDGES]
+    if not labels:
         return None
-    figure, (axes,) = new_figure(7.2, 1.5 + 0.34 * len(shown) + 0.2 * len(judges))
+    row = max(0.34, 0.1 + 0.12 * len(judges), 0.1 + _LINE_INCHES * _most_lines(labels))
+    figure, (axes,) = new_figure(7.2, 1.5 + row * len(labels) + 0.2 * len(judges))
     for k, judge in enumerate(judges):
         mine = {one.criterion: one.tau2 for one in found if one.judge == judge}
-        present = [name for name in shown if name in mine]
-        places = [shown.index(name) + 0.16 * (k - (len(judges) - 1) / 2) for name in present]
+        drawn = [place for place in range(len(labels)) if names[place] in mine]
+        step = min(0.22, 0.8 / len(judges))
         draw_intervals(
             axes,
-            places,
-            [_bounds(mine[name]) for name in present],
+            [place + step * (k - (len(judges) - 1) / 2) for place in drawn],
+            [_bounds(mine[names[place]]) for place in drawn],
             colour=COLOURS[k],
-            label=_short(judge),
+            label=wrap_name(judge, _LEGEND_CHARS),
         )
-    axes.set_yticks(range(len(shown)), [_short(name) for name in shown])
-    axes.set_ylim(len(shown) - 0.5, -0.5)
-    axes.set_xlim(left=0)
-    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
+    axes.set_yticks(range(len(labels)), labels)
+    axes.set_ylim(len(labels) - 0.5, -0.5)
+    _start_at_zero(axes)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
-    of = f", the {len(shown)} noisiest of {len(names)}" if len(names) > len(shown) else ""
-    draw_title(axes, f"Test–retest noise by criterion{of}")
+    of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
+    draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
     draw_legend(figure, axes)
     return figure
 
 
 def _noise_predicted_measured(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     del ratings
-    judges = [one for one in report.judges if one.measured.value is not None][:_MOST_JUDGES]
+    able = [one for one in report.judges if one.measured.value is not None]
+    judges = able[:_MOST_JUDGES]
     if not judges:
         return None
-    figure, (axes,) = new_figure(7.2, 1.7 + 0.75 * len(judges))
+    names = [wrap_name(one.judge, _LABEL_CHARS) for one in judges]
+    row = max(0.75, 0.1 + _LINE_INCHES * _most_lines(names))
+    figure, (axes,) = new_figure(7.2, 1.9 + row * len(judges))
     kinds = ("predicted", "independent", "measured")
     labels = (
-        r"$\tau^2 / M_\mathrm{eff}$, one $\tau^2$ for all criteria",
-        r"$\sum_j \alpha_j^2 \tau_j^2$, each its own",
+        r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria",
+        r"$\sqrt{\sum_j \alpha_j^2 \tau_j^2}$, each its own",
         "measured",
     )
     for k, (kind, label, colour) in enumerate(
         zip(kinds, labels, (MUTED, COLOURS[0], COLOURS[1]), strict=True)
     ):
-        places = [row + 0.2 * (k - 1) for row in range(len(judges))]
+        places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
         draw_intervals(axes, places, bounds, colour=colour, label=label)
-    axes.set_yticks(range(len(judges)), [_short(one.judge) for one in judges])
+    axes.set_yticks(range(len(judges)), names)
     axes.set_ylim(len(judges) - 0.5, -0.5)
-    axes.set_xlim(left=0)
-    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
+    _start_at_zero(axes)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
-    draw_title(axes, "Noise of the reward: predicted and measured")
-    draw_legend(figure, axes)
+    draw_title(axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}")
+    draw_legend(figure, axes, columns=len(labels))
     return figure
 
 
 def _judges(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
-    pairs = [pair for pair in report.pairs if pair.responses]
+    able = [pair for pair in report.pairs if pair.responses]
     # The least agreeing pairs are the ones to look at.
-    pairs = sorted(pairs, key=lambda pair: pair.spearman.value or 0.0)[:_MOST_PANELS]
+    pairs = sorted(able, key=lambda pair: pair.spearman.value or 0.0)[:_MOST_PANELS]
     if not pairs:
         return None
     rewards_JN = single_judgements(ratings.z_JNRM, ratings.rewards_JNR).rewards_JN
-    figure, panels = new_figure(0.6 + 3.6 * len(pairs), 3.9, columns=len(pairs))
+    shown = {
+        name: mark for name, mark in report.marks.items() if any(name in (p.a, p.b) for p in pairs)
+    }
+    note = [wrap_name(f"{mark}: {name}", _NOTE_CHARS * len(pairs)) for name, mark in shown.items()]
+    height = 4.2 + _LINE_INCHES * sum(line.count("\n") + 1 for line in note)
+    figure, panels = new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
     for axes, pair in zip(panels, pairs, strict=True):
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         axes.scatter(rewards_JN[a], rewards_JN[b], s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
-        axes.set_xlabel(f"reward, {_short(pair.a)}")
-        axes.set_ylabel(f"reward, {_short(pair.b)}")
+        axes.set_xlabel(f"reward, {shown[pair.a]}")
+        axes.set_ylabel(f"reward, {shown[pair.b]}")
         draw_title(axes, _pair_title(pair))
+    draw_note(figure, "\n".join(note))
+    if len(pairs) < len(able):
+        draw_heading(figure, f"The {len(pairs)} pairs of {len(able)} that agree least")
     return figure
 
 
 def _pair_title(pair: PairAgreement) -> str:
     spearman = "–" if pair.spearman.value is None else f"{pair.spearman.value:.2f}"
     bias = "–" if pair.bias.value is None else f"{pair.bias.value:+.3f}".replace("-", "−")
-    return f"Spearman {spearman}, mean difference {bias}"
+    return f"Spearman {spearman}, bias {bias}"
 
 
 def _sign_flips(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     del report
     groups = groups_of(ratings)
-    figure, (axes,) = new_figure(7.2, 3.9)
-    highest = 0.0
-    for j, judge in enumerate(ratings.judges[:_MOST_JUDGES]):
-        pairs = advantage_pairs(ratings.rewards_JNR[j], groups)
-        places, shares = _flip_shares(pairs.sizes, pairs.flipped)
-        if places:
-            axes.plot(places, shares, "o-", color=COLOURS[j], markersize=4.5, label=_short(judge))
-            highest = max(highest, *shares)
-    if not axes.lines:
+    judges = ratings.judges[:_MOST_JUDGES]
+    points = [
+        _flip_shares(pairs.sizes, pairs.flipped)
+        for pairs in (advantage_pairs(rewards_NR, groups) for rewards_NR in ratings.rewards_JNR)
+    ][: len(judges)]
+    if max(len(sizes) for sizes, _ in points) < _FEWEST_POINTS:
         return None
+    figure, (axes,) = new_figure(7.2, 3.9 + 0.2 * len(judges))
+    for judge, (sizes, shares), colour in zip(judges, points, COLOURS, strict=False):
+        few = "" if sizes else ": too few pairs of advantages"
+        axes.plot(
+            sizes, shares, "o-", color=colour, markersize=4.5, zorder=3,
+            clip_on=not sizes,  # dots at 0 are to be seen whole
+            label=wrap_name(judge + few, _LEGEND_CHARS),
+        )  # fmt: skip
     axes.axhline(0.5, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
         "a coin", (1, 0.5), (0, 3), xycoords=("axes fraction", "data"),
         textcoords="offset points", ha="right", color=MUTED, fontsize=9,
     )  # fmt: skip
+    highest = max(share for _, shares in points for share in shares)
     axes.set(xlim=(0, None), ylim=(0, max(0.58, 1.1 * highest)))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
     axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)
-    axes.set_xlabel("|A|: size of the advantage, mean of two judgings of the group")
+    axes.set_xlabel("|A|: size of the advantage, mean of two judgements of the group")
     axes.set_ylabel("advantages whose sign flips")
-    draw_title(axes, "Signs of advantages that a second judging turns around")
+    of = _of_judges(judges, ratings.judges)
+    draw_title(axes, f"Signs of advantages that a second judgement turns around{of}")
     draw_legend(figure, axes)
     return figure
 
 
-def _flip_shares(
-    sizes: Sequence[float] | np.ndarray[tuple[int], np.dtype[np.float64]],
-    flipped: Sequence[bool] | np.ndarray[tuple[int], np.dtype[np.bool_]],
-) -> tuple[list[float], list[float]]:
-    bins = np.floor(np.asarray(sizes) / _STEP).astype(int)
-    kept = [one for one in np.unique(bins).tolist() if (bins == one).sum() >= _FEWEST_PAIRS]
-    chosen = np.asarray(flipped)
-    return [(one + 0.5) * _STEP for one in kept], [
-        float(chosen[bins == one].mean()) for one in kept
-    ]
+def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], list[float]]:
+    """Return mean sizes and shares of flips over bins that hold about as many pairs each.
+
+    Equal sizes are never parted; no bin where there are too few pairs for one.
+    """
+    values, value_of_pair, counts = np.unique(
+        np.round(sizes, 9), return_inverse=True, return_counts=True
+    )
+    fewest = max(_FEWEST_PAIRS, len(sizes) / _MOST_POINTS)
+    bin_of_value = np.zeros(len(values), dtype=np.intp)
+    full = held = 0
+    for place, count in enumerate(counts.tolist()):
+        bin_of_value[place] = full
+        held += count
+        if held >= fewest:
+            full, held = full + 1, 0
+    # What is left over above the last full bin belongs to it.
+    bins = np.minimum(bin_of_value, full - 1)[value_of_pair]
+    chosen = [bins == one for one in range(full)]
+    return (
+        [float(sizes[rows].mean()) for rows in chosen],
+        [float(flipped[rows].mean()) for rows in chosen],
+    )
+
+
+def _start_at_zero(axes: Axes) -> None:
+    axes.set_xlim(left=0)
+    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _of_judges(shown: Sequence[object], able: Sequence[object]) -> str:
+    return f", {len(shown)} of {len(able)} judges" if len(shown) < len(able) else ""
+
+
+def _most_lines(labels: Sequence[str]) -> int:
+    return max(label.count("\n") + 1 for label in labels)
 
 
 def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:
@@ -198,7 +252,3 @@ def _roots(estimate: Estimate) -> tuple[float, float | None, float | None]:
     value, low, high = _bounds(estimate)
     ends = (None if end is None else math.sqrt(max(end, 0.0)) for end in (low, high))
     return math.sqrt(max(value, 0.0)), *ends  # pyright: ignore[reportReturnType]  # two ends
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LABEL_CHARS else f"{name[: _LABEL_CHARS - 1]}…"

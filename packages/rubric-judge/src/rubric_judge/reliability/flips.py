@@ -23,7 +23,7 @@ _ROUNDING: Final = 1e-9
 
 
 class AdvantagePairs(NamedTuple):
-    """Advantages of a response in two judgings of its group, and sums of them by response."""
+    """Advantages of a response in two judgements of its group, and sums of them by response."""
 
     sizes: FloatArray
     """(|A_r| + |A_r'|) / 2 of each pair."""
@@ -34,7 +34,7 @@ class AdvantagePairs(NamedTuple):
     flipped_size_N: FloatArray
     size_N: FloatArray
     constant_N: FloatArray
-    """Sums over a group to the share of its judgings whose rewards are all equal."""
+    """Sums over a group to the share of its judgements whose rewards are all equal."""
     part_N: FloatArray
     """1 / n for the n responses of a group that can be compared."""
 
@@ -45,7 +45,7 @@ def advantage_pairs(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> Advan
         flip: A^(r) A^(r') < 0,   over all pairs r < r' in which either is not 0
 
     A is `group_advantages` of replicate r's rewards; a judgement without scores is masked, as in
-    training. The share of flips is what an independent second judging of the batch would turn
+    training. The share of flips is what judging the batch again, independently, would turn
     around; noise alone gives about ½, a judge without noise 0.
 
     Args:
@@ -61,13 +61,13 @@ def advantage_pairs(rewards_NR: FloatArray, groups: Sequence[IntArray]) -> Advan
     for group in groups:
         rewards_RG = rewards_NR[group].T
         valid_RG = ~np.isnan(rewards_RG)
-        judgings = valid_RG.sum(axis=1) > 1
-        if len(group) < 2 or not judgings.any():  # noqa: PLR2004  # a group of one has no advantage
+        judged_R = valid_RG.sum(axis=1) > 1
+        if len(group) < 2 or not judged_R.any():  # noqa: PLR2004  # a group of one has no advantage
             continue
-        advantages_RG = group_advantages(rewards_RG[judgings], valid_PG=valid_RG[judgings])
+        advantages_RG = group_advantages(rewards_RG[judged_R], valid_PG=valid_RG[judged_R])
         # The mean of the group is on neither side of it, whatever its rounding says.
         advantages_RG = np.where(np.abs(advantages_RG) < _ROUNDING, 0.0, advantages_RG)
-        valid_RG = valid_RG[judgings]
+        valid_RG = valid_RG[judged_R]
         for first, second in combinations(range(len(advantages_RG)), 2):
             a_G, b_G = advantages_RG[first], advantages_RG[second]
             counted_G = valid_RG[first] & valid_RG[second] & ((a_G != 0) | (b_G != 0))

@@ -23,7 +23,7 @@ from rubric_core import (
     Task,
     criterion_scores_z,
 )
-from rubric_judge.responses import JudgementRow, read_rows
+from rubric_judge.responses import read_judgements
 
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
@@ -33,7 +33,11 @@ __all__ = ["Rating", "Ratings", "collect", "read_ratings"]
 
 @dataclass(frozen=True, slots=True)
 class Rating:
-    """One judgement of one response by one judge, who may be a person."""
+    """Who judged which response, and how; the judge may be a person.
+
+    A `JudgeResult` alone says neither: it knows no response, and its `judge` may be empty or that
+    of two configurations of one model.
+    """
 
     judge: str
     task_id: str
@@ -44,7 +48,11 @@ class Rating:
 
 @dataclass(frozen=True)
 class Ratings:
-    """All judgements of a study; what is missing or has no scores is nan."""
+    """All judgements of a study as arrays; what is missing or has no scores is nan.
+
+    No list of `JudgeResult`: statistics need every judge's scores of a response side by side, also
+    where one has more replicates than another or none.
+    """
 
     judges: tuple[str, ...]
     tasks_N: tuple[Task, ...]
@@ -152,8 +160,7 @@ def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
         RubricFileError: a line that is no judgement, or of an unknown task or another rubric.
         OSError: the file cannot be read.
     """
-    form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
-    for number, row in read_rows(path, JudgementRow, form=form):
+    for number, row in read_judgements(path):
         task = tasks.get(row.task_id)
         if task is None:
             raise RubricFileError(

@@ -75,7 +75,7 @@ class JudgeReliability(_Frozen):
     icc1_within: Estimate
     """The same within the group of a task, where the advantage is formed."""
     flips: Estimate
-    """Share of advantages whose sign two judgings of the same group give differently."""
+    """Share of advantages whose sign two judgements of the same group give differently."""
     flipped_weight: Estimate
     """The share of |A| that these have."""
     groups: int
@@ -136,3 +136,8 @@ class ReliabilityReport(_Frozen):
     pairs: tuple[PairAgreement, ...]
     panel: PanelAgreement | None
     """None for one judge."""
+
+    @property
+    def marks(self) -> dict[str, str]:
+        """A mark for each judge, in tables and figures that its name is too long for."""
+        return {one.judge: f"J{number}" for number, one in enumerate(self.judges, 1)}

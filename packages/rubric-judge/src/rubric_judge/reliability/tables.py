@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from rubric_judge.reliability.report import (
+    CriterionNoise,
     Estimate,
     JudgeReliability,
     PairAgreement,
@@ -17,34 +18,27 @@ from rubric_judge.tables import Table, as_page
 __all__ = ["as_markdown", "tables_of"]
 
 _MOST_CRITERIA: Final = 15
+_MOST_COLUMNS: Final = 4
+"""Judges side by side that a terminal of 80 columns has room for."""
 
 
 def tables_of(report: ReliabilityReport) -> list[Table]:
-    """Return what the report says, judges as columns; what it cannot say is a dash."""
-    tables = [_judges(report.judges)]
-    criteria = report.criteria[:_MOST_CRITERIA]
-    if criteria:
-        left_out = len(report.criteria) - len(criteria)
-        tables.append(
-            Table(
-                "Noise by criterion" + (f" (the {len(criteria)} noisiest)" if left_out else ""),
-                ("criterion", "judge", "τ_j²", "α_j", "responses", "tasks"),
-                tuple(
-                    (
-                        one.criterion,
-                        one.judge,
-                        _figure(one.tau2, digits=4),
-                        f"{one.share:.2f}",
-                        str(one.responses),
-                        str(one.tasks),
-                    )
-                    for one in criteria
-                ),
-            )
-        )
-    if report.panel is not None:
-        tables += [_panel(report.panel), _pairs(report.pairs)]
-    return tables
+    """Return what the report says; what it cannot say is a dash.
+
+    Several judges are numbered, as their names may be longer than a terminal is wide.
+    """
+    if report.panel is None:
+        names = [one.judge for one in report.judges]
+        return [_judges(report.judges, names), _criteria(report.criteria, {})]
+    marks = report.marks
+    columns = list(marks.values())
+    legend = Table("Judges", ("", "judge"), tuple((mark, name) for name, mark in marks.items()))
+    alone = [
+        _judges(report.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
+        for k in range(0, len(columns), _MOST_COLUMNS)
+    ]
+    together = [_panel(report.panel), _pairs(report.pairs, marks)]
+    return [legend, *alone, _criteria(report.criteria, marks), *together]
 
 
 def as_markdown(report: ReliabilityReport, figures: Sequence[str]) -> str:
@@ -113,9 +107,29 @@ _JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = 
 )
 
 
-def _judges(judges: Sequence[JudgeReliability]) -> Table:
+def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> Table:
     rows = tuple((name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS)
-    return Table("Judges", ("", *(one.judge for one in judges)), rows)
+    return Table("Each judge alone", ("", *columns), rows)
+
+
+def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> Table:
+    shown = criteria[:_MOST_CRITERIA]
+    of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
+    return Table(
+        f"Noise by criterion{of}",
+        ("criterion", *(("judge",) if marks else ()), "τ_j²", "α_j", "responses", "tasks"),
+        tuple(
+            (
+                one.criterion,
+                *((marks[one.judge],) if marks else ()),
+                _figure(one.tau2, digits=4),
+                f"{one.share:.2f}",
+                str(one.responses),
+                str(one.tasks),
+            )
+            for one in shown
+        ),
+    )
 
 
 def _panel(panel: PanelAgreement) -> Table:
@@ -129,13 +143,13 @@ def _panel(panel: PanelAgreement) -> Table:
     return Table("All judges together, one judgement each", ("", "value"), rows)
 
 
-def _pairs(pairs: Sequence[PairAgreement]) -> Table:
+def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> Table:
     return Table(
         "Pairs of judges, one judgement each",
-        ("judges", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n"),
+        ("pair", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n"),
         tuple(
             (
-                f"{pair.a} − {pair.b}",
+                f"{marks[pair.a]} − {marks[pair.b]}",
                 _figure(pair.bias),
                 _figure(pair.spearman),
                 _figure(pair.kendall),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rubric_judge.attack.attempts import Attack, Target, named
+from rubric_judge.attack.cases import Attack, Target, named
 
 __all__ = ["master_keys", "null_model", "question_echo"]
 

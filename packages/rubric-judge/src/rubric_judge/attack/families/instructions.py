@@ -7,7 +7,7 @@ import codecs
 from collections.abc import Iterator
 from typing import Final
 
-from rubric_judge.attack.attempts import Attack, Target, named
+from rubric_judge.attack.cases import Attack, Target, named
 
 __all__ = ["claims", "encoding", "hidden_text", "response_injection", "unicode_tricks"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
-from rubric_judge.attack.attempts import Attack, Target, named
+from rubric_judge.attack.cases import Attack, Target, named
 
 __all__ = ["forged_delimiters", "forged_verdicts"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rubric_judge.attack.attempts import Attack, Target
+from rubric_judge.attack.cases import Attack, Target
 
 __all__ = ["passage_injection", "tampered"]
 

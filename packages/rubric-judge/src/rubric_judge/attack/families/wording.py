@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from rubric_judge.attack.attempts import Attack, Target, named
+from rubric_judge.attack.cases import Attack, Target, named
 
 __all__ = [
     "keyword_stuffing",

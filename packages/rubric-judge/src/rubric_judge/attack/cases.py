@@ -11,7 +11,7 @@ from typing import Final, Literal
 from rubric_core import Criterion, Grounding, JudgeView, Task
 from rubric_judge.prompt import load_prompt
 
-__all__ = ["Attack", "Attempt", "Base", "Target", "named"]
+__all__ = ["Attack", "Base", "Case", "Target", "named"]
 
 Base = Literal["nothing", "weak", "reference"]
 """What bounds the credit: 0, or what the judge gives the weak or the reference answer alone."""
@@ -92,7 +92,7 @@ class Attack:
 
 
 @dataclass(frozen=True)
-class Attempt:
+class Case:
     """An attack on a task, ready to be judged."""
 
     family: str
