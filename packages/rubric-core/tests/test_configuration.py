@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rubric_core import ConfigError
-from rubric_core.configuration import config_error, nearest_key
+from rubric_core.configuration import config_error, may_be_key, nearest_key, shown_name
 
 
 class Strict(BaseModel):
@@ -39,12 +39,19 @@ class Optimiser(Strict):
     warmup_steps: int = 13
 
 
+class Service(Strict):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    name: str = "n"
+    calls: int = Field(default=1, ge=1)
+
+
 class Train(Strict):
     group_size: int = Field(default=32, ge=2)
     optim: Optimiser = Optimiser()
     stages: list[Optimiser] = []
     warm: Optimiser | None = None
     judge: Annotated[Lexical | Language, Field(discriminator="type")] = Lexical()
+    service: Service = Service()
     policy: Annotated[ByPath | ByName, Field(discriminator="type")] = ByPath()
 
 
@@ -115,6 +122,71 @@ def test_a_long_value_is_not_shown() -> None:
 
 def test_a_model_that_hides_its_input_keeps_it_hidden() -> None:
     assert "secret" not in str(refused({"group_size": "secret"}, Hidden))
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"service": {"name": ["sk-live-1"]}}, "service.name: Input should be a valid string"),
+        ({"service": {"calls": "sk-live-1"}}, "service.calls: Input should be a valid integer"),
+        ({"service": "sk-live-1"}, "service: Input should be a valid dictionary"),
+        ({"service": {"calls": 0}}, "service.calls: Input should be greater than or equal to 1"),
+    ],
+)
+def test_a_part_that_hides_its_input_keeps_it_hidden(values: dict[str, Any], message: str) -> None:
+    assert message in str(refused(values))
+    assert "sk-live" not in str(refused(values))
+
+
+def test_a_hidden_part_shows_numbers_and_a_mapping_is_never_shown() -> None:
+    assert str(refused({"service": {"calls": 0}})).endswith(", not 0")
+    assert "sk-live" not in str(refused({"optim": {"learning_rate": {"key": "sk-live-1"}}}))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"sk-live-1": 1},
+        {"service": {"sk_proj_abc": 1}},
+        {"judge": {"type": "sk-live-1"}},
+        {"judge": {"type": "llm", "a9B8c7D6e5F4a3B2c1D0": 1}},
+    ],
+)
+def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> None:
+    message = str(refused(values))
+    assert not any(text in message for text in ("sk-live", "sk_proj", "a9B8"))
+    assert str(refused(values).location) in {"…", "service.…", "judge", "judge.llm.…"}
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "group-size", "top_k2", "*", "KEY_2024", "gpt-4.1"])
+def test_a_plain_name_is_shown(name: str) -> None:
+    assert shown_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sk-live-1",
+        "my-sk-live-1",
+        "sk_proj_abc",
+        "hf_abcdefghij",
+        "0123456789abcdef0123456789abcdef",
+        "deadbeef0123deadbeef",
+        "3b9c7f2e-4d1a-4c6b-9e8f-2a7d5c1b0e43",
+        "AKIAIOSFODNN7EXAMPLE",
+        "a: b",
+        "x" * 41,
+        1234567890123,
+        None,
+        1.5,
+    ],
+)
+def test_what_may_be_a_key_or_is_no_name_is_not_shown(name: object) -> None:
+    assert shown_name(name) == "…"
+
+
+def test_a_word_is_no_key() -> None:
+    assert not may_be_key("hosted_vllm/openai/gpt-oss-20b")
 
 
 def test_a_problem_of_the_whole_has_no_place() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, get_args
 
@@ -18,11 +19,34 @@ if TYPE_CHECKING:
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 _LONGEST_VALUE: Final = 80
+_LONGEST_NUMBER: Final = 12
+_LONGEST_NAME: Final = 40
+_NAME: Final = re.compile(r"[A-Za-z_*][\w.-]*", re.ASCII)
+_KEY_PREFIX: Final = re.compile(
+    r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
+    re.IGNORECASE,
+)
+_KEY_RUN: Final = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16,}")
+_FEWEST_DIGITS: Final = 8
 
 
 def nearest_key(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that this one is most likely a misspelling of, if any is close."""
     return next(iter(get_close_matches(key, sorted(known), n=1)), None)
+
+
+def may_be_key(text: str) -> bool:
+    """Whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
+    digits = sum(character.isdigit() for character in text)
+    return bool(_KEY_PREFIX.search(text) or _KEY_RUN.search(text)) or digits >= _FEWEST_DIGITS
+
+
+def shown_name(name: object) -> str:
+    """Return a name from a configuration for a message; `…` for what may be a key, or no name."""
+    text = str(name)
+    plain = isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
+    short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
+    return text if short or (plain and not may_be_key(text)) else "…"
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:
@@ -35,31 +59,52 @@ def config_error(error: ValidationError, *, model: type[BaseModel], source: str)
 
     Returns:
         To be raised by the caller. One line a problem: the dotted key, what is wrong, the value;
-        for an unknown key the nearest right one.
+        for an unknown key the nearest right one. Under a model with `hide_input_in_errors` only
+        numbers are repeated, and no name that may be a key.
     """
-    hidden = bool(model.model_config.get("hide_input_in_errors"))
-    problems = error.errors(include_url=False, include_context=False)
-    lines = [f"{source}: {_line(model, p, hidden=hidden)}" for p in problems]
+    problems = error.errors(include_url=False)
+    lines = [f"{source}: {_line(model, problem)}" for problem in problems]
     return ConfigError("\n".join(lines), location=_dotted(problems[0]["loc"]))
 
 
-def _line(model: type[BaseModel], problem: ErrorDetails, *, hidden: bool) -> str:
+def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     location = problem["loc"]
+    where = f"{_dotted(location)}: " if location else ""
+    models = _models_at(model, location[:-1])
     if problem["type"] == "extra_forbidden":
-        known = {name for m in _models_at(model, location[:-1]) for name in m.model_fields}
+        known = {name for m in models for name in m.model_fields}
         close = nearest_key(str(location[-1]), known)
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
         return f"unknown key {_dotted(location)!r}: {remedy}"
-    value = repr(problem["input"])
-    hidden = hidden or problem["type"] in {"missing", UNSHOWN}
-    shown = "" if hidden or len(value) > _LONGEST_VALUE else value
+    if problem["type"] == "union_tag_invalid":
+        context = problem.get("ctx", {})
+        return f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}"
     wrong = problem["msg"].removeprefix("Value error, ")
-    where = f"{_dotted(location)}: " if location else ""
-    return where + wrong + (shown and f", not {shown}")
+    return where + wrong + _not(problem, hidden=_hides(model, location))
+
+
+def _not(problem: ErrorDetails, *, hidden: bool) -> str:
+    value = problem["input"]
+    if problem["type"] in {"missing", UNSHOWN} or isinstance(value, dict):
+        return ""
+    shown = repr(value)
+    if hidden:
+        harmless = isinstance(value, int | float) and len(shown) <= _LONGEST_NUMBER
+    else:
+        harmless = len(shown) <= _LONGEST_VALUE
+    return f", not {shown}" if harmless else ""
+
+
+def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
+    return any(
+        level.model_config.get("hide_input_in_errors")
+        for depth in range(len(location) + 1)
+        for level in _models_at(model, location[:depth])
+    )
 
 
 def _dotted(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location)
+    return ".".join(shown_name(part) for part in location)
 
 
 def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[type[BaseModel]]:
