@@ -245,7 +245,7 @@ async def test_servers_that_never_answer_are_found_together_with_what_to_do(
 
     with FakeEndpoint(latency=60) as endpoint:
         async with LLMJudge(_config(endpoint.url, timeout_s=0.2, deadline_s=0.3)) as judge:
-            with pytest.raises(JudgeSetupError, match="not busy, or raise (timeout|deadline)_s"):
+            with pytest.raises(JudgeSetupError, match=r"not busy, or raise (timeout|deadline)_s"):
                 await judge.check()
 
 
