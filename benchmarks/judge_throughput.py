@@ -386,6 +386,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show(result)
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    sys.exit(0 if result["passed"] else 1)
 
 
 if __name__ == "__main__":

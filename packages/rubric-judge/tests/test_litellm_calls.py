@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from rubric_core import JudgeResult, JudgeView, Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import JudgeConfig, LLMJudge
 from rubric_judge.testing import FakeEndpoint, replies
 
@@ -150,7 +150,7 @@ async def test_no_warning_quotes_an_answer_of_the_wrong_types(
             async with LLMJudge(config) as judge:
                 result = await judge.judge(make_view())
         warnings.warn("another", UserWarning, stacklevel=1)
-    assert result.outcome is Outcome.UNAVAILABLE
+    assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
     assert [str(warning.message) for warning in seen] == ["another"]
 
 

@@ -321,15 +321,17 @@ def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> 
     return transport_error(
         _reason(error, status, unreachable),
         type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else ""),
-        retry_after=retry_after_s(headers.get("retry-after")),
+        retry_after=retry_after_s(headers.get("retry-after") or ""),
     )
 
 
 def _reason(
     error: BaseException, status: object, unreachable: tuple[type[Exception], ...]
 ) -> Reason:
-    # litellm calls a broken connection a 500, and keeps the truth among the causes.
-    broken = any(isinstance(cause, unreachable) for cause in _chain(error))
+    # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
+    # truth is among the causes.
+    outermost, *causes = _chain(error)
+    broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
     if not isinstance(status, int):
         return Reason.CONNECTION if broken else Reason.JUDGE_ERROR
     reason = reason_of_status(status)
