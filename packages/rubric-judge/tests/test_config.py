@@ -1,11 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import get_args
 
 import anyio
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
+from yarl import URL
 
 from rubric_core import (
     ConfigError,
@@ -28,6 +35,9 @@ from rubric_judge import (
     load_judge,
     read_judge_spec,
 )
+from rubric_judge.config import HybridConfig, LimitsConfig, Prices, SandboxConfig
+from rubric_judge.pool import Hedging
+from rubric_judge.serve.config import ServeConfig
 from rubric_judge.settings import api_key
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
@@ -63,8 +73,16 @@ def test_the_defaults_are_the_papers() -> None:
         ({"type": "llm", "model": "m", "api_base": ["http://a/v1"] * 2}, "several different ones"),
         ({"type": "llm", "model": "m", "litellm_config": "x", "api_base": "http://a"}, "leave out"),
         ({"type": "llm", "model": "m", "parameters": {"stream": True}}, "'stream' is none of"),
-        ({"type": "lexcal"}, "use one of lexical, llm, plugin, hybrid"),
-        ({"model": "m"}, "type None is no kind of judge"),
+        ({"type": "lexcal"}, "type is no kind of judge: did you mean 'lexical'?"),
+        ({"type": "oracle"}, "use one of lexical, llm, plugin, hybrid"),
+        ({"type": ["llm"]}, "use one of lexical, llm, plugin, hybrid"),
+        ({"model": "m"}, "type is missing: use one of lexical, llm, plugin, hybrid"),
+        (
+            {"type": "llm", "model": "m", "parameters": {"temperature": 0.7}},
+            "write `temperature:` at the top level",
+        ),
+        ({"type": "llm", "model": "m", "parameters": {"timeout": 1}}, "write `timeout_s:` at the"),
+        ({"type": "llm", "model": "m", "parameters": {"n": 2}}, "so leave it out"),
     ],
 )
 def test_a_wrong_configuration_says_what_to_write(
@@ -84,12 +102,128 @@ def test_a_wrong_configuration_says_what_to_write(
         {"api_key_env": "sk-secret"},
         {"api_key": "sk-secret"},
         {"parameters": {"api_key": "sk-secret"}},
+        {"parameters": {"sk-secret": {1, 2}}},
+        {"parameters": {"seed": {"sk-secret": {1, 2}}}},
+        {"parameters": "sk-secret"},
+        {"api_base": "http://me:sk-secret@[::1/v1"},
+        {"api_base": "http://sk-secret host/v1"},
+        {"api_base": "sk-secret"},
+        {"api_base": ["sk-secret"]},
+        {"api_base": {"sk-secret": 1}},
+        {"api_key_env": "sk_secret"},
+        {"type": "sk-secret"},
+        {"type": ["sk-secret"]},
+        {"model": ["sk-secret"]},
+        {"transport": "sk-secret"},
+        {"limits": {"rpm": "sk-secret"}},
+        {"limits": {"sk-secret": 1}},
+        {"limits": "sk-secret"},
+        {"prices": ["sk-secret"]},
+        {"sk-secret": 1},
+        {"litellm_config": 5, "temperature": "sk-secret"},
+        {"type": "hybrid", "judge": {"type": "sk-secret"}},
+        {"type": "hybrid", "judge": {"type": "llm", "model": ["sk-secret"]}},
+        {"type": "plugin", "name": ["sk-secret"]},
+        {"type": "lexical", "regex_timeout_s": "sk-secret"},
     ],
 )
 def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(options: dict[str, object]) -> None:
     with pytest.raises(ConfigError) as caught:
         judge_spec({"type": "llm", "model": "m", **options})
+    assert "sk-secret" not in str(caught.value) + caught.value.location
+    assert "sk_secret" not in str(caught.value)
+
+
+def test_a_keys_line_is_not_quoted(tmp_path: Path) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text("type: llm\napi_key_env: sk-secret: y\n")
+    with pytest.raises(ConfigError, match=r"judge\.yaml:2:23: is not YAML") as caught:
+        read_judge_spec(path)
     assert "sk-secret" not in str(caught.value)
+
+
+def test_a_key_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text("type: llm\nmodel: a\nlimits: {rpm: 1, rpm: 2}\n")
+    with pytest.raises(ConfigError, match=r"judge\.yaml:3:18: the key 'rpm' stands here a second"):
+        read_judge_spec(path)
+
+
+_NO_HOSTS = [
+    "http://judge..local/v1",
+    f"http://{'a' * 64}.local/v1",
+    f"http://{'.'.join(['a' * 60] * 5)}/v1",
+    "http://the judge/v1",
+    "http://judge/v1 ",
+    "http://jud\nge/v1",
+    "http://judge:99999/v1",
+    "http://judge:0/v1",
+    "http://judge:abc/v1",
+    "http://-judge/v1",
+    "http://1.2.3.4.5/v1",
+    "http://256.1.1.1/v1",
+    "http://[::1/v1",
+    "http://[::zz]/v1",
+    "http:///v1",
+    "http://jud*ge/v1",
+    "http://xn--a\u2603/v1",
+    "http://☃.example/v1",
+    "judge.local:8000/v1",
+]
+
+
+@pytest.mark.parametrize("transport", ["litellm", "direct"])
+@pytest.mark.parametrize("address", _NO_HOSTS)
+def test_an_address_that_no_client_can_call_is_refused(address: str, transport: str) -> None:
+    options = {"type": "llm", "model": "m", "transport": transport, "api_base": address}
+    with pytest.raises(ConfigError, match=r"^judge: api_base: an address is http://HOST") as caught:
+        judge_spec(options)
+    assert len(str(caught.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://127.0.0.1:8000/v1",
+        "http://[::1]:8000/v1",
+        "https://judge_1.my-cluster.local./v1",
+        "http://node1/v1",
+        "http://xn--mller-kva.example:65535",
+        "HTTPS://Judge.Example/openai/v1/",
+    ],
+)
+def test_an_address_is_taken_as_it_is(address: str) -> None:
+    assert JudgeConfig(model="m", api_base=address).api_base == address
+
+
+@given(host=st.text(max_size=12) | st.from_regex(r"[a-z0-9.:\[\]%_-]{1,12}", fullmatch=True))
+def test_both_clients_can_write_a_request_to_every_address_that_is_taken(host: str) -> None:
+    address = f"http://{host}/v1"
+    try:
+        JudgeConfig(model="m", api_base=address)
+    except ValidationError:
+        return
+    assert URL(address).raw_host
+    assert httpx.URL(address).raw_host
+
+
+@pytest.mark.parametrize("number", [math.inf, -math.inf, math.nan])
+def test_no_setting_is_infinite_or_no_number(number: float) -> None:
+    def numbers(model: type[BaseModel]) -> Iterator[str]:
+        for name, field in model.model_fields.items():
+            if {float, int} & {field.annotation, *get_args(field.annotation)}:
+                yield name
+
+    models = (JudgeConfig, LimitsConfig, Prices, LexicalConfig, HybridConfig, SandboxConfig)
+    models = (*models, Hedging, ServeConfig)
+    settings = [(model, name) for model in models for name in numbers(model)]
+    assert {"backoff_s", "timeout_s", "deadline_s", "temperature"} <= {name for _, name in settings}
+    for model, name in settings:
+        with pytest.raises(ValidationError) as caught:
+            model.model_validate({name: number})
+        assert (name,) in {problem["loc"] for problem in caught.value.errors()}
+    with pytest.raises(ConfigError, match=r"parameters\.seed\.float: Input should be a finite"):
+        judge_spec({"type": "llm", "model": "m", "parameters": {"seed": number}})
 
 
 def test_a_litellm_file_is_looked_for_beside_the_judges_file(tmp_path: Path) -> None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, cast
-from urllib.parse import urlsplit
 
-import yaml
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -21,7 +19,9 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from rubric_core import ConfigError, Usage
-from rubric_core.configuration import UNSHOWN, config_error
+from rubric_core.configuration import UNSHOWN, config_error, may_be_key, nearest_key
+from rubric_judge.address import wrong_with
+from rubric_judge.yaml_files import read_yaml
 
 __all__ = [
     "EvidenceUse",
@@ -40,6 +40,12 @@ __all__ = [
 
 _MILLION = 1e6
 
+_SETTINGS = ConfigDict(
+    frozen=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    hide_input_in_errors=True,  # a key may stand anywhere by mistake
+)
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
 
@@ -67,12 +73,20 @@ _NOT_PARAMETERS = frozenset(
     }
 )
 """Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
+_INSTEAD = {
+    "api_key": "api_key_env",
+    "authorization": "api_key_env",
+    "base_url": "api_base",
+    "max_retries": "max_transport_attempts",
+    "num_retries": "max_transport_attempts",
+    "timeout": "timeout_s",
+}
 
 
 class LexicalConfig(BaseModel):
     """The lexical judge: a program, no model."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     type: Literal["lexical"] = "lexical"
 
@@ -83,7 +97,7 @@ class LexicalConfig(BaseModel):
 class LimitsConfig(BaseModel):
     """How much an endpoint is asked for, over all that call it through one limiter."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     max_in_flight: int | None = Field(default=None, ge=1)
     """Most attempts in flight; left out, only the pool's workers bound them."""
@@ -101,15 +115,15 @@ class LimitsConfig(BaseModel):
 class Prices(BaseModel):
     """What a model's tokens cost, in US dollars for a million of them."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
-    prompt_usd_per_mtok: float = Field(ge=0, allow_inf_nan=False)
+    prompt_usd_per_mtok: float = Field(ge=0)
     """Tokens read."""
 
-    completion_usd_per_mtok: float = Field(ge=0, allow_inf_nan=False)
+    completion_usd_per_mtok: float = Field(ge=0)
     """Tokens written."""
 
-    cached_usd_per_mtok: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    cached_usd_per_mtok: float | None = Field(default=None, ge=0)
     """Tokens read from the server's prefix cache; left out, the same as those read."""
 
     def cost_usd(self, usage: Usage) -> float:
@@ -125,7 +139,7 @@ class Prices(BaseModel):
 class JudgeConfig(BaseModel):
     """A language model as judge."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     type: Literal["llm"] = "llm"
 
@@ -194,11 +208,11 @@ class JudgeConfig(BaseModel):
     def _addresses(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         addresses = (value,) if isinstance(value, str) else value
         for address in addresses or ():
-            parts = urlsplit(address)
-            secretive = "@" in parts.netloc or parts.query or parts.fragment
-            if parts.scheme not in {"http", "https"} or not parts.hostname or secretive:
+            if wrong := wrong_with(address):
                 raise PydanticCustomError(
-                    UNSHOWN, "an address is http://HOST:PORT/v1 or https://…, with no key in it"
+                    UNSHOWN,
+                    "an address is http://HOST:PORT/v1 or https://…, with no key in it: {wrong}",
+                    {"wrong": wrong},
                 )
         if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
             raise ValueError("give one address, or several different ones")
@@ -207,7 +221,7 @@ class JudgeConfig(BaseModel):
     @field_validator("api_key_env")
     @classmethod
     def _a_name(cls, value: str | None) -> str | None:
-        if value is not None and not value.isidentifier():
+        if value is not None and (not value.isidentifier() or may_be_key(value)):
             raise PydanticCustomError(
                 UNSHOWN, "give the name of an environment variable, never the key itself"
             )
@@ -223,10 +237,16 @@ class JudgeConfig(BaseModel):
     @classmethod
     def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if taken := sorted(_NOT_PARAMETERS & value.keys()):
+            field = _INSTEAD.get(taken[0], taken[0])
             raise PydanticCustomError(
                 UNSHOWN,
-                "{name} is none of `parameters`: it has a key of its own, or is not yours to set",
-                {"name": repr(taken[0])},
+                "{name} is none of `parameters`: {remedy}",
+                {
+                    "name": repr(taken[0]),
+                    "remedy": f"write `{field}:` at the top level, beside `parameters:`"
+                    if field in cls.model_fields
+                    else "the judge sets it itself, so leave it out",
+                },
             )
         return value
 
@@ -265,7 +285,7 @@ class JudgeConfig(BaseModel):
 class PluginConfig(BaseModel):
     """A judge that an installed package registers under the entry point `rubric.judges`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     type: Literal["plugin"] = "plugin"
 
@@ -279,7 +299,7 @@ class PluginConfig(BaseModel):
 class SandboxConfig(BaseModel):
     """What code of a response may use while its tests run."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     isolation: Literal["full", "files_readable", "none"] = "full"
     """`full`: no network, no process, no file but Python's own. `files_readable`: the same, but
@@ -301,7 +321,7 @@ class SandboxConfig(BaseModel):
 class HybridConfig(BaseModel):
     """Programs for the criteria that a program can check, another judge for the rest."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = _SETTINGS
 
     type: Literal["hybrid"] = "hybrid"
 
@@ -349,10 +369,10 @@ def judge_spec(
     kind = options.get("type")
     model = _KINDS.get(kind) if isinstance(kind, str) else None
     if model is None:
-        raise ConfigError(
-            f"{source}: type {kind!r} is no kind of judge; use one of {', '.join(_KINDS)}",
-            location=source,
-        )
+        close = nearest_key(kind, _KINDS) if isinstance(kind, str) else None
+        remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_KINDS)}"
+        wrong = "is missing" if kind is None else "is no kind of judge"
+        raise ConfigError(f"{source}: type {wrong}: {remedy}", location=source)
     try:
         return model.model_validate(options, context={"folder": folder} if folder else None)
     except ValidationError as error:
@@ -369,18 +389,10 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig | 
         The configuration.
 
     Raises:
-        ConfigError: the file cannot be read, is no YAML mapping, or names what does not exist.
+        ConfigError: the file cannot be read, is no YAML mapping, says a key twice, or names what
+            does not exist.
     """
-    try:
-        options = cast("object", yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error})", location=str(path)) from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path}: is not YAML ({error})", location=str(path)) from None
-    except (RecursionError, ValueError) as error:  # too deep, or a date that is none
-        raise ConfigError(
-            f"{path}: is not usable YAML ({type(error).__name__})", location=str(path)
-        ) from None
+    options = read_yaml(path)
     if not isinstance(options, dict):
         raise ConfigError(
             f"{path}: needs `type: lexical | llm | hybrid | plugin`", location=str(path)

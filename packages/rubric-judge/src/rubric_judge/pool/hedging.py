@@ -22,7 +22,7 @@ _LONGEST_LOOK_S = 1.0
 class Hedging(BaseModel):
     """A second call for a straggler: the first usable answer counts, the other is cancelled."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     after_medians: float = Field(default=6, gt=1)
     """Ask again when a call has taken this many times the running median."""

@@ -15,7 +15,7 @@ OnUnavailable = Literal["retry", "zero"]
 class ServeConfig(BaseModel):
     """Address, token and bounds of the service."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     host: str = "127.0.0.1"
     """Address to listen on; any but this machine's own needs a token."""
