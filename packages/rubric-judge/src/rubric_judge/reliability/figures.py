@@ -208,10 +208,14 @@ def _sign_flips(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
 def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], list[float]]:
     """Return mean sizes and shares of flips over bins that hold about as many pairs each.
 
-    Equal sizes are never parted; no bin where there are too few pairs for one.
+    Sizes that are equal to the hundredth are never parted: what is added to a group's standard
+    deviation before advantages are divided by it makes them differ a little.
+
+    Returns:
+        Nothing where there are too few pairs for one bin.
     """
     values, value_of_pair, counts = np.unique(
-        np.round(sizes, 9), return_inverse=True, return_counts=True
+        np.round(sizes, 2), return_inverse=True, return_counts=True
     )
     fewest = max(_FEWEST_PAIRS, len(sizes) / _MOST_POINTS)
     bin_of_value = np.zeros(len(values), dtype=np.intp)
