@@ -150,7 +150,7 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
         (("stats", "nowhere"), "rubric-synth run"),
         (("check", "nowhere"), "rubric-synth run"),
         (("questions", "nowhere", "--out", "-"), "rubric-synth run"),
-        (("run", "c", "--out", "d", "--config", "absent.yaml"), "'absent.yaml' cannot be read"),
+        (("run", "c", "--out", "d", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
     ],
 )
 def test_an_expected_error_is_one_message_and_status_one(

@@ -40,7 +40,12 @@ def test_an_unknown_key_is_named_with_the_nearest_right_one(tmp_path: Path) -> N
         ("quality: {min_criteria: 9, max_criteria: 5}", "max_criteria 5"),
         ("max_concurrency: 0", "max_concurrency"),
         ("- a list", "c.yaml"),
-        ("a: [", "ParserError"),
+        ("a: [", "c.yaml:1:5: is not YAML"),
+        (
+            "train_frac: 0.5\ntrain_frac: 0.6",
+            "c.yaml:2:1: the key 'train_frac' stands here a second",
+        ),
+        ("train_frac: .nan", "train_frac"),
     ],
 )
 def test_wrong_values_are_refused(tmp_path: Path, text: str, part: str) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from rubric_core import ConfigError
 from rubric_core.configuration import config_error
+from rubric_judge.yaml_files import read_yaml
 
 
 class _Config(BaseModel):
@@ -101,13 +100,10 @@ def load_config(path: Path) -> SynthConfig:
     """Read a YAML file.
 
     Raises:
-        ConfigError: The file is missing, is not a YAML mapping, or holds an unknown or wrong key.
+        ConfigError: The file is missing, is not a YAML mapping, or holds an unknown, repeated or wrong
+            key.
     """
-    try:
-        content: object = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        message = f"configuration {str(path)!r} cannot be read ({type(error).__name__})"
-        raise ConfigError(message) from error
+    content = read_yaml(path)
     try:
         return SynthConfig.model_validate({} if content is None else content)
     except ValidationError as error:

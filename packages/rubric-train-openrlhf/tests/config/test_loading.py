@@ -132,7 +132,7 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
         (("--rollout.group_size", "1000000000000"), r"rollout\.group_size: .*65536"),
         (("--seed", str(10**100)), r"seed: "),
         (("--out", '"a\\0b"'), r"out=.*null character"),
-        (("--out", "2001-99-99"), r"--out: '2001-99-99' is not YAML"),
+        (("--out", "2001-99-99"), r"--out: is not usable YAML"),
         (
             ("--shaping.length_penalty.buffer_tokens", "4096"),
             r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=2048",
@@ -142,9 +142,10 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
             r"advantage\.estimator='decoupled'",
         ),
         (("--model", "{type: pathh, path: x}"), "model: .*'path'"),
+        (("--model", "{path: a, path: b}"), "--model:1:11: the key 'path' stands here a second"),
         (("--steps",), "--steps needs a value"),
         (("steps", "3"), "'steps' is not an override"),
-        (("--out", "["), r"--out: '\[' is not YAML"),
+        (("--out", "["), r"--out:1:2: is not YAML"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -159,6 +160,8 @@ def test_a_wrong_value_says_where_and_what_to_do(
     ("text", "message"),
     [
         ("steps: [", "is not YAML"),
+        ("steps: 1\nsteps: 2", "yaml:2:1: the key 'steps' stands here a second time"),
+        ("judge: {type: lexical, type: llm}", "yaml:1:24: the key 'type' stands here a second"),
         ("- 1", "holds list, not a mapping"),
         ("steps: 3", r"model: Field required"),
     ],
@@ -176,9 +179,9 @@ def test_a_file_that_is_no_configuration_is_named(tmp_path: Path, text: str, mes
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"steps: 3 # \xff", r"not YAML in UTF-8"),
-        (b"[" * 5000, r"nested too deep"),
-        (b"seed: 2001-99-99", r"not YAML in UTF-8: month"),
+        (b"steps: 3 # \xff", r"cannot be read: it is not UTF-8"),
+        (b"[" * 5000, r"is not usable YAML \(RecursionError\)"),
+        (b"seed: 2001-99-99", r"is not usable YAML \(ValueError\)"),
     ],
     ids=["not UTF-8", "deep", "no such day"],
 )

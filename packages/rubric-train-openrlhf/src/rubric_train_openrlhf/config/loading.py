@@ -10,7 +10,9 @@ from typing import Any, cast
 import yaml
 from pydantic import ValidationError
 
+from rubric_core import ConfigError
 from rubric_core.configuration import config_error
+from rubric_judge.yaml_files import read_yaml, yaml_value
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -28,24 +30,13 @@ def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, objec
     """Read a YAML file and put overrides over it, unchecked: what a backend of any kind takes.
 
     Raises:
-        TrainConfigError: the file is no mapping, or an override is no `--key value` pair.
+        TrainConfigError: the file is no mapping or says a key twice, or an override is no
+            `--key value` pair.
     """
     try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as exc:
-        raise TrainConfigError(
-            f"cannot read the configuration {str(path)!r}: {exc.strerror}; give the path of a "
-            "YAML file",
-            location=str(path),
-        ) from exc
-    except (yaml.YAMLError, ValueError) as exc:
-        raise TrainConfigError(
-            f"{str(path)!r} is not YAML in UTF-8: {exc}", location=str(path)
-        ) from exc
-    except RecursionError as exc:
-        raise TrainConfigError(
-            f"{str(path)!r} is nested too deep for a configuration", location=str(path)
-        ) from exc
+        document = read_yaml(path)
+    except ConfigError as error:
+        raise TrainConfigError(str(error), location=error.location) from None
     if not isinstance(document, dict):
         raise TrainConfigError(
             f"{str(path)!r} holds {type(document).__name__}, not a mapping of keys to values",
@@ -91,9 +82,9 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
 
 def _parsed(name: str, value: str) -> object:
     try:
-        return yaml.safe_load(value)
-    except (yaml.YAMLError, ValueError, RecursionError) as exc:
-        raise TrainConfigError(f"--{name}: {value!r} is not YAML", location=name) from exc
+        return yaml_value(value, source=f"--{name}")
+    except ConfigError as error:
+        raise TrainConfigError(str(error), location=name) from None
 
 
 def _put(document: dict[str, Any], keys: Sequence[str], value: object) -> None:
