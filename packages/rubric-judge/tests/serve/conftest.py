@@ -1,0 +1,94 @@
+"""The service on a real socket, with one task."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+import pytest
+import uvicorn
+
+from rubric_core import Task
+from rubric_judge import JudgePool
+from rubric_judge.serve import JudgeService, ServeConfig, build_app
+from rubric_judge.testing import ScriptedJudge
+
+TEXTS = ("ZEBRA", "OKAPI", "QUAGGA", "a-token-of-more-than-sixteen-characters")
+
+
+@pytest.fixture
+def task_row() -> dict[str, Any]:
+    """A line of a dataset, with marks in what nobody may see."""
+    criteria = [
+        {"id": "a", "weight": 3, "description": "A criterion, marked OKAPI."},
+        {"id": "b", "weight": 1},
+    ]
+    passage = "The passage that nobody may see, marked ZEBRA."
+    return {"question": "Which loss?", "passage": passage, "criteria": criteria}
+
+
+@pytest.fixture
+def task(task_row: dict[str, Any]) -> Task:
+    return Task.from_json(task_row)
+
+
+@contextmanager
+def _running(service: JudgeService) -> Generator[httpx.Client]:
+    config = uvicorn.Config(
+        build_app(service), log_config=None, access_log=False, ws="none", lifespan="off"
+    )
+    server = uvicorn.Server(config)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        port = bound.getsockname()[1]
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+        thread.start()
+        with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+            yield client
+        server.should_exit = True
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def serving(task: Task) -> Callable[..., Any]:
+    """Return a context manager that serves a judge with one task and gives a client."""
+
+    def start(judge: Any = None, *, workers: int = 4, **bounds: Any) -> Any:  # noqa: ANN401
+        pool = JudgePool(judge or ScriptedJudge(0.5), workers=workers, micro_batch=1)
+        tasks = {task.task_id: task}
+        return _running(JudgeService(pool, tasks, config=ServeConfig(**bounds)))
+
+    return start
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[httpx.Client]:
+    """A service that many tests may ask, for none changes it."""
+    pool = JudgePool(ScriptedJudge(0.5))
+    with _running(JudgeService(pool, {})) as one:
+        yield one
+
+
+@pytest.fixture
+def items() -> Callable[..., dict[str, Any]]:
+    """Return a function that makes the body of a request."""
+
+    def make(task: Task, *responses: str) -> dict[str, Any]:
+        return {"items": [{"task_id": task.task_id, "response": text} for text in responses]}
+
+    return make
+
+
+@pytest.fixture
+def says_no_text() -> Callable[[object], None]:
+    """Return a function that refuses what holds a text or the token."""
+
+    def check(shown: object) -> None:
+        said = shown.text + str(shown.headers) if isinstance(shown, httpx.Response) else str(shown)
+        assert not [text for text in TEXTS if text in said]
+
+    return check
