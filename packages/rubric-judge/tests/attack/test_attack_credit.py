@@ -79,11 +79,14 @@ def test_credit_is_held_against_what_the_base_alone_was_given(
     assert {family.rate for family in found.values()} == {0.0, 1.0}
 
 
-def test_an_excess_within_epsilon_is_none(tasks: list[Task], attacked: Attacked) -> None:
-    judge = ScriptedJudge(0.3)
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.3, 0.7])
+def test_an_excess_within_epsilon_is_none(
+    share: float, tasks: list[Task], attacked: Attacked
+) -> None:
+    judge = ScriptedJudge(share)
 
-    assert attacked(judge, tasks, "master_keys", epsilon=0.3).families[0].rate == 0.0
-    assert attacked(judge, tasks, "master_keys", epsilon=0.29).families[0].rate == 1.0
+    assert attacked(judge, tasks, "master_keys", epsilon=share).families[0].rate == 0.0
+    assert attacked(judge, tasks, "master_keys", epsilon=share - 0.01).families[0].rate == 1.0
 
 
 def test_the_bound_is_the_highest_of_several_judgements_of_the_base(tasks: list[Task]) -> None:

@@ -45,7 +45,7 @@ def test_a_task_without_a_reference_or_criteria_texts_meets_the_families_that_ne
     assert [control.name for control in plan.controls] == ["weak"]
 
 
-def test_a_limit_draws_the_same_attempts_again(tasks: list[Task]) -> None:
+def test_a_limit_draws_the_same_cases_again(tasks: list[Task]) -> None:
     first, second = (plan_attacks(tasks, FAMILIES, limit=5) for _ in range(2))
 
     assert [one.id for one in first.cases] == [one.id for one in second.cases]

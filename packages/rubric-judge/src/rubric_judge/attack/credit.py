@@ -16,6 +16,8 @@ from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit
 __all__ = ["over_credit"]
 
 _MOST_WORST: Final = 5
+_ROUNDING: Final = 1e-9
+"""A sum of scores that is ε but for its rounding is not above ε."""
 _DESERVES: Final[dict[ControlName, str]] = {
     "reference": "most of the weight",
     "weak": "little or nothing",
@@ -76,7 +78,7 @@ def over_credit(
         confidence=confidence,
         families=tuple(sorted(families, key=lambda one: -(one.rate or 0.0))),
         controls=tuple(_controls(plan.controls, controls_RN)),
-        separated=sum(high > low + epsilon for high, low in references),
+        separated=sum(high > low + epsilon + _ROUNDING for high, low in references),
         separable=len(references),
     )
 
@@ -115,7 +117,7 @@ def _family(
         else:
             graded.append(_Graded(case, normalized_reward(result, task.rubric), bound))
     over = sorted(
-        (one for one in graded if one.reward > one.bound + epsilon),
+        (one for one in graded if one.reward > one.bound + epsilon + _ROUNDING),
         key=lambda one: one.bound - one.reward,
     )
     interval = (
