@@ -15,7 +15,7 @@ from rubric_judge.verification import ProgramCheck, Programs, Verdict, check_exe
 
 __all__ = ["HybridJudge"]
 
-_VERSION = "hybrid_v1"
+_VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096
 
 

@@ -23,6 +23,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from rubric_judge.verification.numeric import NumericCheck, read_numeric
 from rubric_judge.verification.pattern import RegexCheck, read_pattern
@@ -36,7 +37,7 @@ from rubric_judge.verification.scope import (
     read_structure,
 )
 
-__all__ = ["Directive", "ProgramCheck", "parse_verification"]
+__all__ = ["HEADS", "Directive", "ProgramCheck", "parse_verification"]
 
 ProgramCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck | PythonTests
 """A check that decides a criterion by itself."""
@@ -77,4 +78,6 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "json_schema": read_schema,
     "python_tests": read_python_tests,
 }
+HEADS: Final = tuple(_READERS)
+"""The words that a directive starts with, before its colon."""
 _HEAD = re.compile(rf"\s*({'|'.join(_READERS)})\s*:\s*(.*)")

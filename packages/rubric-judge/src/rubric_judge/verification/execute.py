@@ -22,6 +22,9 @@ from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 __all__ = ["Programs", "Verdict", "check_executable"]
 
+_LONGEST_CODE = 100_000
+"""Characters of a response's code; more of it could keep the tester from starting at all."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -100,6 +103,8 @@ class Programs:
         code = response_code(response)
         if code is None:
             return Verdict(0.0, "the response has no block of Python")
+        if len(code) > _LONGEST_CODE:
+            return Verdict(0.0, f"its code has more than {_LONGEST_CODE} characters")
         tally = run_tests(
             code,
             check.source,

@@ -7,18 +7,22 @@ import ctypes
 import os
 import resource
 import signal
+import struct
 import sys
 from typing import Literal
 
 from rubric_judge.verification.sandbox import landlock, seccomp
 
-__all__ = ["Isolation", "confine", "die_with_parent", "set_limits", "silence"]
+__all__ = ["Isolation", "confine", "die_with_parent", "hide_memory", "set_limits", "silence"]
 
 Isolation = Literal["full", "files_readable", "none"]
 """`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
-read can be read, and nothing be written. `none`: limits only."""
+read can be read, and nothing be written. `none`: limits only. No mode keeps a privilege."""
 
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_NO_NEW_PRIVS = 38
+_CAPABILITY_VERSION = 0x20080522
 _AF_INET = 2
 _SOCK_STREAM = 1
 _MOST_FILES = 64
@@ -41,6 +45,12 @@ def die_with_parent(parent: int) -> None:
         os._exit(1)
 
 
+def hide_memory() -> None:
+    """Keep every process without privilege from this one's memory, descriptors and environment."""
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel does not hide this process's memory")
+
+
 def silence(*, keep: tuple[int, ...]) -> None:
     """Point the standard streams at nothing, and close every other descriptor but some."""
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -54,7 +64,7 @@ def silence(*, keep: tuple[int, ...]) -> None:
 
 
 def confine(isolation: Isolation) -> None:
-    """Give up network, processes and files, and see that they are gone.
+    """Give up privileges, network, processes and files, and see that they are gone.
 
     Args:
         isolation: how much.
@@ -62,12 +72,23 @@ def confine(isolation: Isolation) -> None:
     Raises:
         OSError: the kernel does not do it.
     """
+    _give_up_privileges()
     if isolation == "full":
         python = {os.path.realpath(path) for path in (sys.base_prefix, sys.base_exec_prefix)}
         landlock.allow_reading_only((*_READABLE, *python))
+    elif isolation == "files_readable" and landlock.is_supported():
+        landlock.allow_reading_only(("/",))  # of files: another process's memory is then none
     if isolation != "none":
         seccomp.refuse_system_calls()
         _expect_refusal()
+
+
+def _give_up_privileges() -> None:
+    """Drop all capabilities, with which root could read what `hide_memory` hides."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION, 0), bytes(24)) != 0:
+        raise OSError(ctypes.get_errno(), "the kernel does not take privileges back")
 
 
 def _expect_refusal() -> None:

@@ -86,10 +86,8 @@ def run_tests(
         SandboxError: the processes could not be started or confined.
     """
     nonce = secrets.token_hex(16)
-    order = {
-        "code": code,
-        "tests": tests,
-        "nonce": nonce,
+    order = {"code": code, "tests": tests, "nonce": nonce}
+    settings = {
         "isolation": config.isolation,
         "timeout_s": config.timeout_s,
         "cpu_s": config.cpu_s,
@@ -97,7 +95,7 @@ def run_tests(
     }
     try:
         process = subprocess.Popen(  # noqa: S603  # our own tester
-            [sys.executable, "-I", "-S", "-B", "-c", _START, str(_SOURCES)],
+            [sys.executable, "-I", "-S", "-B", "-c", _START, str(_SOURCES), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

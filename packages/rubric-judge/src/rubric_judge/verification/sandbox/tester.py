@@ -1,7 +1,11 @@
 """The process that runs the tests; its standard input holds code and tests, its output the result.
 
-in:  {"code", "tests", "nonce", "isolation", "timeout_s", "cpu_s", "memory_bytes"}
-out: {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"refused": why}
+argument: {"isolation", "timeout_s", "cpu_s", "memory_bytes"}
+in:       {"code", "tests", "nonce"}
+out:      {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"nonce", "refused": why}
+
+The subject is forked before the standard input is read: nothing of the tests is in the memory that
+it inherits, and `hide_memory` keeps it out of this process's.
 """
 
 from __future__ import annotations
@@ -19,9 +23,11 @@ from typing import TYPE_CHECKING, Any, cast
 from rubric_judge.verification.sandbox.confine import (
     confine,
     die_with_parent,
+    hide_memory,
     set_limits,
     silence,
 )
+from rubric_judge.verification.sandbox.given import names_to_give
 from rubric_judge.verification.sandbox.remote import Connection
 from rubric_judge.verification.sandbox.subject import serve
 from rubric_judge.verification.sandbox.wire import FrameError, read_frame
@@ -33,25 +39,32 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Fork the subject, confine both, run the tests against it and report."""
+    """Fork the subject, confine both, and only then read the tests; run them and report."""
+    settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
     report = os.dup(1)
-    order = cast("dict[str, Any]", json.load(sys.stdin))
-    signal.setitimer(signal.ITIMER_REAL, order["timeout_s"])  # no handler: it ends this process
-    set_limits(cpu_s=order["cpu_s"], memory_bytes=order["memory_bytes"])
+    signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
+    set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_bytes"])
+    connection: tuple[int, int] | None = None
+    refused = ""
     try:
-        connection = _start_subject(order["isolation"])
-        silence(keep=(report, *connection))
-        confine(order["isolation"])
+        connection = _start_subject(settings["isolation"])
+        hide_memory()
+        silence(keep=(0, report, *connection))
+        confine(settings["isolation"])
     except (OSError, FrameError) as error:
-        _report(report, {"nonce": order["nonce"], "refused": str(error)})
+        refused = str(error)
+    order = cast("dict[str, Any]", json.load(sys.stdin))
+    nonce = order["nonce"]
+    if refused or connection is None:
+        _report(report, {"nonce": nonce, "refused": refused})
         return
-    _report(report, {"nonce": order["nonce"], "ready": True})
+    _report(report, {"nonce": nonce, "ready": True})
     passed, note = _run(Connection(*connection), order["code"], order["tests"])
-    _report(report, {"nonce": order["nonce"], "passed": passed, "note": note})
+    _report(report, {"nonce": nonce, "passed": passed, "note": note})
 
 
 def _start_subject(isolation: Any) -> tuple[int, int]:  # noqa: ANN401  # checked by the judge
-    """Fork the subject before a test is parsed, and wait until it is confined."""
+    """Fork the subject before a test is read, and wait until it is confined."""
     from_tester, to_subject = os.pipe()
     from_subject, to_tester = os.pipe()
     tester = os.getpid()
@@ -80,11 +93,12 @@ def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
     # The named boundary of the response's code, and below of each test.
     except BaseException as error:  # noqa: BLE001
         return 0, f"the response's code raised {_name(error)}"
+    given = names_to_give(defined, tests)
     module = types.ModuleType("solution")
-    vars(module).update(defined)
+    vars(module).update(given)
     sys.modules["solution"] = module
     passed, first_failure = 0, ""
-    for test in _tests(tests, {"__name__": "tests", **defined}):
+    for test in _tests(tests, {**given, "__name__": "tests"}):
         try:
             passed += test() is not False
         except BaseException as error:  # noqa: BLE001
