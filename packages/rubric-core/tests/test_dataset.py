@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import tracemalloc
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,15 @@ def test_blank_lines_are_skipped_and_still_counted(tmp_path: Path) -> None:
     with pytest.raises(RubricFileError) as caught:
         next(reading)
     assert caught.value.line == 6
+
+
+def test_the_mark_that_some_editors_put_first_is_skipped(tmp_path: Path, task: Task) -> None:
+    path = tmp_path / "tasks.jsonl"
+    write_tasks(path, [task, task])
+    path.write_bytes(BOM_UTF8 + path.read_bytes())
+    assert list(read_tasks(path)) == [task, task]
+    path.write_bytes(BOM_UTF8 + b"\n")
+    assert list(read_tasks(path)) == []
 
 
 def test_a_unicode_line_separator_does_not_end_a_line(tmp_path: Path) -> None:

@@ -57,6 +57,11 @@ def test_a_judgement_is_found_as_it_was_recorded(
         assert ledger.find("0" * 64) is None
 
 
+def test_a_file_name_of_glob_characters_leaves_nothing_beside_the_ledger(tmp_path: Path) -> None:
+    Ledger(tmp_path / "run[1]*?.ledger").close()
+    assert [path.name for path in tmp_path.iterdir()] == ["run[1]*?.ledger"]
+
+
 @pytest.mark.parametrize(
     "changes",
     [

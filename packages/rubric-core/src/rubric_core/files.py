@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from codecs import BOM_UTF8
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from rubric_core.errors import RepeatedKeyError, RubricFileError
+from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
 from rubric_core.strict_json import decode
 
 if TYPE_CHECKING:
@@ -17,29 +18,43 @@ if TYPE_CHECKING:
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """Yield (1-based line, its object) of a JSON Lines file; blank lines are skipped.
+    """Yield (1-based line, its object) of a JSON Lines file.
+
+    Blank lines are skipped, and so is the mark that some editors put before UTF-8.
 
     Raises:
         RubricFileError: a line that is no JSON object, with its place.
         OSError: the file cannot be read.
     """
+    for line, row in read_each_line(path):
+        if isinstance(row, SchemaError):
+            raise RubricFileError(str(row), path=path, line=line) from None
+        yield line, row
+
+
+def read_each_line(path: Path) -> Iterator[tuple[int, dict[str, object] | SchemaError]]:
+    """Yield what `read_lines` yields, and for a line that is no JSON object what is wrong with it.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
     with path.open("rb") as file:
         for line, raw in enumerate(file, start=1):
-            if raw.isspace():
-                continue
-            try:
-                row = decode(raw.decode().rstrip("\r\n"))
-            except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
-                raise RubricFileError(broken(error), path=path, line=line) from None
-            except RecursionError:
-                raise RubricFileError("nested too deeply", path=path, line=line) from None
-            if not isinstance(row, dict):
-                raise RubricFileError(
-                    f"a line must hold one JSON object, not {type(row).__name__}",
-                    path=path,
-                    line=line,
-                )
-            yield line, row
+            text = raw.removeprefix(BOM_UTF8) if line == 1 else raw
+            if text.strip():
+                yield line, _row(text)
+
+
+def _row(raw: bytes) -> dict[str, object] | SchemaError:
+    try:
+        row = decode(raw.decode().rstrip("\r\n"))
+    except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
+        return SchemaError(broken(error))
+    except RecursionError:
+        return SchemaError("nested too deeply")
+    if not isinstance(row, dict):
+        return SchemaError(f"a line must hold one JSON object, not {type(row).__name__}")
+    return cast("dict[str, object]", row)
 
 
 def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import secrets
 import sqlite3
@@ -115,7 +116,7 @@ def _create(path: Path) -> None:
         except FileExistsError:
             return  # another process was first; its ledger is as good
     finally:
-        for leftover in path.parent.glob(f"{unfinished.name}*"):
+        for leftover in path.parent.glob(f"{glob.escape(unfinished.name)}*"):
             leftover.unlink(missing_ok=True)
 
 
