@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 import pytest
 import structlog
+from pyarrow import parquet
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.cli import main
@@ -75,6 +78,11 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
         _task(PUMP, _criterion("terms", "Says where to.", required_elements=("vessel",))),
     ),
     (
+        "no_description",  # what a program executes needs none, what it only narrows does
+        _task(PUMP, _criterion("where", verification_method="sentences: first")),
+        _task(PUMP, _criterion("sum", verification_method="python_tests:\nassert 1 + 1 == 2")),
+    ),
+    (
         "refers_to_another",
         _task(PUMP, _criterion("next", "As in the previous criterion, but for the valve.")),
         _task(PUMP, _criterion("next", "Uses the criterion of Nyquist in the sentence above.")),
@@ -113,6 +121,26 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
         ),
     ),
     (
+        "contradiction",  # short, with the same verb
+        _task(
+            _criterion("a", "Mentions the compressor."),
+            _criterion("b", "Does not mention the compressor."),
+        ),
+        _task(
+            _criterion("a", "Mentions the compressor."),
+            _criterion("b", "Does not explain the compressor."),
+        ),
+    ),
+    (
+        "contradiction",
+        _task(
+            _criterion("a", "The answer mentions prices."), _criterion("b", "No mention of prices.")
+        ),
+        _task(
+            _criterion("a", "The answer mentions prices."), _criterion("b", "No mention of parts.")
+        ),
+    ),
+    (
         "contradiction",  # a term that is forbidden elsewhere
         _task(VALVE, _criterion("b", "Does not mention the relief valve.")),
         _task(VALVE, _criterion("b", "Does not mention the price of any relief valve on sale.")),
@@ -148,6 +176,22 @@ HITS_AND_MISSES: list[tuple[str, Task, Task]] = [
         "bad_directive",
         _task(PUMP, _criterion("a", "Long.", verification_method="structure: counts 3..5")),
         _task(PUMP, _criterion("a", "Long.", verification_method="count the sentences: 3..5")),
+    ),
+    *(
+        (
+            "free_text",
+            _task(PUMP, _criterion("a", "Long.", verification_method=f"{wrong} 4.2")),
+            _task(PUMP, _criterion("a", "Long.", verification_method=right)),
+        )
+        for wrong, right in [
+            ("regexp:", "regex: 4.2"),
+            ("python_test:", "Reviewer: 4.2"),
+            ("python:", "Note: the code is run"),
+            ("contains:", "contains_all: 4.2"),
+            ("jsonschema:", "Check the JSON by eye: 4.2"),
+            ("Numeric:", "numeric: 4.2"),
+            ("contains all :", "Constraint: 4.2"),
+        ]
     ),
     (
         "unreachable",
@@ -251,6 +295,38 @@ def test_a_finding_has_a_hit_and_a_near_miss(code: str, hit: Task, miss: Task) -
     assert code not in {finding.code for finding in lint_task(miss)}
 
 
+def test_a_misspelt_directive_is_told_the_right_one() -> None:
+    for wrong, meant in (
+        ("regexp", "regex"),
+        ("python_test", "python_tests"),
+        ("contains", "contains_a"),
+        ("jsonschema", "json_schema"),
+        ("schema", "json_schema"),
+        ("Numeric", "numeric"),
+    ):
+        task = _task(PUMP, _criterion("a", "Long.", verification_method=f"{wrong}: 4.2"))
+        (finding,) = lint_task(task)
+        assert f"did you mean `{meant}" in finding.what
+
+
+def test_many_criteria_are_compared_in_bounded_time_and_that_is_said() -> None:
+    criteria = [
+        _criterion(f"c{n}", f"Says that part{n} of the pump lasts for {n} years.")
+        for n in range(1500)
+    ]
+    criteria[1200] = _criterion("twin", criteria[7].description.upper())
+    criteria[1400] = _criterion("not", "Does not say that part9 of the pump lasts for 9 years.")
+    started = time.perf_counter()
+    found = {finding.code: finding for finding in lint_task(_task(*criteria))}
+    assert time.perf_counter() - started < 5
+    assert (found["duplicate_criterion"].criterion_id, found["contradiction"].criterion_id) == (
+        "twin",
+        "not",
+    )
+    assert "1500 criteria" in found["many_criteria"].what
+    assert "10000 of their 1124250 pairs" in found["many_criteria"].what
+
+
 def test_a_sound_task_has_no_finding() -> None:
     assert list(lint_task(_task(PUMP, VALVE, FILTER))) == []
 
@@ -325,6 +401,48 @@ def test_lines_are_those_of_the_file_and_no_task_is_a_finding(tmp_path: Path) ->
     assert "line 2" in findings[1].what
 
 
+BROKEN = [
+    ("not JSON", "not JSON: Expecting value at column 1"),
+    (_row(_task(PUMP))[:90], "not JSON: "),
+    ("\0" * 40, "not JSON: "),
+    ("[" * 100_000, "nested too deeply"),
+    ('{"question": "a", "question": "b"}', "the same key twice"),
+    ("[]", "must hold one JSON object, not list"),
+    ("\xff", "not UTF-8 at byte 0"),
+]
+
+
+def test_every_line_that_is_no_task_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    lines = [line for line, _ in BROKEN] + [_row(_task(_criterion("blank")))]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(lines), "latin-1")
+
+    *found, last = _findings(tmp_path / "tasks.jsonl")
+
+    assert [(one.line, one.code) for one in found] == [(n, "no_task") for n in range(1, 8)]
+    for one, (_, problem) in zip(found, BROKEN, strict=True):
+        assert problem in one.what
+    assert (last.line, last.code) == (8, "empty_criterion")
+
+
+def test_a_parquet_row_that_is_no_task_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "tasks.parquet"
+    write_tasks(path, [_task(PUMP), _task(VALVE)])
+    table = parquet.read_table(path)
+    questions = pa.array(["", QUESTION])
+    parquet.write_table(table.set_column(0, table.schema.field("question"), questions), path)
+    assert [(one.line, one.code) for one in _findings(path)] == [(1, "no_task")]
+
+
+def test_a_negative_weight_says_how_penalties_are_written(tmp_path: Path) -> None:
+    row = json.loads(_row(_task(PUMP, VALVE)))
+    row["criteria"][1]["weight"] = -2
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
+    (finding,) = _findings(tmp_path / "tasks.jsonl")
+    assert "criteria.1.weight" in finding.what
+    assert "positive weight that an answer meets by avoiding" in finding.what
+    assert "rubric-judge import" in finding.what
+
+
 def test_the_command_groups_counts_and_writes(tmp_path: Path, lint: Callable[..., Run]) -> None:
     bad = _task(PUMP, _criterion("free", "Is polite and brief.", weight=0.0))
     write_tasks(tmp_path / "tasks.jsonl", [_task(PUMP, VALVE, FILTER), bad])
@@ -357,7 +475,6 @@ def test_warnings_end_with_status_0_and_examples_can_be_left_out(
     ("content", "more", "problem"),
     [
         ("", (), "holds no task"),
-        ("{", (), "tasks.jsonl:1: not JSON"),
         ("{}", ("--examples", "-1"), "--examples is -1"),
     ],
 )

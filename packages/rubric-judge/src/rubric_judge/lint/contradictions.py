@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import combinations
+from functools import lru_cache
 from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.lint.finding import Finding
+from rubric_judge.lint.pairs import pairs_of
 from rubric_judge.lint.reading import (
     content,
     demanded_terms,
@@ -16,6 +17,7 @@ from rubric_judge.lint.reading import (
     is_negated,
     numbers,
     overlap,
+    said,
 )
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck, matches_pattern
@@ -38,7 +40,7 @@ _FORBIDDING: Final = re.compile(
 
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
-    for one, other in combinations(task.rubric, 2):
+    for one, other in pairs_of(task.rubric.criteria):
         problem = _problem(one, other)
         if problem:
             yield Finding(
@@ -79,16 +81,21 @@ def _forbids(one: Criterion, other: Criterion) -> bool:
     check = directive_of(one)
     if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(("(?!", "(?s)(?!")):
         return any(not _passes(check.pattern, term) for term in demanded)
-    forbidden = [
-        content(clause)
-        for found in _FORBIDDING.finditer(one.description)
-        for clause in found.groups("")
-    ]
     return any(
-        clause and words and words <= clause and len(words) > len(clause) / 2
+        words and words <= clause and len(words) > len(clause) / 2
         for words in map(content, demanded)
-        for clause in forbidden
+        for clause in _forbidden(one.description)
     )
+
+
+@lru_cache(maxsize=4096)
+def _forbidden(description: str) -> tuple[frozenset[str], ...]:
+    clauses = (
+        content(clause)
+        for found in _FORBIDDING.finditer(description)
+        for clause in found.groups("")
+    )
+    return tuple(clause for clause in clauses if clause)
 
 
 def _passes(pattern: str, term: str) -> bool:
@@ -103,4 +110,7 @@ def _opposite(one: Criterion, other: Criterion) -> bool:
     if is_negated(one.description) == is_negated(other.description):
         return False
     words = content(one.description), content(other.description)
-    return min(map(len, words)) >= _FEWEST_WORDS and overlap(*words) >= _SAME_MATTER
+    if min(map(len, words)) < _FEWEST_WORDS:
+        # So short, they say the opposite only if they say it with the same verb.
+        return bool(words[0]) and said(one.description) == said(other.description)
+    return overlap(*words) >= _SAME_MATTER

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
-from typing import Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
 
 from rubric_core import Criterion, Task
 from rubric_judge.config import JudgeConfig
 from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import content, demanded_terms, directive_of, numbers
 from rubric_judge.verification.numeric import NumericCheck
+
+if TYPE_CHECKING:
+    from rubric_core.groups import FloatArray
 
 __all__ = ["check_grounding"]
 
@@ -63,12 +68,17 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     return ""
 
 
+@lru_cache(maxsize=1)
+def _stated(passage: str) -> FloatArray:
+    found = {text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)}
+    return np.array([float(text) for text in found])
+
+
 def _unstated(criterion: Criterion, passage: str) -> str:
     check = directive_of(criterion)
     if not isinstance(check, NumericCheck):
         return ""
-    stated = (float(found.replace(",", "").replace("−", "-")) for found in _NUMBER.findall(passage))
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
-    if any(math.fabs(number - check.value) <= slack for number in stated):
+    if (np.abs(_stated(passage) - check.value) <= slack).any():
         return ""
     return "the passage states no number within the tolerance of its `numeric:` directive"

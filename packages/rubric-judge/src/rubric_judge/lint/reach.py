@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Final
 
 from rubric_core import Criterion, Task
@@ -12,12 +13,17 @@ from rubric_judge.lexical.words import WORD
 from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import demanded_terms, directive_of
 from rubric_judge.verification import parse_verification
+from rubric_judge.verification.directive import HEADS
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 __all__ = ["check_reach"]
 
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""
+
+_HEAD: Final = re.compile(r"\s*([A-Za-z][\w -]{0,20}?)\s*:")
+"""A word or two before a colon, at the start."""
+_LIKELY_MEANT: Final = 0.75
 
 _BUDGET: Final = re.compile(
     r"\b(?:at most|no more than|not more than|fewer than|less than|under|up to|within|maximum of)"
@@ -27,7 +33,7 @@ _BUDGET: Final = re.compile(
 
 
 def check_reach(task: Task) -> Iterator[Finding]:
-    """Find `bad_directive` and `unreachable`."""
+    """Find `bad_directive`, `free_text` and `unreachable`."""
     for criterion in task.rubric:
         try:
             parse_verification(criterion.verification_method)
@@ -39,10 +45,29 @@ def check_reach(task: Task) -> Iterator[Finding]:
                 what=f"verification_method: {error.problem}",
                 remedy="correct it: a program judge refuses the whole rubric",
             )
+        else:
+            yield from _misspelt(criterion)
         problem = _problem(criterion)
         if problem:
             yield _unreachable(criterion.id, problem)
     yield from _past_the_budget(task)
+
+
+def _misspelt(criterion: Criterion) -> Iterator[Finding]:
+    found = _HEAD.match(criterion.verification_method)
+    if found is None or directive_of(criterion) is not None:
+        return
+    word = re.sub(r"\W+", "_", found[1].lower())
+    parts = [head for head in HEADS if word in head.split("_")]
+    close = get_close_matches(word, HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
+    if close:
+        yield Finding(
+            code="free_text",
+            severity="warning",
+            criterion_id=criterion.id,
+            what=f"verification_method starts almost as a directive: did you mean `{close[0]}:`?",
+            remedy="correct the word, or reword the line: as it is, no program reads it",
+        )
 
 
 def _unreachable(criterion_id: str, what: str) -> Finding:

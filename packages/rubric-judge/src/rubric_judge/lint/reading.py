@@ -20,6 +20,7 @@ __all__ = [
     "is_negated",
     "numbers",
     "overlap",
+    "said",
     "terms_of",
 ]
 
@@ -44,11 +45,22 @@ _FRAME = frozenset(
 )
 
 
+_SUBJECT = frozenset(map(stem, ("answer", "model", "reader", "response", "student", "text")))
+
+
 @lru_cache(maxsize=4096)
 def content(text: str) -> frozenset[str]:
     """Return the stems of what a text is about: no function words, no frame of a criterion."""
     words = WORD.findall(_ENDING.sub("", text.lower()))
     return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _FRAME
+
+
+@lru_cache(maxsize=4096)
+def said(text: str) -> frozenset[str]:
+    """Return the stems of what a text says, negated or not: its content with the verb."""
+    bare = _NEGATION.sub(lambda found: "mention" if "mention" in found[0].lower() else " ", text)
+    words = WORD.findall(_ENDING.sub("", bare.lower()))
+    return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _SUBJECT
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -61,6 +73,7 @@ def overlap(one: frozenset[str], other: frozenset[str]) -> float:
     return len(one & other) / len(one | other) if one or other else 0.0
 
 
+@lru_cache(maxsize=4096)
 def is_negated(text: str) -> bool:
     """Return whether a description forbids rather than demands; "avoid … fails to" demands."""
     return len(_NEGATION.findall(text)) % 2 == 1

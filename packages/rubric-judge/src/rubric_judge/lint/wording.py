@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations
 from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.lint.finding import Finding
+from rubric_judge.lint.pairs import pairs_of
 from rubric_judge.lint.reading import (
     content,
     content_of_all,
@@ -18,6 +18,7 @@ from rubric_judge.lint.reading import (
     overlap,
     terms_of,
 )
+from rubric_judge.verification import ProgramCheck
 
 __all__ = ["check_wording"]
 
@@ -45,7 +46,7 @@ def check_wording(task: Task) -> Iterator[Finding]:
                 what="its text points to another criterion",
                 remedy="say it in full: a judge scores each criterion by itself, in any order",
             )
-    for one, other in combinations(task.rubric, 2):
+    for one, other in pairs_of(task.rubric.criteria):
         if _alike(one, other):
             yield Finding(
                 code="duplicate_criterion",
@@ -73,7 +74,7 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
-    if described:
+    if described or isinstance(directive_of(criterion), ProgramCheck):
         return
     if criterion.verification_method.strip() or terms_of(criterion):
         yield Finding(
@@ -100,13 +101,14 @@ def _alike(one: Criterion, other: Criterion) -> bool:
     """
     if is_negated(one.description) != is_negated(other.description):
         return False
-    texts = one.description.casefold().split(), other.description.casefold().split()
-    words = content(one.description), content(other.description)
     terms = content_of_all(terms_of(one)), content_of_all(terms_of(other))
     if terms[0] != terms[1]:
         return False
-    alike = bool(texts[0]) and texts[0] == texts[1]
-    if min(map(len, words)) >= _FEWEST_WORDS:
+    words = content(one.description), content(other.description)
+    if words[0] == words[1] and min(map(len, words)) < _FEWEST_WORDS:
+        texts = one.description.casefold().split(), other.description.casefold().split()
+        alike = bool(texts[0]) and texts[0] == texts[1]
+    else:
         near = bool(terms[0]) and overlap(*words) >= _NEAR_IDENTICAL
-        alike = alike or words[0] == words[1] or near
+        alike = words[0] == words[1] or (min(map(len, words)) >= _FEWEST_WORDS and near)
     return alike and directive_of(one) == directive_of(other)
