@@ -190,8 +190,9 @@ def test_a_pool_that_cannot_be_is_a_clear_error(
         ("{", "responses.jsonl:1: "),
         ('{"task_id": "x"}', "responses.jsonl:1: field 'response': Field required"),
         ('{"task_id": "x", "response": 3}', "field 'response'"),
-        ('{"task_id": "x", "response": "", "more": 1}', "field 'more'"),
+        ("task_id,response", "the file must be JSON Lines, not CSV"),
         ('{"task_id": "unknown", "response": ""}', "no task has the id 'unknown'"),
+        ('{"task_id": "unknown", "response": ""}', "`rubric-judge export policy TASKS PROMPTS`"),
     ],
 )
 def test_a_wrong_response_line_is_one_clear_line_on_stderr(

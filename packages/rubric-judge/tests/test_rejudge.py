@@ -126,8 +126,27 @@ def test_one_judge_is_chosen_of_a_ledger_that_holds_several(tmp_path: Path, task
         (one,) = read_stored(tmp_path / "ledger", judge=name)
         assert one.before is not None
         assert one.before.judge == "strict"
-    with pytest.raises(ConfigError, match="holds no response"):
+    for beginning in ("str", "f2", "s"):
+        (one,) = read_stored(tmp_path / "ledger", judge=beginning)
+        assert one.before is not None
+        assert one.before.judge == "strict"
+
+
+def test_a_judge_that_a_ledger_does_not_hold_is_told_those_that_it_holds(
+    tmp_path: Path, task: Task
+) -> None:
+    _record(tmp_path / "ledger", task, {"a": _scored(task, 0.5, judge="gentle")}, judge="f1")
+    _record(tmp_path / "ledger", task, {"a": _scored(task, 0.1, judge="strict")}, judge="f2")
+    with pytest.raises(ConfigError) as caught:
         read_stored(tmp_path / "ledger", judge="unknown")
+    assert "no judgement by 'unknown'; it holds those of 'gentle' (f1, 1 j" in str(caught.value)
+    assert "'strict' (f2, 1 judgements)" in str(caught.value)
+    with pytest.raises(ConfigError, match="several judges"):
+        read_stored(tmp_path / "ledger", judge="f")
+    _record(tmp_path / "ledger", task, {"a": _scored(task, 0.9, judge="f")}, judge="e3")
+    (one,) = read_stored(tmp_path / "ledger", judge="f")  # a whole name goes before a beginning
+    assert one.before is not None
+    assert one.before.judge == "f"
 
 
 def _write_run(folder: Path, task: Task) -> None:
@@ -194,6 +213,12 @@ def test_a_response_finds_the_same_question_of_the_same_passage_under_another_ru
     assert ([task for _, task in by_id.pairs], by_id.same) == ([task], 1)
     assert ([task for _, task in by_passage.pairs], by_passage.same) == ([other_rubric], 0)
     assert none.unmatched == several.unmatched == tuple(stored)
+
+
+def test_no_task_at_all_is_said(tmp_path: Path, task: Task) -> None:
+    _record(tmp_path / "ledger", task, {"a": INVALID})
+    with pytest.raises(ConfigError, match="the task file holds no task"):
+        match_tasks(read_stored(tmp_path / "ledger"), [])
 
 
 def _json(task: Task) -> dict[str, object]:

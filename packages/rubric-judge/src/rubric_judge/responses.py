@@ -7,11 +7,12 @@ reasoning may quote them, so it is for the judge's side.
 from __future__ import annotations
 
 import json
-import tempfile
+import math
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import (
     BaseModel,
@@ -21,9 +22,11 @@ from pydantic import (
     StrictInt,
     StrictStr,
     ValidationError,
+    model_validator,
 )
 
 from rubric_core import (
+    ConfigError,
     JudgeResult,
     JudgeView,
     Outcome,
@@ -32,6 +35,7 @@ from rubric_core import (
     Task,
     normalized_reward,
 )
+from rubric_core.files import replacing
 from rubric_core.strict_json import decode
 
 __all__ = [
@@ -42,16 +46,20 @@ __all__ = [
     "read_responses",
     "read_rows",
     "response_rows",
+    "reward_of",
     "write_judgements",
 ]
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
+_ROUNDED: Final = 1e-3
+"""Rewards that were written with three digits still fit their scores."""
+
 
 class ResponseRow(BaseModel):
-    """One line of a file of responses."""
+    """One line of a file of responses; what else it says, such as a model's name, is not read."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     task_id: StrictStr
     response: StrictStr
@@ -62,13 +70,26 @@ class JudgementRow(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
-    line: StrictInt
+    line: Annotated[StrictInt, Field(ge=1)]
     """The response's line in its own file."""
     task_id: StrictStr
-    reward: float | None
+    reward: Annotated[float, Field(strict=True, allow_inf_nan=False)] | None
     result: JudgeResult
     origin: dict[str, JsonValue] = Field(default_factory=dict)
     """Of a judgement made anew: the response's id in its source and the judgement of before."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        reward = reward_of(self.result)
+        if self.reward is None or reward is None:
+            if self.reward is not reward:
+                raise ValueError(
+                    "the reward is null where the judge was not reached, and only there: "
+                    f"it is {self.reward}, the result is {self.result.outcome.value!r}"
+                )
+        elif abs(self.reward - reward) > _ROUNDED:
+            raise ValueError(f"the reward is {self.reward:g}, its result's is {reward:g}")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +121,20 @@ def read_responses(path: Path, tasks: Mapping[str, Task]) -> list[tuple[int, Jud
         Line numbers, from 1, and what the judge will see.
 
     Raises:
+        ConfigError: there is no task at all.
         RubricFileError: a line that is not such an object, or that names an unknown task.
         OSError: the file cannot be read.
     """
+    if not tasks:
+        raise ConfigError("the task file holds no task", location="tasks")
     views: list[tuple[int, JudgeView]] = []
     for line, row in response_rows(path):
         task = tasks.get(row.task_id)
         if task is None:
             raise RubricFileError(
                 f"no task has the id {row.task_id!r}; the task file holds {len(tasks)} others. "
-                "Take ids from `Task.task_id`, and the task file that they came from",
+                "Take the task file that the id came from: `rubric-judge export policy TASKS "
+                "PROMPTS` writes its questions with their ids, `Task.task_id` in Python",
                 path=path,
                 line=line,
                 field="task_id",
@@ -132,11 +157,32 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementRow]]:
     """Yield (1-based line, its row) of a judgement file; blank lines are skipped.
 
     Raises:
-        RubricFileError: a line that is no judgement.
+        RubricFileError: a line that is no judgement, whose reward is not its result's, or that
+            judges a response a second time by the same judge.
         OSError: the file cannot be read.
     """
     form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
-    return read_rows(path, JudgementRow, form=form)
+    seen: dict[tuple[str, int, str], int] = {}
+    for line, row in read_rows(path, JudgementRow, form=form):
+        first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
+        if first != line:
+            raise RubricFileError(
+                f"judges the response of line {row.line} again, as line {first} does: put a second "
+                "judgement by the same judge into a file of its own",
+                path=path,
+                line=line,
+                field="line",
+            )
+        yield line, row
+
+
+def reward_of(result: JudgeResult) -> float | None:
+    """Return Σ s_j / W of a stored result, whose rubric may be gone: the result holds both."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    if not result.max_total:
+        return 0.0
+    return min(math.fsum(result.scores.values()) / result.max_total, 1.0)
 
 
 def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int, _Row]]:
@@ -151,7 +197,8 @@ def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int
         RubricFileError: a line that is not such a row; shows no value of it.
         OSError: the file cannot be read.
     """
-    for line, text in enumerate(path.read_bytes().splitlines(), 1):
+    # Some editors put a mark before UTF-8.
+    for line, text in enumerate(path.read_bytes().removeprefix(BOM_UTF8).splitlines(), 1):
         if not text.strip():
             continue
         try:
@@ -161,8 +208,11 @@ def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int
             problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
             name = ".".join(str(part) for part in problem["loc"]) or None
             where = f"field {name!r}: " if name else ""
+            what = problem["msg"].removeprefix("Value error, ")
+            if problem["type"] == "json_invalid":
+                what = f"{what}; the file must be JSON Lines, not CSV or one JSON list"
             raise RubricFileError(
-                f"{where}{problem['msg']}; a line is {form}", path=path, line=line, field=name
+                f"{where}{what}; a line is {form}", path=path, line=line, field=name
             ) from None
         except SchemaError as error:  # two equal keys, or a result that contradicts itself
             raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
@@ -178,24 +228,9 @@ def write_judgements(path: Path, judged: Iterable[JudgedResponse]) -> None:
 
     Raises:
         OSError: the file cannot be written; an older one is still there.
-
-    What is no regular file, such as a pipe, is written straight to.
     """
-    if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8") as stream:
-            stream.writelines(f"{json.dumps(_judgement(row))}\n" for row in judged)
-        return
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=f".{path.name}.", delete=False
-    ) as file:
-        unfinished = Path(file.name)
-        try:
-            file.writelines(f"{json.dumps(_judgement(row))}\n" for row in judged)
-            file.flush()
-        except BaseException:
-            unfinished.unlink()
-            raise
-    unfinished.replace(path)
+    with replacing(path) as file:
+        file.writelines(f"{json.dumps(_judgement(row))}\n".encode() for row in judged)
 
 
 def _judgement(judged: JudgedResponse) -> dict[str, object]:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from rubric_core import JudgeResult, Outcome
-from rubric_judge.responses import JudgedResponse
+from rubric_core import JudgeResult
+from rubric_judge.responses import JudgedResponse, reward_of
 
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
@@ -69,12 +69,8 @@ def compare(
 
 
 def reward_before(result: JudgeResult | None) -> float | None:
-    """Return Σ s_j / W of a stored judgement, whose rubric may be gone: the result holds both."""
-    if result is None or result.outcome is Outcome.UNAVAILABLE:
-        return None
-    if result.total is None or not result.max_total:
-        return 0.0
-    return min(result.total / result.max_total, 1.0)
+    """Return the reward of a stored judgement, if there is one."""
+    return None if result is None else reward_of(result)
 
 
 def _rank_correlation(old_N: FloatArray, new_N: FloatArray) -> float | None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from rubric_core import Task
+from rubric_core import ConfigError, Task
 from rubric_judge.ledger.keys import hash_text
 from rubric_judge.rejudge.sources import StoredResponse
 
@@ -43,8 +43,13 @@ def match_tasks(
 
     Returns:
         Every response once, paired or unmatched.
+
+    Raises:
+        ConfigError: there is no task at all.
     """
     tasks = tuple(tasks)
+    if not tasks:
+        raise ConfigError("the task file holds no task", location="tasks")
     by_id = {task.task_id: task for task in tasks}
     find_successor = _by_document(tasks)
     successors = {task.task_id: find_successor(task) for task in before}

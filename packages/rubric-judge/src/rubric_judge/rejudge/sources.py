@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias, TypeVar
 
 from pydantic import BaseModel, ConfigDict, StrictStr
 
@@ -15,6 +16,11 @@ from rubric_judge.ledger.keys import hash_text
 from rubric_judge.responses import read_judgements, read_rows, response_rows
 
 __all__ = ["StoredResponse", "read_stored"]
+
+_JudgeKey: TypeAlias = tuple[str, str]
+"""Fingerprint and name."""
+_Judged: TypeAlias = tuple[str, str, str, str]
+_Key = TypeVar("_Key")
 
 _SQLITE_HEADER = b"SQLite format 3\0"
 
@@ -64,7 +70,8 @@ def read_stored(
         source: a ledger; a run folder with `rollouts/`, or one file of that; or a file of
             `{"task_id": …, "response": …}` lines.
         judged: the judgement file of such a file of responses.
-        judge: whose judgements of a ledger: the judge's fingerprint or its name.
+        judge: whose judgements of a ledger: the judge's fingerprint or its name, or how one of
+            them begins.
 
     Returns:
         In the order of the source. Of a ledger, each response once for each rubric that it was
@@ -73,7 +80,8 @@ def read_stored(
     Raises:
         RubricFileError: a line that is not what its file should hold.
         LedgerError: the ledger cannot be read.
-        ConfigError: there is nothing in it, or a ledger holds the judgements of several judges.
+        ConfigError: there is nothing in it, or a ledger holds the judgements of several judges, or
+            none of the one that is asked for.
         OSError: a file cannot be read.
     """
     if source.is_dir():
@@ -146,22 +154,17 @@ def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
 def _ledger(
     entries: Iterable[LedgerEntry], *, source: Path, judge: str | None
 ) -> Iterator[StoredResponse]:
-    of: dict[tuple[str, ...], LedgerEntry] = {}
-    judges: Counter[tuple[str, str]] = Counter()
+    judges: Counter[_JudgeKey] = Counter()
+    by_judge: dict[tuple[_JudgeKey, _Judged], LedgerEntry] = {}
     for entry in entries:
-        if judge is not None and judge not in (entry.judge, entry.result.judge):
-            continue
-        judges[entry.judge, entry.result.judge] += 1
-        judged = (entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response)
-        known = of.get(judged)
-        if known is None or _settles(entry, known):
-            of[judged] = entry
-    if len({fingerprint for fingerprint, _ in judges}) > 1:
-        raise ConfigError(
-            f"{source} holds judgements of several judges: choose one with --of, by name or by "
-            f"fingerprint: {_listed(judges)}",
-            location="of",
-        )
+        who = entry.judge, entry.result.judge
+        judges[who] += 1
+        _keep(by_judge, (who, _judged(entry)), entry)
+    chosen = _chosen(judges, judge, source=source) if judges else set[_JudgeKey]()
+    of: dict[_Judged, LedgerEntry] = {}
+    for (who, judged), entry in by_judge.items():
+        if who in chosen:
+            _keep(of, judged, entry)
     for line, entry in enumerate(of.values(), 1):
         yield StoredResponse(
             line=line,
@@ -174,6 +177,42 @@ def _ledger(
         )
 
 
+def _judged(entry: LedgerEntry) -> _Judged:
+    return entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response
+
+
+def _keep(of: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:
+    known = of.get(key)
+    if known is None or _settles(entry, known):
+        of[key] = entry
+
+
+def _chosen(judges: Counter[_JudgeKey], judge: str | None, *, source: Path) -> set[_JudgeKey]:
+    """Return the one judge, or the one that was asked for: in full, or by how it begins.
+
+    Raises:
+        ConfigError: there is none of this name, or more than one.
+    """
+    chosen = set(judges)
+    if judge is not None:
+        chosen = {who for who in judges if judge in who} or {
+            who for who in judges if any(name.startswith(judge) for name in who)
+        }
+    if not chosen:
+        raise ConfigError(
+            f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}",
+            location="of",
+        )
+    if len({fingerprint for fingerprint, _ in chosen}) > 1:
+        several = Counter({who: judges[who] for who in chosen})
+        raise ConfigError(
+            f"{source} holds judgements of several judges: choose one with --of, by name or by "
+            f"fingerprint, or how one of them begins: {_listed(several)}",
+            location="of",
+        )
+    return chosen
+
+
 def _settles(entry: LedgerEntry, known: LedgerEntry) -> bool:
     """Whether this is the judgement to compare with: the first replicate, the first settled."""
     if entry.replicate != known.replicate:
@@ -181,7 +220,7 @@ def _settles(entry: LedgerEntry, known: LedgerEntry) -> bool:
     return known.result.outcome is Outcome.UNAVAILABLE
 
 
-def _listed(judges: Counter[tuple[str, str]]) -> str:
+def _listed(judges: Counter[_JudgeKey]) -> str:
     return "; ".join(
         f"{name!r} ({fingerprint}, {count} judgements)"
         for (fingerprint, name), count in judges.most_common()
