@@ -158,7 +158,9 @@ def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> Non
     assert str(refused(values).location) in {"…", "service.…", "judge", "judge.llm.…"}
 
 
-@pytest.mark.parametrize("name", ["max_tokens", "group-size", "top_k2", "*", "KEY_2024", "gpt-4.1"])
+@pytest.mark.parametrize(
+    "name", ["max_tokens", "group-size", "top_k2", "*", "KEY_2024", "a/gpt-4.1:0"]
+)
 def test_a_plain_name_is_shown(name: str) -> None:
     assert shown_name(name) == name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,6 +155,14 @@ def test_every_setting_that_may_change_a_score_changes_the_fingerprint(
 ONE = "model_list: [{model_name: judge, litellm_params: {model: openai/m, api_key: sk-secret}}]\n"
 
 
+def _settings(text: str) -> str:
+    return f"{ONE}router_settings: {{{text}}}"
+
+
+def _deployment(text: str) -> str:
+    return ONE.replace("api_key: sk-secret", text)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -163,13 +172,49 @@ ONE = "model_list: [{model_name: judge, litellm_params: {model: openai/m, api_ke
         ("model_list: {a: b}", "model_list: needs at least one"),
         ("model_list: [{model_name: judge}]", "model_list.0.litellm_params.model: needs a name"),
         ("model_list: [{litellm_params: {model: m}}]", "model_list.0.model_name: needs a name"),
-        ("model_list: [sk-secret: [", "litellm.yaml:1: is not usable YAML"),
+        ("model_list: [sk-secret: [", "litellm.yaml:1:26: is not YAML"),
+        (ONE + "model_list: []", "litellm.yaml:2:1: the key 'model_list' stands here a second"),
         (ONE + "router_setings: {}", "did you mean 'router_settings'"),
         (ONE + "router_settings: [sk-secret]", "router_settings: needs keys and values"),
         (ONE + "litellm_settings: {cache: true}", "litellm_settings.cache: would change litellm"),
         (ONE + "router_settings: {fallbacks: [{judge: [spare]}]}", "fallbacks: no model_name"),
         (ONE + "router_settings: {fallbacks: sk-secret}", "fallbacks: is a list such as"),
         (ONE + "router_settings: {default_fallbacks: [juge]}", "did you mean 'judge'"),
+        (ONE + "sk-secret: {}", "unknown key '…': use general_settings"),
+        (ONE + "litellm_settings: {sk-secret: 1}", "litellm_settings.…: would change litellm"),
+        (ONE + "router_settings: {1: 2}", "router_settings: a key under it is no text"),
+        (ONE + "litellm_settings: {1: 2}", "litellm_settings: a key under it is no text"),
+        (_settings("fallbacks: [{1: [judge]}]"), "router_settings.fallbacks.0: a key under it is"),
+        (_settings("fallbacks: [{judge: [1]}]"), "fallbacks: is a list such as"),
+        (_settings("fallbacks: [{judge: [{sk-secret: 1}]}]"), "fallbacks: is a list such as"),
+        (_settings("fallbacks: [{sk-secret: [judge]}]"), "fallbacks: no model_name in model_list"),
+        (_settings("default_fallbacks: judge"), "default_fallbacks: is a list such as"),
+        (_settings("model_group_alias: sk-secret"), "model_group_alias: needs keys and values"),
+        (_settings("model_group_alias: {1: judge}"), "model_group_alias: a key under it is no"),
+        (_settings("model_group_alias: {a: [sk-secret]}"), "model_group_alias.a: needs the model"),
+        (_settings("model_group_alias: {a: jugde}"), "model_group_alias: no model_name in model"),
+        (_settings("routing_strategy: sk-secret"), "routing_strategy: is no way of routing: use"),
+        (_settings("routing_strategy: least-bussy"), "did you mean 'least-busy'"),
+        (_settings("routing_strategy: [sk-secret]"), "routing_strategy: is no way of routing"),
+        (_settings("cooldown_time: sk-secret"), "router_settings.cooldown_time: needs a number"),
+        (_settings("allowed_fails: .nan"), "router_settings.allowed_fails: needs a number"),
+        (_settings("redis_host: [sk-secret]"), "router_settings.redis_host: needs a text"),
+        (_settings("enable_pre_call_checks: sk-secret"), "needs true or false"),
+        (_settings("default_litellm_params: sk-secret"), "default_litellm_params: needs keys and"),
+        (_settings("default_litellm_params: {rpm: sk-secret}"), "litellm_params.rpm: needs a num"),
+        (_settings("routing_strategy_args: &a {a: *a}"), "router_settings: is nested too deep"),
+        (_deployment("1: sk-secret"), "model_list.0.litellm_params: a key under it is no text"),
+        (_deployment("api_key: [sk-secret]"), "model_list.0.litellm_params.api_key: needs a text"),
+        (_deployment("api_key: [sk-secret], api_base: 5"), "litellm_params.api_key: needs a text"),
+        (_deployment("api_base: 5"), "model_list.0.litellm_params.api_base: needs a text"),
+        (_deployment("rpm: sk-secret"), "model_list.0.litellm_params.rpm: needs a number"),
+        (_deployment("tpm: true"), "model_list.0.litellm_params.tpm: needs a number"),
+        (_deployment("weight: .inf"), "model_list.0.litellm_params.weight: needs a number"),
+        (_deployment("timeout: -1"), "model_list.0.litellm_params.timeout: needs a number"),
+        (_deployment("api_key: os.environ/sk-secret"), "api_key: needs the name of an environment"),
+        (_deployment("api_key: os.environ/"), "api_key: needs the name of an environment"),
+        (ONE.replace("}}]", "}, model_info: sk-secret}]"), "model_list.0.model_info: needs keys"),
+        (ONE.replace("}}]", "}, rpm: sk-secret}]"), "model_list.0.rpm: needs a number"),
     ],
 )
 def test_a_wrong_file_names_file_and_key_and_shows_no_secret(
@@ -179,7 +224,27 @@ def test_a_wrong_file_names_file_and_key_and_shows_no_secret(
         LLMJudge(JudgeConfig(model="judge", litellm_config=write(text)))
     assert message in str(caught.value)
     assert "litellm.yaml" in str(caught.value)
-    assert "sk-secret" not in str(caught.value)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "sk-secret" not in str(caught.value) + caught.value.location
+
+
+def test_redis_is_asked_for_before_the_router_is_made(
+    write: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "redis", None)  # as where it is not installed
+    with pytest.raises(
+        ConfigError, match=r"router_settings\.redis_host: needs the package `redis`"
+    ):
+        read_router_file(write(_settings("redis_host: localhost")), model="judge")
+
+
+def test_what_litellm_takes_is_taken(write: Callable[[str], Path]) -> None:
+    text = _settings(
+        "model_group_alias: {a: judge, b: {model: judge, hidden: true}}, cooldown_time: 1.5, "
+        "routing_strategy: latency-based-routing, routing_strategy_args: {ttl: 10}, "
+        "allowed_fails: 3, default_fallbacks: [judge], fallbacks: [{'*': [judge]}]"
+    ).replace("api_key: sk-secret", "rpm: 100, tpm: '9', timeout: 30, vertex_credentials: {a: b}")
+    assert read_router_file(write(text), model="a").settings["cooldown_time"] == 1.5
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:

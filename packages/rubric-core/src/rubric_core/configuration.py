@@ -21,7 +21,7 @@ UNSHOWN: Final = "unshown_value"
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
 _LONGEST_NAME: Final = 40
-_NAME: Final = re.compile(r"[A-Za-z_*][\w.-]*", re.ASCII)
+_NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
     re.IGNORECASE,

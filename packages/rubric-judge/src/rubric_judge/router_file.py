@@ -7,20 +7,25 @@ times are the judge's, so that they count towards its deadline.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-import yaml
-
 from rubric_core import ConfigError
-from rubric_core.configuration import nearest_key
+from rubric_core.configuration import nearest_key, shown_name
+from rubric_judge.router_checks import (
+    KEY_PREFIX,
+    SECRET,
+    check_deployment,
+    check_names,
+    check_settings,
+    wrong,
+)
+from rubric_judge.yaml_files import read_yaml
 
 __all__ = ["KEY_PREFIX", "RouterFile", "read_router_file"]
 
-KEY_PREFIX = "os.environ/"
 _SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
 _OURS = frozenset(
     {"num_retries", "request_timeout", "retry_after", "retry_policy", "set_verbose", "timeout"}
@@ -59,9 +64,6 @@ _UNSCORED_SETTINGS = frozenset(
 )
 """Where the Router keeps its counts, and when a deployment rests. Every other setting may change a
 score; to judge again for one that did not is the lesser harm."""
-_SECRET = re.compile(
-    r"(?:key|key_id|token|secret|password|credentials|authorization)$", re.IGNORECASE
-)
 _HEADERS = frozenset({"extra_headers", "headers"})
 _Options = dict[str, object]
 
@@ -115,7 +117,7 @@ class RouterFile:
 def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
     scored: _Options = {}
     for name, value in parameters.items():
-        if name in _UNSCORED_PARAMETERS or _SECRET.search(name):
+        if name in _UNSCORED_PARAMETERS or SECRET.search(name):
             continue
         if isinstance(value, str) and value.startswith(KEY_PREFIX):
             scored[name] = variable(value.removeprefix(KEY_PREFIX)) or value
@@ -144,31 +146,21 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     deployments = tuple(_deployments(path, content.get("model_list")))
     groups = {cast("str", entry["model_name"]) for entry in deployments}
     settings, ignored = _settings(path, content)
-    aliases = settings.get("model_group_alias")
-    known = groups | set(cast("_Options", aliases) if isinstance(aliases, dict) else ())
-    for name, key in ((model, "model"), *_named_groups(path, settings)):
-        if name not in known:
+    aliases = dict(_aliases(path, settings.get("model_group_alias")))
+    known = groups | aliases.keys()
+    alias_targets = ((group, "model_group_alias") for group in aliases.values())
+    for name, key in ((model, "model"), *_named_groups(path, settings), *alias_targets):
+        if name not in (groups if key == "model_group_alias" else known):
             close = nearest_key(name, known)
-            remedy = (
-                f"did you mean {close!r}?" if close else f"there are {', '.join(sorted(known))}"
-            )
-            raise ConfigError(
-                f"{path}: {key}: no model_name in model_list is {name!r}: {remedy}", location=key
-            )
+            there = ", ".join(sorted(map(shown_name, known)))
+            remedy = f"did you mean {shown_name(close)!r}?" if close else f"there are {there}"
+            what = f"no model_name in model_list is {shown_name(name)!r}: {remedy}"
+            raise wrong(path, key, what)
     return RouterFile(path, deployments, settings, ignored)
 
 
 def _content(path: Path) -> _Options:
-    try:
-        content = cast("object", yaml.safe_load(path.read_text(encoding="utf-8")))
-    except (OSError, UnicodeDecodeError) as error:
-        kind = type(error).__name__
-        raise ConfigError(f"{path}: cannot be read ({kind})", location="litellm_config") from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        # yaml's message quotes the line, which may hold a key.
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
-        raise ConfigError(f"{where}: is not usable YAML", location="litellm_config") from None
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise ConfigError(f"{path}: needs a `model_list`", location="model_list")
     sections = cast("_Options", content)
@@ -176,15 +168,16 @@ def _content(path: Path) -> _Options:
         if name not in _SECTIONS:
             close = nearest_key(str(name), _SECTIONS)
             remedy = f"did you mean {close!r}?" if close else f"use {', '.join(sorted(_SECTIONS))}"
-            raise ConfigError(f"{path}: unknown key {name!r}: {remedy}", location=str(name))
+            key = shown_name(name)
+            raise ConfigError(f"{path}: unknown key {key!r}: {remedy}", location=key)
+        if name != "general_settings":
+            check_names(path, sections[name], key=name)
     return sections
 
 
 def _deployments(path: Path, value: object) -> Iterator[_Options]:
     if not isinstance(value, list) or not value:
-        raise ConfigError(
-            f"{path}: model_list: needs at least one deployment", location="model_list"
-        )
+        raise wrong(path, "model_list", "needs at least one deployment")
     for number, entry in enumerate(cast("list[object]", value)):
         key = f"model_list.{number}"
         fields = cast("_Options", entry) if isinstance(entry, dict) else {}
@@ -195,50 +188,70 @@ def _deployments(path: Path, value: object) -> Iterator[_Options]:
             ("litellm_params.model", model),
         ):
             if not isinstance(given, str) or not given:
-                raise ConfigError(f"{path}: {key}.{name}: needs a name", location=f"{key}.{name}")
+                raise wrong(path, f"{key}.{name}", "needs a name")
+        check_deployment(path, fields, key=key)
         yield fields
 
 
 def _settings(path: Path, content: _Options) -> tuple[_Options, tuple[str, ...]]:
     settings: _Options = {}
+    keys: dict[str, str] = {}
     ignored: list[str] = ["general_settings"] if "general_settings" in content else []
     for section in ("litellm_settings", "router_settings"):
         given = cast("object", content.get(section) or {})
         if not isinstance(given, dict):
-            raise ConfigError(f"{path}: {section}: needs keys and values", location=section)
+            raise wrong(path, section, "needs keys and values")
         for name, value in cast("_Options", given).items():
-            key = f"{section}.{name}"
+            key = f"{section}.{shown_name(name)}"
             if name in _OURS:
                 ignored.append(key)
             elif section == "litellm_settings" and name not in _OF_CALLS:
-                raise ConfigError(
-                    f"{path}: {key}: would change litellm for the whole process; "
+                raise wrong(
+                    path,
+                    key,
+                    "would change litellm for the whole process; "
                     f"here only {', '.join(sorted(_OF_CALLS))} may stand",
-                    location=key,
                 )
             else:
                 settings[name] = value
+                keys[name] = key
+    check_settings(path, settings, keys=keys)
     return settings, tuple(ignored)
+
+
+def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
+    """Other names of groups, and the groups."""
+    for alias, given in (cast("_Options", value) if isinstance(value, dict) else {}).items():
+        group = cast("_Options", given).get("model") if isinstance(given, dict) else given
+        if not isinstance(group, str):
+            key = f"model_group_alias.{shown_name(alias)}"
+            raise wrong(path, key, "needs the model_name of a group")
+        yield alias, group
 
 
 def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
     """Every group that a fallback names, and the key that names it."""
     for name in _FALLBACKS:
+        shape = wrong(path, name, "is a list such as [{group: [other, another]}]")
         rules = cast("object", settings.get(name) or [])
-        wrong = ConfigError(
-            f"{path}: {name}: is a list such as [{{group: [other, another]}}]", location=name
-        )
         if not isinstance(rules, list):
-            raise wrong
+            raise shape
         for rule in cast("list[object]", rules):
             if not isinstance(rule, dict):
-                raise wrong
+                raise shape
             for group, others in cast("_Options", rule).items():
-                if not isinstance(others, list):
-                    raise wrong
+                if not _is_texts(others):
+                    raise shape
                 if group != "*":
                     yield group, name
-                yield from ((str(other), name) for other in cast("list[object]", others))
+                yield from ((other, name) for other in cast("list[str]", others))
     defaults = cast("object", settings.get("default_fallbacks") or [])
-    if isinstance(defaults, list):
-        yield from ((str(other), "default_fallbacks") for other in cast("list[object]", defaults))
+    if not _is_texts(defaults):
+        raise wrong(path, "default_fallbacks", "is a list such as [group, another]")
+    yield from ((other, "default_fallbacks") for other in cast("list[str]", defaults))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(part, str) for part in cast("list[object]", value)
+    )

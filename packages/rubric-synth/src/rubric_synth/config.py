@@ -100,8 +100,8 @@ def load_config(path: Path) -> SynthConfig:
     """Read a YAML file.
 
     Raises:
-        ConfigError: The file is missing, is not a YAML mapping, or holds an unknown, repeated or wrong
-            key.
+        ConfigError: The file is missing, is not a YAML mapping, or holds a key that is unknown,
+            wrong, or there twice.
     """
     content = read_yaml(path)
     try:

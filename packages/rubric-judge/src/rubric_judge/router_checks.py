@@ -1,0 +1,200 @@
+"""What the parts of a litellm file must be, so that litellm is not the first to find out.
+
+litellm's own errors quote the value, which may be a key; these name the key of the file only.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import cast
+
+from rubric_core import ConfigError
+from rubric_core.configuration import nearest_key, shown_name
+
+__all__ = ["KEY_PREFIX", "SECRET", "check_deployment", "check_names", "check_settings", "wrong"]
+
+KEY_PREFIX = "os.environ/"
+SECRET = re.compile(
+    r"(?:key|key_id|token|secret|password|credentials|authorization)$", re.IGNORECASE
+)
+"""Names of parameters that hold a secret."""
+_DEEPEST = 32
+_TEXTS = frozenset({"api_base", "api_version", "base_url", "custom_llm_provider", "organization"})
+_NUMBERS = frozenset(
+    {
+        "itpm",
+        "max_parallel_requests",
+        "max_retries",
+        "max_tokens",
+        "otpm",
+        "rpm",
+        "stream_timeout",
+        "temperature",
+        "timeout",
+        "tpm",
+        "weight",
+    }
+)
+_STRATEGIES = (
+    "simple-shuffle",
+    "least-busy",
+    "usage-based-routing",
+    "usage-based-routing-v2",
+    "latency-based-routing",
+    "cost-based-routing",
+    "lar1",
+)
+_SETTING_TEXTS = frozenset({"redis_host", "redis_password", "redis_url"})
+_SETTING_NUMBERS = frozenset(
+    {
+        "allowed_fails",
+        "client_ttl",
+        "cooldown_time",
+        "default_max_parallel_requests",
+        "default_priority",
+        "max_fallbacks",
+        "polling_interval",
+        "redis_db",
+        "redis_port",
+    }
+)
+_SETTING_MAPPINGS = frozenset(
+    {
+        "allowed_fails_policy",
+        "cache_kwargs",
+        "default_litellm_params",
+        "model_group_alias",
+        "model_group_retry_policy",
+        "routing_strategy_args",
+    }
+)
+_SETTING_SWITCHES = frozenset(
+    {"cache_responses", "disable_cooldowns", "enable_pre_call_checks", "enable_tag_filtering"}
+)
+_Options = Mapping[str, object]
+
+
+def wrong(path: Path, key: str, what: str) -> ConfigError:
+    """Return the error about one key of a file.
+
+    Args:
+        path: the file.
+        key: the key, with dots.
+        what: what it needs to be; never what it is.
+    """
+    return ConfigError(f"{path}: {key}: {what}", location=key)
+
+
+def check_names(path: Path, value: object, *, key: str, depth: int = 0) -> None:
+    """Refuse a key that is no text, wherever under one key.
+
+    Args:
+        path: the file.
+        value: what stands under the key.
+        key: the key, with dots.
+        depth: how deep it stands; a YAML file can hold itself.
+
+    Raises:
+        ConfigError: there is one, or the file is nested too deep.
+    """
+    if depth > _DEEPEST:
+        raise wrong(path, key.split(".", maxsplit=1)[0], "is nested too deep, or holds itself")
+    if isinstance(value, dict):
+        for name, part in cast("dict[object, object]", value).items():
+            if not isinstance(name, str):
+                raise wrong(path, key, "a key under it is no text; write that key in quotes")
+            check_names(path, part, key=f"{key}.{shown_name(name)}", depth=depth + 1)
+    elif isinstance(value, list):
+        for number, part in enumerate(cast("list[object]", value)):
+            check_names(path, part, key=f"{key}.{number}", depth=depth + 1)
+
+
+def check_deployment(path: Path, entry: _Options, *, key: str) -> None:
+    """Check one entry of `model_list`, which has a name and parameters.
+
+    Args:
+        path: the file.
+        entry: the entry.
+        key: its place, such as `model_list.0`.
+
+    Raises:
+        ConfigError: a value is of a wrong type, or names a variable that is none.
+    """
+    information = entry.get("model_info")
+    if information is not None and not isinstance(information, dict):
+        raise wrong(path, f"{key}.model_info", "needs keys and values")
+    _check_parameters(path, entry, key=key)
+    parameters = cast("_Options", entry["litellm_params"])
+    _check_parameters(path, parameters, key=f"{key}.litellm_params")
+
+
+def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -> None:
+    """Check the Router's settings.
+
+    Args:
+        path: the file.
+        settings: by name.
+        keys: where each stands, such as `router_settings.fallbacks`.
+
+    Raises:
+        ConfigError: a value is of a wrong type or none of those that there are, or needs a package
+            that is not installed.
+    """
+    kinds: tuple[tuple[Iterable[str], Callable[[object], bool], str], ...] = (
+        (_SETTING_TEXTS, _is_text, "needs a text"),
+        (_SETTING_NUMBERS, _is_number, "needs a number, 0 or more"),
+        (_SETTING_MAPPINGS, lambda value: isinstance(value, dict), "needs keys and values"),
+        (_SETTING_SWITCHES, lambda value: isinstance(value, bool), "needs true or false"),
+    )
+    for names, fits, what in kinds:
+        for name in names:
+            if settings.get(name) is not None and not fits(settings[name]):
+                raise wrong(path, keys[name], what)
+    for name in ("redis_host", "redis_url"):
+        if settings.get(name) is not None and find_spec("redis") is None:
+            what = "needs the package `redis`, which is not installed: install it, or leave it out"
+            raise wrong(path, keys[name], what)
+    strategy = settings.get("routing_strategy")
+    if strategy is not None and strategy not in _STRATEGIES:
+        close = nearest_key(strategy, _STRATEGIES) if isinstance(strategy, str) else None
+        remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_STRATEGIES)}"
+        raise wrong(path, keys["routing_strategy"], f"is no way of routing: {remedy}")
+    defaults = settings.get("default_litellm_params")
+    if isinstance(defaults, dict):
+        _check_parameters(path, cast("_Options", defaults), key=keys["default_litellm_params"])
+
+
+def _check_parameters(path: Path, parameters: _Options, *, key: str) -> None:
+    for name, value in parameters.items():
+        place = f"{key}.{shown_name(name)}"
+        if value is None:
+            continue
+        if isinstance(value, str) and value.startswith(KEY_PREFIX):
+            variable = value.removeprefix(KEY_PREFIX)
+            if not variable.isidentifier() or shown_name(variable) != variable:
+                what = "needs the name of an environment variable after os.environ/, and no key"
+                raise wrong(path, place, what)
+        elif name in _NUMBERS and not _is_number(value):
+            raise wrong(path, place, "needs a number, 0 or more")
+        elif (name in _TEXTS or SECRET.search(name)) and not _is_text(value):
+            if name.endswith("credentials") and isinstance(value, dict):
+                continue  # of a cloud, written out
+            raise wrong(path, place, "needs a text, such as os.environ/NAME")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return False
+    return math.isfinite(number) and number >= 0
