@@ -125,12 +125,22 @@ def test_the_legend_has_the_axis_s_unit_and_dots_at_0_are_whole(
 ) -> None:
     tasks = make_tasks(9)
 
-    _draw(simulated(tasks, noise={"exact": 0.0}), tasks, tmp_path)
+    _draw(simulated(tasks, noise={"exact": 0.0, "noisy": 0.1}), tasks, tmp_path)
 
     (axes,) = figures["noise_predicted_measured"].axes
     assert "standard deviation" in axes.get_xlabel()
     labels = axes.get_legend_handles_labels()[1]
     assert [label.split("{")[0] for label in labels] == [r"$\sqrt", r"$\sqrt", "measured"]
     dots = [line for line in axes.lines if line.get_marker() == "o"]
-    assert {float(line.get_xdata()[0]) for line in dots} == {0.0}
+    assert {float(line.get_xdata()[0]) for line in dots} == {0.0}  # the first judge's
     assert not any(line.get_clip_on() for line in dots)
+
+
+def test_a_judge_without_noise_has_no_empty_figures(
+    tmp_path: Path, make_tasks: MakeTasks, simulated: Simulated
+) -> None:
+    tasks = make_tasks(9)
+
+    names = _draw(simulated(tasks, noise={"exact": 0.0}), tasks, tmp_path)
+
+    assert names == ["sign_flips"]  # at 0 throughout, which is what one wants to see

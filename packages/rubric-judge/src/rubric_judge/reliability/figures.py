@@ -1,4 +1,4 @@
-"""The figures of a reliability report; each is left out where there is nothing to draw."""
+"""The figures of a reliability report; each is left out where it would be empty or all 0."""
 
 from __future__ import annotations
 
@@ -77,12 +77,12 @@ def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> l
 def _noise_by_criterion(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     del ratings
     found = [one for one in report.criteria if one.tau2.value is not None]
+    if not any(one.tau2.value for one in found):
+        return None
     names = list(dict.fromkeys(one.criterion for one in found))
     labels = [wrap_name(name, _LABEL_CHARS) for name in names[:_MOST_CRITERIA]]
     able = [one.judge for one in report.judges if one.tau2.value is not None]
     judges = able[:_MOST_JUDGES]
-    if not labels:
-        return None
     row = max(0.34, 0.1 + 0.12 * len(judges), 0.1 + _LINE_INCHES * _most_lines(labels))
     figure, (axes,) = new_figure(7.2, 1.5 + row * len(labels) + 0.2 * len(judges))
     for k, judge in enumerate(judges):
@@ -110,7 +110,7 @@ def _noise_predicted_measured(report: ReliabilityReport, ratings: Ratings) -> Fi
     del ratings
     able = [one for one in report.judges if one.measured.value is not None]
     judges = able[:_MOST_JUDGES]
-    if not judges:
+    if not any(one.measured.value for one in judges):
         return None
     names = [wrap_name(one.judge, _LABEL_CHARS) for one in judges]
     row = max(0.75, 0.1 + _LINE_INCHES * _most_lines(names))
@@ -153,7 +153,7 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
         axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
         axes.scatter(rewards_JN[a], rewards_JN[b], s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
-        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03), aspect="equal")
+        axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         axes.set_xlabel(f"reward, {shown[pair.a]}")
         axes.set_ylabel(f"reward, {shown[pair.b]}")
         draw_title(axes, _pair_title(pair))
