@@ -21,6 +21,7 @@ from rubric_judge.lexical.scoring import (
     credit_criterion,
     read_response,
 )
+from rubric_judge.verification.boundary import note_of_failure
 
 __all__ = ["LexicalJudge"]
 
@@ -84,6 +85,9 @@ class LexicalJudge:
             except TimeoutError:
                 # The response provoked it: a mask instead of a 0 would be a way out of a 0.
                 credit = Credit(0, 1, note=f"its pattern ran past {timeout_s} s")
+            # The named boundary of a response's text.
+            except Exception as error:  # noqa: BLE001
+                credit = Credit(0, 1, note=note_of_failure(error))
             share = credit.earned / credit.units if credit.units else 0.0
             scores[criterion.id] = criterion.weight * share * reading.original_share
             credits_by_id[criterion.id] = credit

@@ -17,6 +17,7 @@ from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
 from rubric_judge.lexical.matching import SentenceTest
 from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share, trigrams
 from rubric_judge.lexical.words import FUNCTION_WORDS
+from rubric_judge.verification.excerpts import head
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck
@@ -77,7 +78,7 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
     Returns:
         The reading that every criterion of the rubric draws its credit from.
     """
-    sentences = read_sentences(response[:LONGEST_RESPONSE])
+    sentences = read_sentences(head(response, LONGEST_RESPONSE))
     asked = _framed_runs(question)
     first_at: dict[tuple[str, ...], int] = {}
     for position, sentence in enumerate(sentences):

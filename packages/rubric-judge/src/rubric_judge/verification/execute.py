@@ -11,6 +11,7 @@ import anyio.to_thread
 from rubric_core import Criterion
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification.boundary import note_of_failure
 from rubric_judge.verification.directive import ProgramCheck, parse_verification
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import RegexCheck, matches_pattern
@@ -21,6 +22,8 @@ from rubric_judge.verification.schema import SchemaCheck, matches_schema
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 __all__ = ["Programs", "Verdict", "check_executable"]
+
+QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
 
 _LONGEST_CODE = 100_000
 """Characters of a response's code; more of it could keep the tester from starting at all."""
@@ -88,7 +91,7 @@ class Programs:
             response: the policy's text.
 
         Returns:
-            The verdict; a check that runs past its time gives no credit.
+            The verdict; a check that runs past its time, or fails on this text, gives no credit.
 
         Raises:
             SandboxError: unit tests could not be started: the machine's doing, not the response's.
@@ -115,9 +118,14 @@ class Programs:
         share = min(1.0, tally.passed / check.n_tests)
         return Verdict(share, f"{counted}; {tally.note}" if tally.note else counted)
 
-    def _run_quick(
-        self, check: ContainsCheck | RegexCheck | NumericCheck | SchemaCheck, response: str
-    ) -> Verdict:
+    def _run_quick(self, check: QuickCheck, response: str) -> Verdict:
+        try:
+            return self._decide(check, response)
+        # The named boundary of a response's text.
+        except Exception as error:  # noqa: BLE001
+            return Verdict(0.0, note_of_failure(error))
+
+    def _decide(self, check: QuickCheck, response: str) -> Verdict:
         match check:
             case ContainsCheck():
                 return Verdict(float(contains(check, response)))

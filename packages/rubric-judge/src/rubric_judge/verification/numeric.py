@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification.excerpts import head, tail
 from rubric_judge.verification.quantities import (
     Quantity,
     plain_numbers,
@@ -141,7 +142,7 @@ def states_number(check: NumericCheck, text: str, *, where: Where = "answer") ->
     if (check.where or where) == "answer":
         answer = _answer(check, plain_numbers(_deciding_part(text)))
         return answer is not None and _is_near(check, answer)
-    stated = {value for _, value in _convertible(check, plain_numbers(text[:_LONGEST_TEXT]))}
+    stated = {value for _, value in _convertible(check, plain_numbers(head(text, _LONGEST_TEXT)))}
     return len(stated) <= _MOST_NUMBERS and any(_is_near(check, value) for value in stated)
 
 
@@ -152,7 +153,7 @@ def _is_near(check: NumericCheck, value: float) -> bool:
 
 
 def _deciding_part(text: str) -> str:
-    text = text[-_LONGEST_TEXT:]
+    text = tail(text, _LONGEST_TEXT)
     start = text.rfind(_BOX)
     if start >= 0:
         return _braced(text, start + len(_BOX))

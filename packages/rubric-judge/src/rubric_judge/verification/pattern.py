@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification.excerpts import head
 
 __all__ = ["RegexCheck", "matches_pattern", "read_pattern"]
 
@@ -71,5 +72,5 @@ def matches_pattern(pattern: str, text: str, *, timeout_s: float) -> bool:
     import regex  # noqa: PLC0415
 
     # `concurrent`: without the interpreter's lock, so that an event loop goes on meanwhile.
-    found = regex.search(pattern, text[:_LONGEST_TEXT], timeout=timeout_s, concurrent=True)
+    found = regex.search(pattern, head(text, _LONGEST_TEXT), timeout=timeout_s, concurrent=True)
     return found is not None

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification.excerpts import head
 
 __all__ = ["ContainsCheck", "alternatives", "contains", "read_contains"]
 
@@ -74,7 +75,7 @@ def contains(check: ContainsCheck, text: str) -> bool:
     Returns:
         Whether all, or any, of them occur as whole words.
     """
-    text = text[:_LONGEST_TEXT]
+    text = head(text, _LONGEST_TEXT)
     found = (_pattern(phrase).search(text) is not None for phrase in check.phrases)
     return all(found) if check.every else any(found)
 

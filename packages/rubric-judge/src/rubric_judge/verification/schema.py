@@ -7,6 +7,7 @@ marked. `$ref` may point into the schema itself; nothing is fetched.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -45,7 +46,7 @@ class SchemaCheck:
 
 
 class _NotJsonError(ValueError):
-    """A text that Python reads as JSON and no standard does."""
+    """A text that Python reads as JSON and a schema cannot be compared with."""
 
 
 def read_schema(body: str) -> SchemaCheck:
@@ -158,12 +159,23 @@ def _json_text(text: str) -> str | None:
 def _decode(text: str) -> object:
     # Every number as a float: no digit limit, and 1.0 is an integer to JSON Schema.
     return json.loads(
-        text, parse_int=float, parse_constant=_refuse, object_pairs_hook=_without_repeats
+        text,
+        parse_int=_finite,
+        parse_float=_finite,
+        parse_constant=_refuse,
+        object_pairs_hook=_without_repeats,
     )
 
 
 def _refuse(_constant: str) -> object:
     raise _NotJsonError("NaN and Infinity are not JSON")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise _NotJsonError("a number is too large to compare")
+    return number
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -36,12 +36,15 @@ _SPELLINGS = (
     (re.compile(r"\^"), "**"),
 )
 _LOOKAHEAD = 80
-# What pint raises for text that is no expression at all.
-_NO_EXPRESSION = (
+_ROUNDING = 1e-9
+# What pint raises for text that is no expression, or for units that it cannot combine, beside its
+# own errors: it asserts, for example, that "dB/m" does not occur.
+_NO_UNIT = (
     ArithmeticError,
     AssertionError,
     AttributeError,
     LookupError,
+    RecursionError,
     SyntaxError,
     TokenError,
     TypeError,
@@ -105,16 +108,19 @@ def _affine(unit: str, target: str) -> _Affine | None:
     source, goal = _parse(unit), _parse(target)
     if source is None or goal is None:
         return None
-    quantity = _registry().Quantity
+
+    def convert(value: float) -> float:
+        return float(cast("Any", _registry().Quantity(value, source)).m_as(goal))
+
     try:
-        # Every unit but the logarithmic ones is a line through two of its values.
-        at_0, at_1, at_2 = (
-            float(cast("Any", quantity(x, source)).m_as(goal)) for x in (0.0, 1.0, 2.0)
-        )
-    except (pint.errors.PintTypeError, ArithmeticError, ValueError):
+        # Every unit but the logarithmic ones is a line, and only those have no value at 0.
+        at_1, at_2, at_3 = map(convert, (1.0, 2.0, 3.0))
+        if abs((at_3 - at_2) - (at_2 - at_1)) > _ROUNDING * max(abs(at_3 - at_2), abs(at_1)):
+            return None
+        at_0 = convert(0.0)
+    except (*_NO_UNIT, pint.PintError):
         return None
-    is_line = abs((at_2 - at_1) - (at_1 - at_0)) <= 1e-9 * max(abs(at_1 - at_0), abs(at_0))
-    return _Affine(at_1 - at_0, at_0) if is_line else None
+    return _Affine(at_1 - at_0, at_0)
 
 
 def to_unit(value: float, unit: str, target: str) -> float | None:
@@ -139,5 +145,5 @@ def _parse(unit: str) -> pint.Unit | None:
         unit = spelling.sub(name, unit)
     try:
         return _registry().parse_units(" ".join(unit.split()))
-    except (*_NO_EXPRESSION, pint.PintError):
+    except (*_NO_UNIT, pint.PintError):
         return None
