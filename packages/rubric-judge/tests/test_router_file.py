@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_core import ConfigError, JudgeView, Outcome, Reason
+from rubric_core import ConfigError, JudgeView, Outcome
 from rubric_judge import JudgeConfig, JudgeSetupError, LLMJudge, read_judge_spec
 from rubric_judge.router_file import read_router_file
 from rubric_judge.testing import FakeEndpoint, Fault
@@ -68,16 +68,41 @@ async def test_a_fallback_answers_where_the_first_deployment_fails(
 
 
 @pytest.mark.anyio
-async def test_a_setting_that_the_router_lacks_is_named(
-    write: Callable[[str], Path], make_view: ViewFactory
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("routing_strategy", "routing_stratgy", r"did you mean 'routing_strategy'"),
+        ("routing_strategy", "sk-secret", r"…: litellm's router has no such setting"),
+        (
+            "openai/first",
+            "nosuchprovider/x",
+            r"model_list\.0\.litellm_params\.model: litellm knows",
+        ),
+        ("hosted_vllm/second", "sk-secret", r"model_list\.1\.litellm_params\.model: litellm knows"),
+        ("openai/first", "openai/m, region_name: [sk-secret]", r"\.0\.litellm_params\.region_name"),
+        (
+            "num_retries: 3",
+            "routing_groups: sk-secret",
+            r"routing_groups: litellm's router refuses",
+        ),
+        (
+            "num_retries: 3",
+            "allowed_fails_policy: {BadRequestErrorAllowedFails: sk-secret}",
+            r"allowed_fails_policy\.BadRequestErrorAllowedFails: litellm's router refuses it",
+        ),
+    ],
+)
+async def test_what_the_router_refuses_is_named_and_not_quoted(
+    write: Callable[[str], Path], make_view: ViewFactory, old: str, new: str, message: str
 ) -> None:
     text = GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1")
-    path = write(text.replace("routing_strategy", "routing_stratgy"))
+    path = write(text.replace(old, new))
     async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
-        result = await judge.judge(make_view())
-        with pytest.raises(JudgeSetupError, match="did you mean 'routing_strategy'"):
-            await judge.check()
-    assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
+        for asked in (judge.check, lambda: judge.judge(make_view())):
+            with pytest.raises(ConfigError, match=rf"^{path}: .*{message}") as caught:
+                await asked()
+            assert len(str(caught.value).splitlines()) == 1
+            assert "sk-secret" not in str(caught.value) + caught.value.location
 
 
 def test_what_is_read_and_what_is_left(write: Callable[[str], Path]) -> None:

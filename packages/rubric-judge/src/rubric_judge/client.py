@@ -6,7 +6,6 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
-import inspect
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
@@ -19,13 +18,12 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from rubric_core import Reason, Usage
-from rubric_core.configuration import nearest_key
-from rubric_judge import events
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
 from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded, warm_up
+from rubric_judge.litellm_router import make_router
 from rubric_judge.router_file import RouterFile, read_router_file
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
@@ -183,7 +181,7 @@ class LiteLLMClient:
         if self._file is not None:
             for model in _models(self._file):
                 libraries.warm_up(model)
-            router = _router(libraries, self._file, timeout_s=self._config.timeout_s)
+            router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
             return libraries.create_by(router.acompletion)
         if self._key is None:
             _require_key(libraries, self._config.model)
@@ -257,21 +255,6 @@ def _models(file: RouterFile) -> set[str]:
         cast("Mapping[str, object]", entry["litellm_params"]) for entry in file.deployments
     ]
     return {str(given.get("model")) for given in parameters}
-
-
-def _router(libraries: _Libraries, file: RouterFile, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's
-    known = inspect.signature(libraries.router).parameters
-    for name in file.settings:
-        if name not in known:
-            close = nearest_key(name, known)
-            detail = f"{file.path.name}: litellm's router has no setting {name!r}"
-            detail += f": did you mean {close!r}?" if close else ""
-            raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0)
-    if file.ignored:
-        events.litellm_settings_ignored(path=str(file.path), keys=file.ignored)
-    return libraries.router(
-        model_list=deployments_with_keys(file), num_retries=0, timeout=timeout_s, **file.settings
-    )
 
 
 def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
