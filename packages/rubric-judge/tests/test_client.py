@@ -15,7 +15,6 @@ from pydantic import BaseModel
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.failures import retry_after_s
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 
@@ -388,24 +387,6 @@ async def test_a_pool_over_an_unreliable_endpoint_credits_only_what_was_awarded(
     # About a third of the calls hit a fault that makes a judgement invalid.
     assert statistics.by_outcome[Outcome.SCORED] > n_views / 2
     assert statistics.by_outcome[Outcome.INVALID] > n_views / 10
-
-
-@pytest.mark.parametrize(
-    ("header", "seconds"),
-    [
-        (None, None),
-        ("2.5", 2.5),
-        ("0", 0.0),
-        ("-3", 0.0),
-        ("inf", None),
-        ("nan", None),
-        ("soon", None),
-        ("Wed, 21 Oct 2015 07:28:00 GMT", 0.0),
-        ("Wed, 21 Oct 2015 07:28:00", None),
-    ],
-)
-async def test_retry_after_is_seconds_or_a_date(header: str | None, seconds: float | None) -> None:
-    assert retry_after_s(header) == seconds
 
 
 async def test_nonsense_in_the_usage_does_not_cost_the_judgement(

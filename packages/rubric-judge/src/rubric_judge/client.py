@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
@@ -24,6 +24,7 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
 from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded, warm_up
 from rubric_judge.litellm_router import make_router
+from rubric_judge.own_server import OwnServer, Taken
 from rubric_judge.router_file import RouterFile, read_router_file
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
@@ -39,6 +40,8 @@ _TALKATIVE = (
     "openai",
 )
 """Loggers of the libraries below; what is under them by a dot follows."""
+_OWN_ROUTES = ("openai", "hosted_vllm")
+"""Prefixes of models that litellm calls, with an `api_base`, through a client it is given."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,8 @@ class _Libraries:
     """Names the variables that a model's provider needs and that are not set."""
     warm_up: Callable[[str], None]
     """Loads what the first call of a model would load."""
+    client: Callable[[str, OwnServer, Mapping[str, object]], object]
+    """Makes what litellm calls a server of one's own through, for one of `_OWN_ROUTES`."""
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -80,6 +85,7 @@ def _libraries() -> _Libraries:
     from instructor.core.hooks import Hooks  # noqa: PLC0415
     from instructor.processing.function_calls import response_schema  # noqa: PLC0415
     from litellm.litellm_core_utils.litellm_logging import Logging  # noqa: PLC0415
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
     from litellm.types.router import (  # noqa: PLC0415
         RouterRateLimitError,
         RouterRateLimitErrorBasic,
@@ -101,6 +107,19 @@ def _libraries() -> _Libraries:
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
+    def own_client(route: str, server: OwnServer, given: Mapping[str, object]) -> object:
+        transport: Any = server  # httpx asks for no more than it has
+        if route == "hosted_vllm":
+            return AsyncHTTPHandler(transport=transport, follow_redirects=False)
+        return openai.AsyncOpenAI(
+            api_key=str(given["api_key"]),
+            base_url=str(given["api_base"]),
+            max_retries=0,
+            http_client=httpx.AsyncClient(
+                transport=transport, follow_redirects=False, trust_env=False
+            ),
+        )
+
     complete = unrecorded(provider, Logging)
     return _Libraries(
         create=create(complete),
@@ -111,6 +130,7 @@ def _libraries() -> _Libraries:
         prepared=prepared,
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
         warm_up=lambda model: warm_up(provider, complete, model=model),
+        client=own_client,
         close=provider.close_litellm_async_clients,
         error=InstructorError,
         content_policy=provider.ContentPolicyViolationError,
@@ -163,6 +183,10 @@ class LiteLLMClient:
             deployments_with_keys(self._file)  # to say now that one is missing
         self._key = api_key(config)
         self._create: Callable[..., Awaitable[object]] | None = None
+        self._server: OwnServer | None = None
+        if isinstance(config.api_base, str) and _route(config.model) in _OWN_ROUTES:
+            self._server = OwnServer(config.api_base, timed=False)
+        self._client: object = None
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
@@ -185,6 +209,9 @@ class LiteLLMClient:
             return libraries.create_by(router.acompletion)
         if self._key is None:
             _require_key(libraries, self._config.model)
+        if self._server is not None and self._key is not None:
+            given = {"api_base": self._config.api_base, "api_key": self._key.get_secret_value()}
+            self._client = libraries.client(_route(self._config.model), self._server, given)
         libraries.warm_up(self._config.model)
         return libraries.create
 
@@ -196,32 +223,36 @@ class LiteLLMClient:
         completions: list[Any] = []
         hooks = libraries.hooks()
         hooks.on("completion:response", completions.append)
-        try:
-            await create(
-                **self._parameters(),
-                messages=[
-                    {"role": "system", "content": system},
-                    {"role": "user", "content": user},
-                ],
-                response_model=libraries.prepared(reply),
-                hooks=hooks,
-            )
-        except libraries.error as error:
-            # With an answer at hand, the error says that the answer is not valid: the judge's call.
-            if not completions:
-                cause = error.__cause__ or error
-                if isinstance(cause, libraries.content_policy):
-                    return ChatReply(text="", finish="refused", usage=None, attempts=1)
-                if isinstance(cause, libraries.no_deployment):
-                    pause_s = getattr(cause, "cooldown_time", None)
-                    what = "no deployment is left for now"
-                    raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s) from None
-                raise _failure(cause, libraries.unreachable) from None
-        return _chat_reply(completions[-1])
+        failed: BaseException | None = None
+        with Taken() as taken:
+            try:
+                await create(
+                    **self._parameters(),
+                    messages=[
+                        {"role": "system", "content": system},
+                        {"role": "user", "content": user},
+                    ],
+                    response_model=libraries.prepared(reply),
+                    hooks=hooks,
+                )
+            except libraries.error as error:
+                failed = error.__cause__ or error
+        if self._server is not None and (answer := taken.chat_reply()) is not None:
+            return _priced(answer, completions)
+        # With an answer at hand, the error says that the answer is not valid: the judge's call.
+        if completions or failed is None:
+            return _chat_reply(completions[-1])
+        return _refusal_or_raise(failed, libraries)
 
     async def aclose(self) -> None:
-        """Close the connections that litellm keeps; it keeps them for the whole process."""
-        if _libraries.cache_info().currsize:
+        """Close the connections of this event loop, and those of loops that are no more.
+
+        Those to other than one's own servers are litellm's, which keeps them for the whole process
+        and closes all or none.
+        """
+        if self._server is not None:
+            await self._server.close_connections()
+        elif _libraries.cache_info().currsize:
             await _libraries().close()
 
     def _parameters(self) -> dict[str, object]:
@@ -238,7 +269,13 @@ class LiteLLMClient:
         if self._file is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None
+        if self._client is not None:
+            parameters["client"] = self._client
         return parameters
+
+
+def _route(model: str) -> str:
+    return model.partition("/")[0]
 
 
 def _require_key(libraries: _Libraries, model: str) -> None:
@@ -270,6 +307,25 @@ def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's resp
     return ChatReply(
         text=text, finish=finish, usage=_usage(completion), attempts=1 + _fallbacks(completion)
     )
+
+
+def _priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
+    used = _usage(completions[-1]) if completions else None
+    if used is None or used.cost_usd is None or answer.usage is None:
+        return answer
+    priced = answer.usage.model_copy(update={"cost_usd": used.cost_usd})
+    return replace(answer, usage=priced)
+
+
+def _refusal_or_raise(failed: BaseException, libraries: _Libraries) -> ChatReply:
+    """Return a refusal to answer the prompt; raise any other failure."""
+    if isinstance(failed, libraries.content_policy):
+        return ChatReply(text="", finish="refused", usage=None, attempts=1)
+    if isinstance(failed, libraries.no_deployment):
+        pause_s = getattr(failed, "cooldown_time", None)
+        what = "no deployment is left for now"
+        raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
+    raise _failure(failed, libraries.unreachable)
 
 
 def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above

@@ -64,25 +64,28 @@ def transport_error(
     return JudgeTransportError(reason, detail, retry_after_s=retry_after, usage=usage)
 
 
-def retry_after_s(header: str | None) -> float | None:
-    """Read a Retry-After header: seconds, or a date.
+def retry_after_s(*headers: str) -> float | None:
+    """Read Retry-After headers: seconds, or a date.
 
     Args:
-        header: its value.
+        headers: their values; a client may have joined several by commas.
 
     Returns:
-        Seconds from now, at least 0; None for no header and for one that says nothing usable.
+        The longest of them, in seconds from now and at least 0; None where none says a time.
     """
-    if header is None:
-        return None
+    waits_s = [_wait_s(header) for header in headers]
+    return max((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+
+
+def _wait_s(header: str) -> float | None:
     try:
-        seconds = float(header)
+        seconds = [float(part) for part in header.split(",")]
     except ValueError:
         try:
-            seconds = (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
+            seconds = [(parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()]
+        except (IndexError, OverflowError, TypeError, ValueError):  # the parser's, of odd dates
             return None
-    return max(0.0, seconds) if math.isfinite(seconds) else None
+    return max((max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None)
 
 
 def usage(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from ipaddress import ip_address
 from typing import cast
+from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
@@ -12,7 +14,14 @@ from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.router_file import KEY_PREFIX, RouterFile
 
-__all__ = ["api_key", "deployments_with_keys", "keep_litellm_offline", "service_token", "variable"]
+__all__ = [
+    "api_key",
+    "deployments_with_keys",
+    "keep_litellm_offline",
+    "proxy_for",
+    "service_token",
+    "variable",
+]
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -31,7 +40,7 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
         the provider's own variable.
 
     Raises:
-        JudgeSetupError: the named variable is not set or empty.
+        JudgeSetupError: the named variable is not set or empty, or no HTTP header can hold it.
     """
     if config.api_key_env is None:
         return SecretStr(_NO_KEY) if config.api_base else None
@@ -41,7 +50,17 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
             f"the judge {config.model!r} needs a key in the environment variable "
             f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
         )
+    if not _is_header_text(value):
+        raise JudgeSetupError(
+            f"the key for the judge {config.model!r} in the environment variable "
+            f"{config.api_key_env!r} has a line break or a character beyond ASCII in it: export "
+            "the key alone"
+        )
     return SecretStr(value)
+
+
+def _is_header_text(value: str) -> bool:
+    return value.isascii() and value.isprintable()
 
 
 def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
@@ -54,13 +73,19 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
         New entries, for litellm's Router and nothing else.
 
     Raises:
-        JudgeSetupError: a variable is not set or empty.
+        JudgeSetupError: a variable is not set or empty, or no HTTP header can hold it.
     """
     for name, key in file.variables.items():
-        if not os.environ.get(name, "").strip():
+        value_set = os.environ.get(name, "").strip()
+        if not value_set:
             raise JudgeSetupError(
                 f"{file.path}: {key} names the environment variable {name!r}, which is not set: "
                 "export it, or take that deployment out"
+            )
+        if key.endswith(".api_key") and not _is_header_text(value_set):
+            raise JudgeSetupError(
+                f"{file.path}: {key} names the environment variable {name!r}, which has a line "
+                "break or a character beyond ASCII in it: export the key alone"
             )
 
     def value(given: object) -> object:
@@ -88,6 +113,44 @@ def variable(name: str) -> str | None:
 def keep_litellm_offline() -> None:
     """Make litellm use the price list it ships, instead of fetching one when it is imported."""
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+def proxy_for(address: str) -> str | None:
+    """Return the proxy that the environment names for a server; none for this machine.
+
+    Args:
+        address: the server's.
+
+    Returns:
+        The proxy's address, if there is one.
+
+    Raises:
+        JudgeSetupError: it is no HTTP proxy.
+    """
+    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # takes a while
+
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if _is_this_machine(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    scheme, separator, _ = proxy.partition("://")
+    if separator and scheme not in {"http", "https"}:
+        raise JudgeSetupError(
+            f"the environment names a {scheme!r} proxy for {host!r}, and only HTTP proxies can be "
+            f"used: name one in {parts.scheme}_proxy, or put {host!r} into no_proxy"
+        )
+    return proxy if separator else f"http://{proxy}"
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
 
 
 def service_token(variable: str | None) -> SecretStr | None:

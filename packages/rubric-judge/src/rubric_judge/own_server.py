@@ -1,0 +1,121 @@
+"""litellm's calls of a server of one's own, made over connections of ours.
+
+litellm's own clients follow redirects, read answers of any size, and send what the environment
+keeps for OpenAI. litellm takes a client for a call; one over `OwnServer` makes a single exchange
+with a single address, and keeps what was answered, as it was before litellm reads it.
+"""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rubric_core import Reason
+from rubric_judge.chat import ChatReply
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.exchange import Answer, Connections
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["OwnServer", "Taken"]
+
+# The connections', or OpenAI's.
+_NOT_SENT = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "openai-organization",
+        "openai-project",
+    }
+)
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
+
+
+class Taken:
+    """What an `OwnServer` answers to the call that is made within this context."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self.outcome: Answer | JudgeTransportError | None = None
+
+    def __enter__(self) -> Self:
+        self._token = _taken.set(self)
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        _taken.reset(self._token)
+
+    def chat_reply(self) -> ChatReply | None:
+        """Read the answer; None where the server was not called.
+
+        Raises:
+            JudgeTransportError: see `Answer.chat_reply`; or no answer came.
+        """
+        if isinstance(self.outcome, JudgeTransportError):
+            raise self.outcome
+        return None if self.outcome is None else self.outcome.chat_reply()
+
+
+_taken: ContextVar[Taken | None] = ContextVar("_taken", default=None)
+
+
+class OwnServer:
+    """A transport of httpx's to one server; closed by whoever made it, and not by a client."""
+
+    def __init__(self, address: str, *, timed: bool) -> None:
+        """Look for a proxy; nothing is connected.
+
+        Args:
+            address: the server's.
+            timed: whether to keep to the client's timeouts; otherwise whoever asks keeps time.
+
+        Raises:
+            JudgeSetupError: the environment names a proxy that cannot be used.
+        """
+        self._connections = Connections(address)
+        self._timed = timed
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Make one exchange."""
+        import httpx  # noqa: PLC0415
+
+        headers = {name: text for name, text in request.headers.items() if name not in _NOT_SENT}
+        timeouts: dict[str, float | None] = request.extensions.get("timeout") or {}
+        taken = _taken.get()
+        if taken is None or not request.url.path.endswith("/chat/completions"):
+            taken = Taken()  # nobody asks, or litellm speaks another protocol and reads it
+        try:
+            answer = await self._connections.post(
+                str(request.url),
+                body=await request.aread(),
+                headers=headers,
+                silence_s=timeouts.get("read") if self._timed else None,
+            )
+        except JudgeTransportError as error:
+            taken.outcome = error
+            # No `ConnectError`, after which litellm would ask once more by itself.
+            kind = httpx.ReadTimeout if error.reason is Reason.TIMEOUT else httpx.ReadError
+            raise kind(error.detail, request=request) from None
+        taken.outcome = answer
+        return httpx.Response(
+            answer.status,
+            headers=[line for line in answer.headers if line[0].lower() not in _OF_THE_BODY],
+            content=answer.body or b"",
+            request=request,
+        )
+
+    async def aclose(self) -> None:
+        """Leave the connections open: litellm closes clients that it did not make."""
+
+    async def close_connections(self) -> None:
+        """Close this event loop's connections, and those of loops that are no more."""
+        await self._connections.aclose()
