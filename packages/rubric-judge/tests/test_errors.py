@@ -5,12 +5,13 @@ import pickle
 import pytest
 
 from rubric_core import Reason, RubricError
-from rubric_judge import JudgeSetupError, JudgeTransportError, VerificationError
+from rubric_judge import EventLoopError, JudgeSetupError, JudgeTransportError, VerificationError
 
 ERRORS = (
     VerificationError("needs a word", criterion_id="c1"),
     JudgeSetupError("no key in 'X'"),
     JudgeTransportError(Reason.RATE_LIMITED, "HTTP 429", retry_after_s=2.5, attempts=3),
+    EventLoopError("this pool is in use on another event loop"),
 )
 
 
@@ -23,8 +24,13 @@ def test_errors_survive_pickling_with_their_attributes(error: RubricError) -> No
 
 
 def test_errors_are_also_the_builtin_kind() -> None:
-    assert [isinstance(error, RubricError) for error in ERRORS] == [True] * 3
-    assert [type(error).__mro__[2] for error in ERRORS] == [ValueError, ValueError, RuntimeError]
+    assert [isinstance(error, RubricError) for error in ERRORS] == [True] * 4
+    assert [type(error).__mro__[2] for error in ERRORS] == [
+        ValueError,
+        ValueError,
+        RuntimeError,
+        RuntimeError,
+    ]
 
 
 def test_messages_name_the_place_and_the_remedy() -> None:

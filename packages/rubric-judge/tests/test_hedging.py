@@ -221,3 +221,36 @@ async def test_a_judge_that_ends_the_program_in_its_second_call_ends_it(
         await pool.judge_all(views)
     assert ended.value.args == (4,)
     assert pool.statistics().in_flight == 0
+
+
+async def test_second_calls_keep_to_what_a_replica_may_hold(make_view: ViewFactory) -> None:
+    peaks = [0, 0]
+
+    class _Counting:
+        name = "counting"
+
+        def __init__(self, number: int) -> None:
+            self.number, self.calls, self.in_flight = number, 0, 0
+
+        async def judge(self, view: JudgeView) -> JudgeResult:
+            self.calls += 1
+            self.in_flight += 1
+            peaks[self.number] = max(peaks[self.number], self.in_flight)
+            try:
+                await anyio.sleep(0.1 if self.calls % 10 == 0 else 0.002)
+            finally:
+                self.in_flight -= 1
+            return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="c")
+
+    pool = JudgePool(
+        [_Counting(0), _Counting(1)],
+        workers=2,
+        micro_batch=2,
+        replica_limit=2,
+        hedge=Hedging(after_medians=2, max_extra_frac=1),
+    )
+    views = [make_view(str(n), task_id=f"{n // 8:016x}") for n in range(160)]
+    results = await pool.judge_all(views)
+    assert {result.outcome for result in results} == {Outcome.SCORED}
+    assert pool.statistics().hedged > 0
+    assert max(peaks) <= 2

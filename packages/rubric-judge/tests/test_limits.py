@@ -146,6 +146,30 @@ async def test_tokens_a_minute_hold_attempts_back_until_the_true_count_is_known(
     assert limiter.statistics().tokens == 501
 
 
+@pytest.mark.parametrize("reported", [10**13, 10**400, -5])
+async def test_what_a_server_counts_holds_the_next_back_for_a_minute_at_most(
+    reported: int,
+) -> None:
+    limiter = LocalLimiter(LimitsConfig(tpm=6_000_000))
+    async with limiter.attempt(tokens=100):
+        limiter.succeeded(tokens=reported)
+        limiter.succeeded(tokens=reported)
+    assert limiter.statistics().tokens == max(0, min(reported, 6_000_000))
+    assert limiter._hold_s(100, time.monotonic()) <= 61
+
+
+async def test_no_retry_after_pauses_for_more_than_a_minute() -> None:
+    limiter = LocalLimiter()
+    async with limiter.attempt(tokens=1):
+        limiter.rate_limited(1e9)
+    assert 59 < limiter._hold_s(1, time.monotonic()) <= 60
+    with anyio.move_on_after(0.05) as deadline:  # a step's deadline ends the wait
+        async with limiter.attempt(tokens=1):
+            pass
+    assert deadline.cancelled_caught
+    assert limiter.statistics().waiting == 0
+
+
 async def test_requests_a_minute_space_the_attempts_out() -> None:
     limiter = LocalLimiter(LimitsConfig(rpm=1200))
     started_s = time.monotonic()

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import cast
 
 import anyio
 import pytest
@@ -253,6 +254,31 @@ async def test_cached_tokens_are_counted_where_a_server_reports_them(
     # Of two criteria each; a server's silence is no 0.
     assert seen == [(None, None), (0.0, 0.0), (80 / 200, 80 / 4)]
     assert statistics.tokens_per_criterion == 330 / 6
+
+
+async def test_an_exit_of_a_judges_own_making_costs_its_own_judgement(
+    make_view: ViewFactory,
+) -> None:
+    class _OwnExit(BaseException):
+        """Such as a library raises to pass by every `except Exception`."""
+
+    def script(view: JudgeView) -> JudgeResult:
+        if view.response == "out":
+            raise _OwnExit
+        return JudgeResult.scored(view.rubric, dict.fromkeys(view.rubric.ids, 0.0), judge="j")
+
+    pool = JudgePool(ScriptedJudge(script))
+    fine, lost = await pool.judge_all([make_view(), make_view("out")])
+    assert (fine.outcome, lost.reason) == (Outcome.SCORED, Reason.JUDGE_ERROR)
+    assert lost.detail == "the judge raised _OwnExit"
+
+
+@pytest.mark.parametrize("replicate", [-1, 2**63, True, 1.0, "1"])
+async def test_a_replicate_that_is_no_count_is_refused(
+    make_view: ViewFactory, replicate: object
+) -> None:
+    with pytest.raises(ValueError, match=r"replicate=.* must be an integer, 0 or more"):
+        await JudgePool(ScriptedJudge()).judge_all([make_view()], replicate=cast("int", replicate))
 
 
 async def test_nothing_to_judge_is_an_empty_list() -> None:

@@ -20,6 +20,7 @@ from rubric_judge.config import (
     read_judge_spec,
 )
 from rubric_judge.errors import (
+    EventLoopError,
     JudgeSetupError,
     JudgeTransportError,
     LedgerError,
@@ -45,6 +46,7 @@ from rubric_judge.verification import check_executable, parse_verification
 __all__ = [
     "ChatClient",
     "ChatReply",
+    "EventLoopError",
     "Hedging",
     "HybridConfig",
     "HybridJudge",

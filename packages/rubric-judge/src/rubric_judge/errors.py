@@ -4,6 +4,7 @@ RubricError (rubric_core)
 ├── VerificationError(ValueError)      a verification method that starts as a directive and is none
 ├── SandboxError(RuntimeError)         unit tests that cannot be run confined on this machine
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
+├── EventLoopError(RuntimeError)       a pool, judge or limiter asked from two event loops at once
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
 └── JudgeTransportError(RuntimeError)  a call that brought no answer; between a client and its judge
 """
@@ -15,6 +16,7 @@ from pathlib import Path
 from rubric_core import Reason, RubricError, Usage
 
 __all__ = [
+    "EventLoopError",
     "JudgeSetupError",
     "JudgeTransportError",
     "LedgerError",
@@ -40,6 +42,10 @@ class VerificationError(RubricError, ValueError):
 
 class SandboxError(RubricError, RuntimeError):
     """Unit tests cannot be run here as confined as was asked: what is missing, and what to set."""
+
+
+class EventLoopError(RubricError, RuntimeError):
+    """A pool, judge or limiter was asked from two event loops at once, and would have hung."""
 
 
 class JudgeSetupError(RubricError, ValueError):

@@ -17,11 +17,15 @@ from typing import Protocol, runtime_checkable
 import anyio
 
 from rubric_judge.config import LimitsConfig
+from rubric_judge.home_loop import HomeLoop
 
 __all__ = ["Attempt", "Limited", "Limiter", "LimiterStatistics", "LocalLimiter"]
 
 _DECREASE = 0.5
-_LONGEST_PAUSE_S = 600.0
+_LONGEST_PAUSE_S = 60.0
+"""Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""
+_MOST_TOKENS = 10_000_000
+"""No model reads as much in one call; what a server counts beyond is nonsense."""
 _BURST_S = 1.0
 """Seconds of a budget that may be spent at once."""
 
@@ -112,11 +116,12 @@ class _Budget:
 
 
 class LocalLimiter:
-    """A limiter for the tasks of one event loop at a time.
+    """A limiter for the tasks of one event loop at a time; two at once are an `EventLoopError`.
 
     Attempts in flight: at most `max_in_flight`. After a 429, half of what was in flight, once for
     all the attempts that were under way by then; every answered attempt gives 1/limit back. A
-    Retry-After holds back all that has not started.
+    Retry-After holds back all that has not started, for a minute at most. One answer's tokens hold
+    it back for a minute at most, whatever the server counts.
 
         limit ← max(1, in flight / 2) after a 429;   limit ← limit + 1/limit after an answer
     """
@@ -127,12 +132,15 @@ class LocalLimiter:
         self._most = math.inf if config.max_in_flight is None else float(config.max_in_flight)
         self._limit = self._most
         self._adaptive = config.adaptive
+        self._most_tokens = min(config.tpm or _MOST_TOKENS, _MOST_TOKENS)
         self._requests = _Budget(config.rpm) if config.rpm else None
         self._tokens = _Budget(config.tpm) if config.tpm else None
+        self._home = HomeLoop("limiter")
+        self._in_flight = set[Attempt]()
         self._turn = anyio.Lock(fast_acquire=True)
         self._changed: anyio.Event | None = None
         self._paused_until_s = 0.0
-        self._in_flight = self._peak_in_flight = self._waiting = 0
+        self._peak_in_flight = 0
         self._started = self._rate_limited = self._decreases = 0
         self._lowered_at = 0
         self._waited_s = 0.0
@@ -154,9 +162,9 @@ class LocalLimiter:
         """Return what was let through."""
         return LimiterStatistics(
             limit=None if math.isinf(self._limit) else int(self._limit),
-            in_flight=self._in_flight,
+            in_flight=len(self._in_flight),
             peak_in_flight=self._peak_in_flight,
-            waiting=self._waiting,
+            waiting=max(0, self._home.inside - len(self._in_flight)),
             attempts=self._started,
             rate_limited=self._rate_limited,
             decreases=self._decreases,
@@ -165,9 +173,21 @@ class LocalLimiter:
         )
 
     async def enter(self, attempt: Attempt) -> None:
-        """Wait until an attempt may be sent, and count it in."""
-        if self._turn.locked() or self._hold_s(attempt.tokens, time.monotonic()) > 0:
-            await self._wait(attempt.tokens)
+        """Wait until an attempt may be sent, and count it in.
+
+        Raises:
+            EventLoopError: others wait or are in flight on another event loop.
+        """
+        if self._home.enter(attempt):
+            self._in_flight.clear()
+            self._turn = anyio.Lock(fast_acquire=True)
+            self._changed = None
+        try:
+            if self._turn.locked() or self._hold_s(attempt.tokens, time.monotonic()) > 0:
+                await self._wait(attempt.tokens)
+        except BaseException:
+            self._home.leave(attempt)
+            raise
         # Nothing is awaited from here on: a cancellation cannot come between.
         now_s = time.monotonic()
         if self._requests is not None:
@@ -176,20 +196,21 @@ class LocalLimiter:
             self._tokens.take(attempt.tokens, now_s)
         self._tokens_taken += attempt.tokens
         self._started += 1
-        self._in_flight += 1
-        self._peak_in_flight = max(self._peak_in_flight, self._in_flight)
+        self._in_flight.add(attempt)
+        self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
         attempt.number = self._started
 
-    def leave(self) -> None:
-        """Count an attempt out."""
-        self._in_flight -= 1
-        self._wake()
+    def leave(self, attempt: Attempt) -> None:
+        """Count an attempt out; one of a loop that ended has been."""
+        self._in_flight.discard(attempt)
+        if self._home.leave(attempt):
+            self._wake()
 
     def note_rate_limited(self, attempt: Attempt | None, retry_after_s: float | None) -> None:
         """Lower the limit, unless that was done since the attempt started, and pause."""
         self._rate_limited += 1
         if self._adaptive and (attempt is None or attempt.number > self._lowered_at):
-            self._limit = max(1.0, min(self._limit, self._in_flight) * _DECREASE)
+            self._limit = max(1.0, min(self._limit, len(self._in_flight)) * _DECREASE)
             self._lowered_at = self._started
             self._decreases += 1
         if retry_after_s is not None:
@@ -199,9 +220,11 @@ class LocalLimiter:
 
     def note_succeeded(self, attempt: Attempt | None, tokens: int | None) -> None:
         """Raise the limit where it is in use, and put the true tokens for the estimate."""
-        if self._in_flight >= self._limit * _DECREASE:
+        if len(self._in_flight) >= self._limit * _DECREASE:
             self._limit = min(self._most, self._limit + 1 / self._limit)
         if attempt is not None and tokens is not None:
+            # What was let through fits into a minute, and a server may count anything.
+            tokens = max(0, min(tokens, max(self._most_tokens, attempt.tokens)))
             difference = tokens - attempt.tokens
             attempt.tokens = tokens  # said twice, it is corrected once
             self._tokens_taken += difference
@@ -219,10 +242,9 @@ class LocalLimiter:
             hold_s = max(hold_s, self._requests.wait_s(1, now_s))
         if self._tokens is not None:
             hold_s = max(hold_s, self._tokens.wait_s(tokens, now_s))
-        return hold_s if self._in_flight + 1 <= self._limit else math.inf
+        return hold_s if len(self._in_flight) + 1 <= self._limit else math.inf
 
     async def _wait(self, tokens: int) -> None:
-        self._waiting += 1
         started_s = time.monotonic()
         try:
             async with self._turn:  # first come, first served; only the first looks at the budgets
@@ -231,7 +253,6 @@ class LocalLimiter:
                     with anyio.move_on_after(hold_s):
                         await self._changed.wait()
         finally:
-            self._waiting -= 1
             self._waited_s += time.monotonic() - started_s
 
     def _wake(self) -> None:
@@ -260,7 +281,7 @@ class Attempt(AbstractAsyncContextManager[None]):
         exc: BaseException | None,
         tb: TracebackType | None,
     ) -> None:
-        self.limiter.leave()
+        self.limiter.leave(self)
 
 
 _latest: ContextVar[Attempt | None] = ContextVar("latest_attempt", default=None)

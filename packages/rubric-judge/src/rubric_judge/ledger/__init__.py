@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rubric_judge.ledger.entry import LedgerEntry
+from rubric_judge.ledger.keys import check_replicate
 from rubric_judge.ledger.salvage import salvage
 from rubric_judge.ledger.store import Ledger
 
-__all__ = ["Ledger", "LedgerEntry", "salvage"]
+__all__ = ["Ledger", "LedgerEntry", "check_replicate", "salvage"]

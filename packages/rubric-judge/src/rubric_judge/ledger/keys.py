@@ -11,7 +11,7 @@ from typing import Final, Generic, TypeVar
 
 from rubric_core import Grounding, JudgeView, Rubric
 
-__all__ = ["ContentHashes", "hash_text"]
+__all__ = ["ContentHashes", "check_replicate", "hash_text"]
 
 _VERSION: Final = 1
 """Changes with what goes into a key, so that no key of another making is ever met."""
@@ -44,6 +44,7 @@ class ContentHashes:
         The judge's fingerprint stands for model, prompt files and parameters. The task's id is left
         out: it follows from the rest.
         """
+        check_replicate(replicate)
         content = (
             _VERSION,
             judge,
@@ -54,6 +55,16 @@ class ContentHashes:
             replicate,
         )
         return hash_text(json.dumps(content))
+
+
+def check_replicate(replicate: object) -> None:
+    """Check the number of a repetition.
+
+    Raises:
+        ValueError: it is no integer from 0 that a file can hold; True and 1.0 are other keys.
+    """
+    if not isinstance(replicate, int) or isinstance(replicate, bool) or not 0 <= replicate < 2**63:
+        raise ValueError(f"replicate={replicate!r} must be an integer, 0 or more")
 
 
 def hash_text(text: str) -> str:

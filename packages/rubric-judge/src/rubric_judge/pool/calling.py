@@ -9,6 +9,7 @@ import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import events
+from rubric_judge.errors import EventLoopError
 
 __all__ = ["ask"]
 
@@ -26,6 +27,7 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
 
     Raises:
         SystemExit, KeyboardInterrupt: the judge asked for the program to end.
+        EventLoopError: the judge is in use on another event loop.
 
     Cancellation from outside of the judge passes through.
     """
@@ -42,14 +44,17 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
         return JudgeResult.unavailable(
             Reason.CANCELLED, judge=judge.name, detail="the judge cancelled its own call"
         )
+    # The first is the caller's mistake; the others are not about this call.
+    except (EventLoopError, SystemExit, KeyboardInterrupt, GeneratorExit):
+        raise
     # The named boundary for judges: one that breaks its promise not to raise costs its own
     # judgement, not the step. The message may hold a text, so only the type and place go on.
-    except Exception as error:  # noqa: BLE001
+    except BaseException as error:  # noqa: BLE001
         return _unexpected(judge, view, error)
     return result
 
 
-def _unexpected(judge: Judge, view: JudgeView, error: Exception) -> JudgeResult:
+def _unexpected(judge: Judge, view: JudgeView, error: BaseException) -> JudgeResult:
     kind = type(error).__name__
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"

@@ -20,7 +20,12 @@ _LONGEST_LOOK_S = 1.0
 
 
 class Hedging(BaseModel):
-    """A second call for a straggler: the first usable answer counts, the other is cancelled."""
+    """A second call for a straggler: the first usable answer counts, the other is cancelled.
+
+    An invalid answer is an answer: a quick one of the second call ends the first, which might have
+    scored. A call that takes no cancellation, as that of a judge which waits in a thread, is waited
+    for to its end, and so is the result.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -62,6 +67,10 @@ class Hedger:
             return False
         self._credit -= 1
         return True
+
+    def give_back(self) -> None:
+        """Take back a right that was not used."""
+        self._credit += 1
 
     def late_after_s(self, running_s: Iterable[float]) -> float | None:
         """Return after how many seconds a call is a straggler.

@@ -10,7 +10,7 @@ import anyio
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger import Ledger
+from rubric_judge.ledger import Ledger, check_replicate
 from rubric_judge.limits import Limited, LimiterStatistics
 from rubric_judge.pool.hedging import Hedger, Hedging
 from rubric_judge.pool.replicas import Replicas
@@ -27,6 +27,9 @@ class JudgePool:
     A worker holds up to `micro_batch` responses at once, so at most `workers · micro_batch` calls
     are in flight. The responses to one task are judged next to each other and by one replica, in
     whatever order they are given, so that an endpoint meets their shared prefix while it is warm.
+
+    It serves one event loop after another, and not two at once: each thread with a loop of its own
+    needs a pool, and judges, of its own.
     """
 
     def __init__(
@@ -63,7 +66,7 @@ class JudgePool:
         self._ledger = ledger
         self._crew = Crew(
             replicas=Replicas(judges, limit=replica_limit),
-            slots=anyio.CapacityLimiter(self._limit),
+            limit=self._limit,
             hedger=None if hedge is None else Hedger(hedge),
             warm=wants_warm_call(judges[0]),
         )
@@ -85,7 +88,8 @@ class JudgePool:
             views: any number of views, in any order.
             on_result: called with position and result as each judgement ends, in that order.
             deadline_s: when to stop waiting; what is not judged by then is `unavailable` with
-                reason `timeout`, and what is judged is kept.
+                reason `timeout`, and what is judged is kept. A judge that takes no cancellation,
+                because it waits in a thread, is waited for all the same.
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:
@@ -98,13 +102,15 @@ class JudgePool:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end; the calls in
                 flight are cancelled first.
             LedgerError: the ledger cannot be read, or takes no entries.
-            ValueError: `deadline_s` is not above 0.
+            EventLoopError: the pool, or a limiter of its judges, is in use on another event loop.
+            ValueError: `deadline_s` is not above 0, or `replicate` is no count.
             Exception: whatever `on_result` raises; the calls in flight are cancelled first.
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
         if deadline_s is not None and not deadline_s > 0:
             raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
+        check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
 
@@ -173,7 +179,7 @@ class JudgePool:
         tally = self._crew.tally
         return PoolStatistics(
             limit=self._limit,
-            in_flight=tally.in_flight,
+            in_flight=len(tally.in_flight),
             peak_in_flight=tally.peak_in_flight,
             done=tally.by_outcome.total(),
             by_outcome=dict(tally.by_outcome),

@@ -141,7 +141,7 @@ class LimiterActor:
         if entry is None:
             return
         if entry.is_in:
-            self._limiter.leave()
+            self._limiter.leave(entry.attempt)
         else:
             entry.scope.cancel()
 

@@ -28,7 +28,7 @@ class Replica:
             limit: most calls in flight on it; None for no bound of its own.
         """
         self.judge = judge
-        self.in_flight = 0
+        self._calls = set[object]()
         self.calls = 0
         self.groups = 0
         self.times_down = 0
@@ -36,6 +36,11 @@ class Replica:
         self._rest_s = 0.0
         self._rests_until_s = 0.0
         self._on_trial = False
+
+    @property
+    def in_flight(self) -> int:
+        """Calls on it now."""
+        return len(self._calls)
 
     @property
     def has_room(self) -> bool:
@@ -51,9 +56,17 @@ class Replica:
         """Return whether new groups may go to it: it is up, or rested and not tried again yet."""
         return not self.is_down or (now_s >= self._rests_until_s and not self._on_trial)
 
-    def call_started(self) -> None:
+    def take(self, mark: object) -> None:
+        """Keep room for a call, under a mark of its own, before it starts."""
+        self._calls.add(mark)
+
+    def give_back(self, mark: object) -> None:
+        """Take back the room of a call that was cancelled before it started."""
+        self._calls.discard(mark)
+
+    def call_started(self, mark: object) -> None:
         """Count a call in."""
-        self.in_flight += 1
+        self._calls.add(mark)
         self.calls += 1
 
     def take_group(self) -> None:
@@ -61,15 +74,20 @@ class Replica:
         self.groups += 1
         self._on_trial = self.is_down
 
-    def ended(self, result: JudgeResult | None) -> None:
+    def forget_calls(self) -> None:
+        """Count out all calls: their event loop has ended."""
+        self._calls.clear()
+
+    def ended(self, mark: object, result: JudgeResult | None) -> None:
         """Count a call out.
 
         One that did not reach the replica puts it to rest, twice as long as the last time.
 
         Args:
+            mark: that of its start.
             result: what became of it; None of a call that was cancelled.
         """
-        self.in_flight -= 1
+        self._calls.discard(mark)
         self._on_trial = False
         if result is None or result.reason is Reason.CONNECTION:
             now_s = time.monotonic()
@@ -138,10 +156,18 @@ class Replicas:
             return home if home.has_room else None
         return self._new_home(group)
 
-    def other_than(self, replica: Replica) -> Replica:
-        """Return another replica for a second call; the same where no other is up."""
+    def other_than(self, replica: Replica) -> Replica | None:
+        """Return another replica for a second call; the same where no other is up.
+
+        None where all of those have what they may hold.
+        """
         others = [one for one in self.all if one is not replica and not one.is_down]
-        return min(others, key=_load) if others else replica
+        return min((one for one in others or [replica] if one.has_room), key=_load, default=None)
+
+    def forget_calls(self) -> None:
+        """Count out all calls: their event loop has ended."""
+        for replica in self.all:
+            replica.forget_calls()
 
     def another_is_up(self, replica: Replica) -> bool:
         """Return whether a call that did not reach this replica can go elsewhere."""

@@ -20,6 +20,7 @@ class Hedge:
 
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
+    was_sent: bool = False
     result: JudgeResult | None = None
     """None where it was cancelled."""
 

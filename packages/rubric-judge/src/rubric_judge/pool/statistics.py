@@ -96,7 +96,8 @@ class PoolStatistics:
 class Tally:
     """The running counts behind `PoolStatistics`."""
 
-    in_flight: int = 0
+    in_flight: set[object] = field(default_factory=set[object])
+    """A mark for each call."""
     peak_in_flight: int = 0
     by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
     by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
@@ -113,14 +114,14 @@ class Tally:
     passages_truncated: int = 0
     criteria: int = 0
 
-    def call_started(self) -> None:
+    def call_started(self, mark: object) -> None:
         """Count a call in."""
-        self.in_flight += 1
-        self.peak_in_flight = max(self.peak_in_flight, self.in_flight)
+        self.in_flight.add(mark)
+        self.peak_in_flight = max(self.peak_in_flight, len(self.in_flight))
 
-    def call_ended(self) -> None:
+    def call_ended(self, mark: object) -> None:
         """Count a call out."""
-        self.in_flight -= 1
+        self.in_flight.discard(mark)
 
     def found(self, result: JudgeResult) -> None:
         """Count a judgement that was not asked for."""

@@ -11,6 +11,8 @@ import anyio
 from anyio.abc import TaskGroup
 
 from rubric_core import JudgeResult, Outcome, Reason
+from rubric_judge.errors import EventLoopError
+from rubric_judge.home_loop import HomeLoop
 from rubric_judge.pool.calling import ask
 from rubric_judge.pool.hedging import Hedger
 from rubric_judge.pool.replicas import Replica, Replicas
@@ -25,11 +27,25 @@ class Crew:
     """What all steps of a pool share."""
 
     replicas: Replicas
-    slots: anyio.CapacityLimiter
+    limit: int
     hedger: Hedger | None
     warm: bool
     tally: Tally = field(default_factory=Tally)
+    home: HomeLoop = field(default_factory=lambda: HomeLoop("pool"))
+    slots: anyio.CapacityLimiter = field(init=False)
     _watchers: set[anyio.Event] = field(default_factory=set[anyio.Event])
+
+    def enter(self, step: object) -> None:
+        """Let a step begin, with all that counts calls at 0 where its event loop is a new one.
+
+        Raises:
+            EventLoopError: steps are under way on another loop.
+        """
+        if self.home.enter(step):
+            self.slots = anyio.CapacityLimiter(self.limit)
+            self._watchers.clear()
+            self.tally.in_flight.clear()
+            self.replicas.forget_calls()
 
     async def change(self) -> None:
         """Wait until a call ends, of whichever step."""
@@ -68,42 +84,53 @@ class Step:
         self._schedule = Schedule(calls, crew.replicas, warm=crew.warm)
         self._running: dict[Call, None] = {}
         self._exits: list[BaseException] = []
+        self._held: dict[object, Replica] = {}
 
     async def run(self) -> None:
         """Settle every call.
 
         Raises:
             SystemExit, KeyboardInterrupt: a judge asked for the program to end.
+            EventLoopError: the pool or a judge is in use on another event loop.
             Exception: whatever `settle` raises.
 
         The calls in flight are cancelled first.
         """
-        async with anyio.create_task_group() as group:
-            if self._crew.hedger is not None:
-                group.start_soon(self._hedge_stragglers, group, self._crew.hedger)
-            await self._start_all(group)
-            group.cancel_scope.cancel()  # the watch over stragglers
+        self._crew.enter(self)
+        try:
+            async with anyio.create_task_group() as group:
+                if self._crew.hedger is not None:
+                    group.start_soon(self._hedge_stragglers, group, self._crew.hedger)
+                await self._start_all(group)
+                group.cancel_scope.cancel()  # the watch over stragglers
+        finally:
+            for slot in tuple(self._held):  # of a call that was cancelled before it began
+                self._give_back(slot)
+            self._crew.home.leave(self)
         if self._exits:
             raise self._exits[0]
 
     async def _start_all(self, group: TaskGroup) -> None:
         crew, schedule = self._crew, self._schedule
+        slots = crew.slots
         while schedule.unsettled:
             slot = object()
-            await crew.slots.acquire_on_behalf_of(slot)
+            await slots.acquire_on_behalf_of(slot)
             # Which call is next is decided when it can start, not before.
             call = schedule.next()
             if call is not None:
+                call.replica.take(slot)
+                self._held[slot] = call.replica
                 group.start_soon(self._carry_out, call, slot, group)
                 continue
-            crew.slots.release_on_behalf_of(slot)
+            slots.release_on_behalf_of(slot)
             if schedule.unsettled:  # the last may have ended while this waited for the slot
                 await crew.change()
 
     async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
         self._running[call] = None
         try:
-            self._end(call, await self._answered(call))
+            self._end(call, await self._answered(call, slot))
         except (SystemExit, KeyboardInterrupt, Exception) as end:  # noqa: BLE001
             # Out of a child task, the first two would leave the event loop in the middle, and what
             # a caller's own `on_result` raises would come back to it as a group.
@@ -111,17 +138,24 @@ class Step:
             group.cancel_scope.cancel()
         finally:
             self._running.pop(call, None)
+            self._give_back(slot)
+
+    def _give_back(self, slot: object) -> None:
+        replica = self._held.pop(slot, None)
+        # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
+        if replica is not None and self._crew.home.holds(self):
+            replica.give_back(slot)
             self._crew.slots.release_on_behalf_of(slot)
             self._crew.changed()
 
-    async def _answered(self, call: Call) -> JudgeResult:
+    async def _answered(self, call: Call, slot: object) -> JudgeResult:
         if self._crew.hedger is not None:
             self._crew.hedger.started()
         call.started_s = time.perf_counter()
         call.begun_s = call.begun_s or call.started_s
         result: JudgeResult | None = None
         with call.first:
-            result = await self._ask(call, call.replica)
+            result = await self._ask(call, call.replica, mark=slot)
             if call.answer is None and _is_usable(result):
                 call.answer = result
         if (second := call.second) is not None:
@@ -131,37 +165,45 @@ class Step:
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
             is_second = call.answer is not None and call.answer is not result
-            call.lose(result if is_second else second.result)
+            if second.was_sent:
+                call.lose(result if is_second else second.result)
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
-    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
+    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup, hedger: Hedger) -> None:
         replica = self._crew.replicas.other_than(call.replica)
+        if replica is None:  # filled since this was decided
+            hedger.give_back()
+            call.second = None
+            hedge.ended.set()
+            return
+        self._crew.tally.hedged += 1
+        hedge.was_sent = True
         try:
             with hedge.scope:
-                hedge.result = await self._ask(call, replica)
+                hedge.result = await self._ask(call, replica, mark=hedge)
             if call.answer is None and _is_usable(hedge.result):
                 call.answer = hedge.result
                 self._crew.tally.hedge_wins += 1
                 call.first.cancel()
-        except (SystemExit, KeyboardInterrupt) as end:
+        except (SystemExit, KeyboardInterrupt, EventLoopError) as end:
             self._exits.append(end)
             group.cancel_scope.cancel()
         finally:
             hedge.ended.set()
 
-    async def _ask(self, call: Call, replica: Replica) -> JudgeResult:
+    async def _ask(self, call: Call, replica: Replica, *, mark: object) -> JudgeResult:
         crew = self._crew
         started_s = time.perf_counter()
         result: JudgeResult | None = None
-        replica.call_started()
-        crew.tally.call_started()
+        replica.call_started(mark)
+        crew.tally.call_started(mark)
         try:
             result = await ask(replica.judge, call.view)
             return result
         finally:
-            replica.ended(result)
-            crew.tally.call_ended()
+            replica.ended(mark, result)
+            crew.tally.call_ended(mark)
             if crew.hedger is not None and _is_usable(result):
                 crew.hedger.answered(time.perf_counter() - started_s)
 
@@ -191,12 +233,14 @@ class Step:
             for call in tuple(self._running):  # in the order in which they started
                 if late_s is None or now_s - call.started_s < late_s:
                     break
-                if call.second is None and call.answer is None:
-                    if not hedger.spend():
-                        break
-                    call.second = Hedge()
-                    self._crew.tally.hedged += 1
-                    group.start_soon(self._second, call, call.second, group)
+                if call.second is not None or call.answer is not None:
+                    continue
+                if self._crew.replicas.other_than(call.replica) is None:
+                    continue
+                if not hedger.spend():
+                    break
+                call.second = Hedge()
+                group.start_soon(self._second, call, call.second, group, hedger)
 
 
 def _is_usable(result: JudgeResult | None) -> bool:
