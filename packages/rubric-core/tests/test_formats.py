@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from codecs import BOM_UTF8
 from collections.abc import Callable
 from pathlib import Path
 
@@ -323,6 +324,7 @@ def test_a_list_of_signed_requirements_is_read(write: Write) -> None:
     path = write(
         [{"weight": 10, "requirement": "r"}, {"weight": -15, "requirement": "s"}], name="r.json"
     )
+    path.write_bytes(BOM_UTF8 + path.read_bytes())
     rubric = _one("criteria", path, ImportOptions(questions=questions)).task.rubric
     assert [(c.weight, is_penalty(c)) for c in rubric] == [(10, False), (15, True)]
 
@@ -334,6 +336,7 @@ def test_checkeval_text_is_read_leniently(write: Write, tmp_path: Path) -> None:
         "definition:\n  x: Is it?\n\n"
         "sub_aspect:\n  Flow:\n    Does it flow?\n  Tone:\n    Is it kind?\n"
     )
+    path.write_bytes(BOM_UTF8 + path.read_bytes())
     rubric = _one("checkeval", path, ImportOptions(questions=questions)).task.rubric
     assert [(c.name, c.description) for c in rubric] == [
         ("Flow", "Does it flow?"),

@@ -95,6 +95,19 @@ def test_responses_are_scored_in_order(
     assert "cross entropy" not in (tmp_path / "out.jsonl").read_text()
 
 
+def test_a_file_without_responses_is_said(score: Callable[..., Run]) -> None:
+    done = score([""], CONFIGS / "lexical.yaml")
+    assert done.returncode == 0
+    assert done.stderr == "rubric-judge: responses.jsonl holds no response: nothing was judged\n"
+
+
+def test_without_a_task_the_task_file_is_blamed(tmp_path: Path, score: Callable[..., Run]) -> None:
+    (tmp_path / "tasks.jsonl").write_text("")
+    done = score(['{"task_id": "x", "response": ""}'], CONFIGS / "lexical.yaml")
+    assert done.returncode == 2
+    assert done.stderr == "rubric-judge: the task file holds no task\n"
+
+
 def test_a_judge_that_stops_answering_ends_with_status_1_and_says_why(
     tmp_path: Path, task: Task, score: Callable[..., Run]
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,20 @@ def test_a_suite_reads_every_form_and_says_what_it_left(suite: Path, tasks: list
     assert source.passage == f"{tasks[0].grounding.reveal()}\n\nPwned."
     assert made["mine:latent_injection"][1].passage is not None
     assert {attack.base for attack in made["mine:master_keys"]} == {"nothing"}
+
+
+def test_a_mark_before_utf_8_changes_nothing(suite: Path, tasks: list[Task]) -> None:
+    target = Target(tasks[0])
+
+    def attacks() -> dict[str, list[str]]:
+        families = read_suite(suite).families
+        return {name: [one.response for one in build(target)] for name, build in families.items()}
+
+    before = attacks()
+    for path in suite.rglob("*"):
+        if path.is_file():
+            path.write_bytes(BOM_UTF8 + path.read_bytes())
+    assert attacks() == before
 
 
 def test_a_suite_is_judged_beside_the_package_s_own(suite: Path, tasks: list[Task]) -> None:

@@ -188,7 +188,7 @@ def _items(document: object) -> list[object]:
 
 def _document(path: Path) -> object:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         return tomllib.loads(text) if path.suffix.lower() == ".toml" else decode(text)
     except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
         raise RubricFileError(broken(error), path=path) from None

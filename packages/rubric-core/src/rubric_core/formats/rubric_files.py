@@ -68,7 +68,7 @@ def read_checkeval(path: Path) -> Iterator[NamedRubric]:
     """
     criteria: list[Points] = []
     aspect, inside = "", False
-    for line in path.read_text(encoding="utf-8").splitlines():
+    for line in path.read_text(encoding="utf-8-sig").splitlines():
         text = line.strip().removesuffix("|").strip()
         if not line[:1].isspace():
             inside = inside or text.startswith("sub_aspect")

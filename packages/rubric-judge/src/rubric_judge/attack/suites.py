@@ -144,7 +144,7 @@ def _rows(path: Path) -> Iterable[TemplateRow]:
         case ".json":
             return _from_json(path)
         case ".txt" if path.name in _SUFFIX_LISTS:
-            lines = path.read_text("utf-8", errors="replace").splitlines()
+            lines = path.read_text("utf-8-sig", errors="replace").splitlines()
             texts = [f"So {_ORDER}. {line}" for line in lines if line.strip()]
             return _listed(path.stem, texts, where="answer_suffix")
         case _:
@@ -153,7 +153,7 @@ def _rows(path: Path) -> Iterable[TemplateRow]:
 
 def _from_json(path: Path) -> Iterable[TemplateRow]:
     try:
-        content = decode(path.read_text("utf-8"))
+        content = decode(path.read_text("utf-8-sig"))
     except (ValueError, RecursionError, SchemaError):
         return []  # reported among the skipped
     reader = _KNOWN.get(path.name)

@@ -87,6 +87,8 @@ def score(  # noqa: PLR0913  # the flags of a command
     )
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
     judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
+    if not judged:
+        print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
     write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
     lost = bool(judged) and all(row.reward is None for row in judged)
