@@ -105,6 +105,18 @@ async def test_what_the_router_refuses_is_named_and_not_quoted(
             assert "sk-secret" not in str(caught.value) + caught.value.location
 
 
+@pytest.mark.anyio
+async def test_a_file_whose_servers_are_down_is_named_with_whose_keys_they_were(
+    write: Callable[[str], Path],
+) -> None:
+    path = write(GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1"))
+    async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
+        with pytest.raises(
+            JudgeSetupError, match=r"litellm\.yaml' \(key: as that file says\) does"
+        ):
+            await judge.check()
+
+
 def test_what_is_read_and_what_is_left(write: Callable[[str], Path]) -> None:
     file = read_router_file(
         write(GOOD.format(first="http://a/v1", second="http://b/v1")), model="judge"

@@ -155,6 +155,7 @@ class LLMJudge:
 
         Raises:
             JudgeSetupError: no answer; says which model and address, and what to do.
+            ConfigError: litellm's router refuses what the `litellm_config` says.
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
             asking = client.hurried() if isinstance(client, RetryingClient) else client
@@ -224,6 +225,8 @@ class LLMJudge:
         config = self._config
         where = address or config.litellm_config or "its provider's address"
         key = config.api_key_env or ("none" if address else "the provider's usual variable")
+        if config.litellm_config is not None:
+            key = "as that file says"
         return (
             f"the judge {config.model!r} at {str(where)!r} (key: {key}) does not answer: "
             f"{error.reason.value} after {error.attempts} attempt(s), {error.detail}"
