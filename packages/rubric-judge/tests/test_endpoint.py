@@ -19,6 +19,7 @@ import pytest
 
 from rubric_core import Outcome, Reason, Rubric
 from rubric_core.result import JudgeResult
+from rubric_judge import JudgeConfig, LLMJudge
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import (
     HOSTILE_TEXTS,
@@ -105,6 +106,41 @@ def test_faults_follow_the_script_and_then_stop(rubric: Rubric) -> None:
         Fault.RATE_LIMIT_RETRY_AFTER,
         None,
     ]
+
+
+_UNANSWERED = {Fault.HANG, Fault.RESET, Fault.HALF_RESPONSE, Fault.SLOW_DRIP}
+_REFUSED = {
+    Fault.RATE_LIMIT,
+    Fault.RATE_LIMIT_RETRY_AFTER,
+    Fault.SERVER_ERROR,
+    Fault.OVERLOADED,
+    Fault.UNAUTHORIZED,
+    Fault.NOT_FOUND,
+    Fault.BAD_REQUEST,
+    Fault.CONTENT_POLICY,
+}
+
+
+@pytest.mark.parametrize("fault", [None, *sorted(set(Fault) - _UNANSWERED - _REFUSED)])
+def test_every_fault_has_an_answer_to_a_question_without_weights(fault: Fault | None) -> None:
+    with FakeEndpoint(0.5, faults=[fault]) as endpoint:
+        assert _body(endpoint, None, response="Are you ready?") is not None  # no HTTP error
+    assert endpoint.counts == {fault: 1}
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+def test_a_judge_is_checked_whatever_is_wrong_with_its_scores(transport: str) -> None:
+    faults = [Fault.NAN, Fault.MISSING_ID, Fault.DUPLICATE_ID, Fault.RENAMED_ID, Fault.HUGE_SCORE]
+
+    async def check(url: str) -> None:
+        options = {"model": "openai/fake", "api_base": url, "transport": transport}
+        async with LLMJudge(JudgeConfig.model_validate(options)) as judge:
+            for _ in faults:
+                await judge.check()
+
+    with FakeEndpoint(faults=faults) as endpoint:
+        anyio.run(check, endpoint.url)
+    assert endpoint.counts == dict.fromkeys(faults, 1)
 
 
 def test_faults_by_probability_repeat_with_the_seed(rubric: Rubric) -> None:

@@ -30,7 +30,7 @@ def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
     definition: Any = request
     for key in ("response_format", "json_schema", "schema", "$defs", "Scores", "properties"):
         definition = definition.get(key) or {}
-    return {name: bounds["maximum"] for name, bounds in definition.items()}
+    return {name: bounds["maximum"] for name, bounds in definition.items() if "maximum" in bounds}
 
 
 def reply_text(
@@ -41,11 +41,14 @@ def reply_text(
     Args:
         scores: what is awarded.
         weights: what could be awarded.
-        fault: None for a valid reply.
+        fault: None for a valid reply. One of a score or an id leaves a reply without scores as it
+            is, such as that to the question with which a command sees whether anybody answers.
 
     Returns:
         The text of the message.
     """
+    if fault in _OF_SCORES and not scores:
+        fault = None
     awarded: _Scores = dict(scores)
     reply: _Reply = {
         "reasoning": "Each criterion was compared with the passage.",
@@ -144,7 +147,7 @@ def _set_first(
     def change(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
         del reply
         first = next(iter(scores))
-        scores[first] = value(weights[first])
+        scores[first] = value(weights.get(first, 0.0))
 
     return change
 
@@ -194,6 +197,20 @@ _IN_REPLY: dict[Fault | None, Callable[[_Reply, _Scores, Mapping[str, float]], N
     Fault.WRONG_MAX_TOTAL: _wrong_max_total,
     Fault.GIANT: _giant,
 }
+
+_OF_SCORES = frozenset(
+    {
+        Fault.MISSING_ID,
+        Fault.RENAMED_ID,
+        Fault.DUPLICATE_ID,
+        Fault.NAN,
+        Fault.STRING_SCORE,
+        Fault.NEGATIVE_SCORE,
+        Fault.EXCESSIVE_SCORE,
+        Fault.INFINITE,
+        Fault.HUGE_SCORE,
+    }
+)
 
 
 def _repeat_first_score(text: str) -> str:
