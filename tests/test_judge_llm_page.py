@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import BaseModel
 
 from rubric_judge import JudgeConfig, LLMJudge, judge_spec
+from rubric_judge.config import LimitsConfig, Prices
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/judge/llm.md").read_text("utf-8")
@@ -39,3 +41,31 @@ def test_every_file_of_the_page_makes_a_judge(text: str, monkeypatch: pytest.Mon
 
     assert isinstance(spec, JudgeConfig)
     assert LLMJudge(spec).name
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> dict[str, object]:
+    """Every key with its default; `...` where there is none."""
+    keys: dict[str, object] = {}
+    for name, field in model.model_fields.items():
+        default = ... if field.is_required() else field.get_default(call_default_factory=True)
+        parts = {"limits": LimitsConfig, "prices": Prices}.get(name)
+        if not isinstance(default, BaseModel):
+            keys[prefix + name] = default
+        if parts is not None:
+            keys |= _keys(parts, f"{name}.")
+    return keys
+
+
+def test_the_table_names_every_key_and_its_default() -> None:
+    table = PAGE.partition("## Every key")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `([\w.]+)` \| (.+?) \| .+ \|$", table, re.MULTILINE)
+
+    shown = {
+        key: ... if value == "required" else yaml.safe_load(value[1:-1]) for key, value in rows
+    }
+
+    off = {"model": "m", "evidence": shown["evidence"]}  # YAML reads False
+    shown["evidence"] = JudgeConfig.model_validate(off).evidence
+    assert shown == _keys(JudgeConfig)
+    assert list(shown) == list(_keys(JudgeConfig))
+    assert len(rows) == len(shown)

@@ -234,6 +234,12 @@ def test_a_litellm_file_is_looked_for_beside_the_judges_file(tmp_path: Path) -> 
     assert spec.litellm_config == tmp_path / "sub" / "router.yaml"
 
 
+def test_off_is_off_though_yaml_reads_it_as_false(tmp_path: Path) -> None:
+    path = tmp_path / "judge.yaml"
+    path.write_text("type: llm\nmodel: m\nevidence: off\n")
+    assert read_judge_spec(path) == JudgeConfig(model="m", evidence="off")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("type: [", "is not YAML"), ("- lexical", "needs `type:"), ("", "needs `type:")],

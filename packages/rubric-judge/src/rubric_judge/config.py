@@ -21,6 +21,7 @@ from pydantic_core import PydanticCustomError
 from rubric_core import ConfigError, Usage
 from rubric_core.configuration import UNSHOWN, config_error, may_be_key, nearest_key
 from rubric_judge.address import wrong_with
+from rubric_judge.parameters import wrong_with_parameters
 from rubric_judge.yaml_files import read_yaml
 
 __all__ = [
@@ -48,39 +49,6 @@ _SETTINGS = ConfigDict(
 )
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]
-
-_NOT_PARAMETERS = frozenset(
-    {
-        "api_base",
-        "api_key",
-        "authorization",
-        "base_url",
-        "extra_headers",
-        "headers",
-        "max_retries",
-        "max_tokens",
-        "messages",
-        "model",
-        "n",
-        "num_retries",
-        "response_format",
-        "response_model",
-        "stream",
-        "temperature",
-        "timeout",
-        "tool_choice",
-        "tools",
-    }
-)
-"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
-_INSTEAD = {
-    "api_key": "api_key_env",
-    "authorization": "api_key_env",
-    "base_url": "api_base",
-    "max_retries": "max_transport_attempts",
-    "num_retries": "max_transport_attempts",
-    "timeout": "timeout_s",
-}
 
 
 class LexicalConfig(BaseModel):
@@ -227,6 +195,11 @@ class JudgeConfig(BaseModel):
             )
         return value
 
+    @field_validator("evidence", mode="before")
+    @classmethod
+    def _yamls_off(cls, value: object) -> object:
+        return "off" if value is False else value
+
     @field_validator("litellm_config")
     @classmethod
     def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
@@ -236,18 +209,8 @@ class JudgeConfig(BaseModel):
     @field_validator("parameters")
     @classmethod
     def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        if taken := sorted(_NOT_PARAMETERS & value.keys()):
-            field = _INSTEAD.get(taken[0], taken[0])
-            raise PydanticCustomError(
-                UNSHOWN,
-                "{name} is none of `parameters`: {remedy}",
-                {
-                    "name": repr(taken[0]),
-                    "remedy": f"write `{field}:` at the top level, beside `parameters:`"
-                    if field in cls.model_fields
-                    else "the judge sets it itself, so leave it out",
-                },
-            )
+        if wrong := wrong_with_parameters(value, settings=cls.model_fields):
+            raise PydanticCustomError(UNSHOWN, "{wrong}", {"wrong": wrong})
         return value
 
     @model_validator(mode="after")
