@@ -282,3 +282,33 @@ def test_no_connection_outlives_its_event_loop_and_the_judge(
         asyncio.run(judge_once(close=False))
         asyncio.run(judge.aclose())
         assert all_closed()
+
+
+@pytest.mark.parametrize("route", ["openai", "hosted_vllm"])
+async def test_a_router_takes_nothing_from_ones_own_server_to_another(
+    make_view: ViewFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_ORGANIZATION"):
+        monkeypatch.setenv(name, "Zyzzyva")
+    file = tmp_path / "litellm.yaml"
+
+    async def judge_at(url: str) -> JudgeResult:
+        deployment = {"model": f"{route}/fake", "api_base": url}
+        file.write_text(json.dumps({"model_list": [_named(deployment)]}))
+        config = JudgeConfig(model="judge", litellm_config=file, max_transport_attempts=1)
+        async with LLMJudge(config) as judge:
+            return await judge.judge(make_view())
+
+    async with _answering(_http(GOOD)) as (other, asked):
+        assert (await judge_at(other)).outcome is Outcome.SCORED
+        assert len(asked) == 1
+        assert b"Zyzzyva" not in asked.pop()
+        redirect = _http(b"", "307 X", None, f"Location: {other}/chat/completions")
+        async with _answering(redirect) as (url, _):
+            result = await judge_at(url)
+    assert (result.outcome, result.reason) == BAD_REQUEST
+    assert asked == []
+
+
+def _named(deployment: dict[str, str]) -> dict[str, object]:
+    return {"model_name": "judge", "litellm_params": deployment}

@@ -26,7 +26,7 @@ from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded,
 from rubric_judge.litellm_router import make_router
 from rubric_judge.own_server import OwnServer, Taken
 from rubric_judge.router_file import RouterFile, read_router_file
-from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
+from rubric_judge.settings import NO_KEY, api_key, deployments_with_keys, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
 
@@ -40,6 +40,7 @@ _TALKATIVE = (
     "openai",
 )
 """Loggers of the libraries below; what is under them by a dot follows."""
+_FOREVER_S = 1e9
 _OWN_ROUTES = ("openai", "hosted_vllm")
 """Prefixes of models that litellm calls, with an `api_base`, through a client it is given."""
 
@@ -63,8 +64,8 @@ class _Libraries:
     """Names the variables that a model's provider needs and that are not set."""
     warm_up: Callable[[str], None]
     """Loads what the first call of a model would load."""
-    client: Callable[[str, OwnServer, Mapping[str, object]], object]
-    """Makes what litellm calls a server of one's own through, for one of `_OWN_ROUTES`."""
+    client: Callable[[str, OwnServer, str], object]
+    """Makes what litellm calls a server through, of one of `_OWN_ROUTES`, that server and a key."""
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -107,13 +108,13 @@ def _libraries() -> _Libraries:
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
-    def own_client(route: str, server: OwnServer, given: Mapping[str, object]) -> object:
+    def own_client(route: str, server: OwnServer, key: str) -> object:
         transport: Any = server  # httpx asks for no more than it has
         if route == "hosted_vllm":
             return AsyncHTTPHandler(transport=transport, follow_redirects=False)
         return openai.AsyncOpenAI(
-            api_key=str(given["api_key"]),
-            base_url=str(given["api_base"]),
+            api_key=key,
+            base_url=server.address,
             max_retries=0,
             http_client=httpx.AsyncClient(
                 transport=transport, follow_redirects=False, trust_env=False
@@ -187,6 +188,7 @@ class LiteLLMClient:
         if isinstance(config.api_base, str) and _route(config.model) in _OWN_ROUTES:
             self._server = OwnServer(config.api_base, timed=False)
         self._client: object = None
+        self._servers_of_router: tuple[OwnServer, ...] = ()
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
@@ -206,12 +208,13 @@ class LiteLLMClient:
             for model in _models(self._file):
                 libraries.warm_up(model)
             router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
+            self._servers_of_router = tuple(_given_clients(router, libraries))
             return libraries.create_by(router.acompletion)
         if self._key is None:
             _require_key(libraries, self._config.model)
         if self._server is not None and self._key is not None:
-            given = {"api_base": self._config.api_base, "api_key": self._key.get_secret_value()}
-            self._client = libraries.client(_route(self._config.model), self._server, given)
+            route, key = _route(self._config.model), self._key.get_secret_value()
+            self._client = libraries.client(route, self._server, key)
         libraries.warm_up(self._config.model)
         return libraries.create
 
@@ -252,7 +255,10 @@ class LiteLLMClient:
         """
         if self._server is not None:
             await self._server.close_connections()
-        elif _libraries.cache_info().currsize:
+            return
+        for server in self._servers_of_router:
+            await server.close_connections()
+        if _libraries.cache_info().currsize:
             await _libraries().close()
 
     def _parameters(self) -> dict[str, object]:
@@ -285,6 +291,20 @@ def _require_key(libraries: _Libraries, model: str) -> None:
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
+
+
+def _given_clients(router: Any, libraries: _Libraries) -> Iterator[OwnServer]:  # noqa: ANN401  # litellm's
+    """Have a router call one's own servers over `OwnServer`s, and return these."""
+    for entry in router.model_list:
+        given = entry["litellm_params"]
+        route, address = _route(given["model"]), given.get("api_base")
+        if route in _OWN_ROUTES and address:
+            server = OwnServer(address, timed=True)
+            client = libraries.client(route, server, given.get("api_key") or NO_KEY)
+            # Where a router looks for the client of a deployment.
+            where = f"{entry['model_info']['id']}_async_client"
+            router.cache.set_cache(where, client, local_only=True, ttl=_FOREVER_S)
+            yield server
 
 
 def _models(file: RouterFile) -> set[str]:

@@ -81,6 +81,7 @@ class OwnServer:
         Raises:
             JudgeSetupError: the environment names a proxy that cannot be used.
         """
+        self.address = address
         self._connections = Connections(address)
         self._timed = timed
 

@@ -15,6 +15,7 @@ from rubric_judge.errors import JudgeSetupError
 from rubric_judge.router_file import KEY_PREFIX, RouterFile
 
 __all__ = [
+    "NO_KEY",
     "api_key",
     "deployments_with_keys",
     "keep_litellm_offline",
@@ -25,7 +26,7 @@ __all__ = [
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
-_NO_KEY = "no-key"
+NO_KEY = "no-key"
 _SHORTEST_TOKEN = 16
 
 
@@ -43,7 +44,7 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
         JudgeSetupError: the named variable is not set or empty, or no HTTP header can hold it.
     """
     if config.api_key_env is None:
-        return SecretStr(_NO_KEY) if config.api_base else None
+        return SecretStr(NO_KEY) if config.api_base else None
     value = os.environ.get(config.api_key_env, "").strip()
     if not value:
         raise JudgeSetupError(
