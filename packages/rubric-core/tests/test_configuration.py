@@ -155,6 +155,7 @@ def test_a_hidden_part_shows_numbers_and_a_mapping_is_never_shown() -> None:
 def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> None:
     message = str(refused(values))
     assert not any(text in message for text in ("sk-live", "sk_proj", "a9B8"))
+    assert ("(unshown: maybe a secret)" in message) == ("…" in refused(values).location)
     assert str(refused(values).location) in {"…", "service.…", "judge", "judge.llm.…"}
 
 
@@ -185,6 +186,13 @@ def test_a_plain_name_is_shown(name: str) -> None:
 )
 def test_what_may_be_a_key_or_is_no_name_is_not_shown(name: object) -> None:
     assert shown_name(name) == "…"
+
+
+def test_a_location_has_keys_of_the_file_only() -> None:
+    class Places(Strict):
+        place: str | tuple[str, ...] = ()
+
+    assert "place.1: Input should be a valid string" in str(refused({"place": ["a", 5]}, Places))
 
 
 def test_a_word_is_no_key() -> None:

@@ -20,7 +20,9 @@ UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
-_LONGEST_NAME: Final = 40
+_LONGEST_UNSHOWN_NAME: Final = "…"
+_NAME: Final = 40
+_UNSHOWN_NAME: Final = "…"
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
@@ -46,7 +48,7 @@ def shown_name(name: object) -> str:
     text = str(name)
     plain = isinstance(name, str) and len(text) <= _LONGEST_NAME and _NAME.fullmatch(text)
     short = isinstance(name, int) and len(text) <= _LONGEST_NUMBER
-    return text if short or (plain and not may_be_key(text)) else "…"
+    return text if short or (plain and not may_be_key(text)) else _UNSHOWN_NAME
 
 
 def config_error(error: ValidationError, *, model: type[BaseModel], source: str) -> ConfigError:
@@ -75,7 +77,8 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         known = {name for m in models for name in m.model_fields}
         close = nearest_key(str(location[-1]), known)
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
-        return f"unknown key {_dotted(location)!r}: {remedy}"
+        unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else " (unshown: maybe a secret)"
+        return f"unknown key {_dotted(location)!r}{unshown}: {remedy}"
     if problem["type"] == "union_tag_invalid":
         context = problem.get("ctx", {})
         return f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}"
@@ -104,7 +107,8 @@ def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
 
 
 def _dotted(location: tuple[int | str, ...]) -> str:
-    return ".".join(shown_name(part) for part in location)
+    # `[key]` and `tuple[str, ...]` are pydantic's, not the file's.
+    return ".".join(shown_name(part) for part in location if "[" not in str(part))
 
 
 def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[type[BaseModel]]:
