@@ -4,12 +4,12 @@ A quantity counts when it lies within the tolerance after conversion to the crit
 "981 cm/s²" is "9.81 m/s^2", and "20 °C" is "293.15 K". A criterion with a unit asks for a unit; one
 without compares bare numbers. A unit that is none of physics ("[apples]") must be written the same.
 
-`where=answer`: one number decides, so that a list of guesses is worth no more than its last:
+`where=answer`: one number decides, so that a list of guesses is worth nothing:
     1. the last `\boxed{…}`, or else the line of the last "answer:" / "answer is" / "####",
        or else the whole response;
     2. in it, the last quantity that can be converted to the unit;
-    3. none, when that one is an end of a range or one of alternatives ("3-5", "3 to 5", "3 or 5").
-`where=any`: some number of the first 20,000 characters, of at most ten different ones.
+    3. none, when that one is not bare or not asserted (`asserted`): "5x", "< 5", "not 5", "3 or 5".
+`where=any`: some bare number of the first 20,000 characters, of at most ten different ones.
 Left out, it is `answer`, but `any` for the lexical judge, which sees words and no answers.
 """
 
@@ -20,15 +20,24 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, cast
+from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification.asserted import (
+    begins_bare,
+    ends_bare,
+    fills_a_box,
+    is_asserted,
+    is_enumerated,
+    is_joined,
+)
 from rubric_judge.verification.excerpts import head, tail
 from rubric_judge.verification.quantities import (
     Quantity,
     plain_numbers,
     read_number,
     read_quantities,
+    read_scale,
 )
 from rubric_judge.verification.units import is_known_unit, to_unit
 
@@ -50,8 +59,6 @@ _PERCENT = re.compile(r"\s*%")
 _UNIT = re.compile(r"\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\s\d.±\[\]][^±\[\]]*))?")
 _MARK = re.compile(r"(?i)\banswer\b[ \t]*(?:is|=|:)|####")
 _BOX = "\\boxed{"
-_BETWEEN = re.compile(r"\s*(?:-|–|—|to|or|\.\.\.?|…)\s*")
-_BETWEEN_AND = re.compile(r"\s*and\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +115,10 @@ def _number_and_unit(text: str) -> NumericCheck | None:
         if percent := _PERCENT.match(text, position):
             tolerance *= abs(value) / 100
             position = percent.end()
+    factor, position = read_scale(text, position)
+    value, tolerance = value * factor, tolerance * factor
     unit = _UNIT.fullmatch(text, position)
-    if unit is None or not math.isfinite(tolerance):
+    if unit is None or not math.isfinite(value + tolerance):
         return None
     return NumericCheck(value, tolerance, (unit["bracketed"] or unit["plain"] or "").strip())
 
@@ -140,10 +149,16 @@ def states_number(check: NumericCheck, text: str, *, where: Where = "answer") ->
         Whether the deciding quantity, or some quantity, lies within the tolerance.
     """
     if (check.where or where) == "answer":
-        answer = _answer(check, plain_numbers(_deciding_part(text)))
+        part, boxed = _deciding_part(text)
+        answer = _answer(check, _prepared(check, part), boxed=boxed)
         return answer is not None and _is_near(check, answer)
-    stated = {value for _, value in _convertible(check, plain_numbers(head(text, _LONGEST_TEXT)))}
-    return len(stated) <= _MOST_NUMBERS and any(_is_near(check, value) for value in stated)
+    text = _prepared(check, head(text, _LONGEST_TEXT))
+    stated = [one for one in _read(check, text) if one.value is not None]
+    return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
+        _is_near(check, one.value)
+        for one in stated
+        if one.value is not None and _is_bare(text, one.quantity)
+    )
 
 
 def _is_near(check: NumericCheck, value: float) -> bool:
@@ -152,13 +167,14 @@ def _is_near(check: NumericCheck, value: float) -> bool:
     return abs(value - check.value) <= check.tolerance + slack
 
 
-def _deciding_part(text: str) -> str:
+def _deciding_part(text: str) -> tuple[str, bool]:
+    """Return the part that holds the answer, and whether it is a box."""
     text = tail(text, _LONGEST_TEXT)
     start = text.rfind(_BOX)
     if start >= 0:
-        return _braced(text, start + len(_BOX))
+        return _braced(text, start + len(_BOX)), True
     marks = list(_MARK.finditer(text))
-    return text[marks[-1].end() :].lstrip().partition("\n")[0] if marks else text
+    return (text[marks[-1].end() :].lstrip().partition("\n")[0] if marks else text), False
 
 
 def _braced(text: str, start: int) -> str:
@@ -170,43 +186,74 @@ def _braced(text: str, start: int) -> str:
     return ""  # never closed: cut off before the answer was
 
 
-def _answer(check: NumericCheck, text: str) -> float | None:
-    found = list(_convertible(check, text))
-    if not found:
+def _answer(check: NumericCheck, text: str, *, boxed: bool) -> float | None:
+    found = list(_read(check, text))
+    last = next((n for n in reversed(range(len(found))) if found[n].value is not None), None)
+    if last is None:
         return None
-    last, value = found[-1]
-    if len(found) > 1:
-        before, other = found[-2]
-        gap = text[before.end : last.start]
-        opened = text[: before.start].rstrip().lower().endswith("between")
-        joined = _BETWEEN.fullmatch(gap) or (opened and _BETWEEN_AND.fullmatch(gap))
-        if joined and abs(value - other) > _ROUNDING * abs(value):
-            return None
-    return value
+    quantity, value = found[last]
+    # Numbers of another kind ("at 7 s") are no alternatives.
+    before = next((one for one in found[last - 1 : last] if one.is_comparable), None)
+    after = next((one for one in found[last + 1 : last + 2] if one.is_comparable), None)
+    stands = _is_bare(text, quantity) and is_asserted(
+        text, quantity.start, quantity.end, since=found[last - 1].quantity.end if last else 0
+    )
+    if before is not None and not _is_same(before, found[last]):
+        stands &= not is_enumerated(text[before.quantity.end : quantity.start])
+    if after is not None:
+        stands &= not is_joined(text[quantity.end : after.quantity.start])
+    if boxed:
+        stands &= fills_a_box(text[quantity.end :])
+    return value if stands else None
 
 
-def _convertible(check: NumericCheck, text: str) -> Iterator[tuple[Quantity, float]]:
+def _is_same(one: _Reading, other: _Reading) -> bool:
+    value = one.quantity.value if one.value is None else one.value
+    return math.isclose(value, other.value or 0.0, rel_tol=_ROUNDING)
+
+
+def _is_bare(text: str, quantity: Quantity) -> bool:
+    return begins_bare(text, quantity.start) and ends_bare(
+        text, quantity.end, has_unit=bool(quantity.unit)
+    )
+
+
+class _Reading(NamedTuple):
+    quantity: Quantity
+    value: float | None
+    """In the criterion's unit; None for another kind."""
+
+    @property
+    def is_comparable(self) -> bool:
+        return self.value is not None or not self.quantity.unit
+
+
+def _read(check: NumericCheck, text: str) -> Iterator[_Reading]:
     """Yield every quantity with its value in the criterion's unit."""
     if not check.unit:
         for quantity in read_quantities(text, units=False):
-            yield quantity, quantity.value
+            yield _Reading(quantity, quantity.value)
         return
-    known = is_known_unit(check.unit)
-    literal = None if known else _as_written(check.unit)
-    for quantity in read_quantities(_joined(text, check.unit) if known else text, units=known):
-        if literal is None:
-            value = to_unit(quantity.value, quantity.unit, check.unit)
-            if value is not None:
-                yield quantity, value
-        elif unit := literal.match(text, quantity.end):
-            yield Quantity(quantity.value, check.unit, quantity.start, unit.end()), quantity.value
+    if is_known_unit(check.unit):
+        for quantity in read_quantities(text, units=True, own_unit=check.unit):
+            yield _Reading(quantity, to_unit(quantity.value, quantity.unit, check.unit))
+        return
+    literal = _as_written(check.unit)
+    for quantity in read_quantities(text, units=False):
+        unit = literal.match(text, quantity.end)
+        if unit is None:
+            yield _Reading(quantity, None)
+        else:
+            whole = replace(quantity, unit=check.unit, end=unit.end())
+            yield _Reading(whole, whole.value)
 
 
-def _joined(text: str, unit: str) -> str:
-    # Units side by side ("N m") are only read as a product where the criterion writes them so.
-    names = unit.split()
-    if len(names) == 1 or not all(map(is_known_unit, names)):
+def _prepared(check: NumericCheck, text: str) -> str:
+    text = plain_numbers(text)
+    names = check.unit.split()
+    if len(names) < 2 or not all(map(is_known_unit, names)):  # noqa: PLR2004
         return text
+    # Units side by side ("N m") are only read as a product where the criterion writes them so.
     return re.sub(rf"(?<=\d)\s?{re.escape(' '.join(names))}(?!\w)", " " + "·".join(names), text)
 
 

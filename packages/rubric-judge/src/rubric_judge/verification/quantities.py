@@ -1,7 +1,8 @@
 r"""Numbers as people and models write them: signs, powers of ten, separators, fractions, LaTeX.
 
 Understood: 1,234.5 · 1 234 (thin spaces, `1\,234`) · .5 · −3 (U+2212) · 6.02e23 · 6.02×10^23 ·
-6.02 · 10²³ · `6.02 \times 10^{23}` · 3/4 · `\frac{3}{4}` · 9.81 ± 0.02 m/s² · `\text{m}`.
+6.02 · 10²³ · `6.02 \times 10^{23}` · 5 million · 3/4 · `\frac{3}{4}` · 9.81 ± 0.02 m/s² ·
+`\text{m}`.
 Not understood: decimal commas (3,14), mixed numbers, roots, constants, sums: a number is read,
 never computed.
 """
@@ -15,7 +16,7 @@ from dataclasses import dataclass
 
 from rubric_judge.verification.units import read_unit
 
-__all__ = ["Quantity", "plain_numbers", "read_number", "read_quantities"]
+__all__ = ["Quantity", "plain_numbers", "read_number", "read_quantities", "read_scale"]
 
 _THIN = "\u2009"
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
@@ -25,7 +26,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"[−﹣－]", "-"),
         (r"\^ ?\{ ?([-+]?\d{1,5}) ?\}", r"^\1"),
         (
-            r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm)\s*\{([^{}]*)\}",
+            r"\\(?:text|mathrm|mathbf|mathit|textrm|textbf|operatorname|mbox|rm|boxed|fbox)\s*\{([^{}]*)\}",
             r"\1",
         ),
         (r"\\(?:left|right|displaystyle|!)", ""),
@@ -55,6 +56,8 @@ _NUMBER = re.compile(
     r"(?!\.?\d|\s?\^)"
 )
 _UNCERTAINTY = re.compile(rf"\s?±\s?{_MANTISSA}(?:\s?[×x*·⋅]\s?10\s?\^\s?[-+]?\d{{1,4}})?\s?\)?")
+_SCALE = re.compile(r"\s(?P<scale>thousand|million|billion|trillion)\b", re.IGNORECASE)
+_SCALES = {"thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +92,19 @@ def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
     return None if found is None or value is None else (value, found.end())
 
 
-def read_quantities(text: str, *, units: bool) -> Iterator[Quantity]:
+def read_scale(text: str, start: int) -> tuple[float, int]:
+    """Read "thousand" to "trillion" behind a number: the factor, 1 without, and where it ends."""
+    found = _SCALE.match(text, start)
+    return (_SCALES[found["scale"].lower()], found.end()) if found else (1.0, start)
+
+
+def read_quantities(text: str, *, units: bool, own_unit: str = "") -> Iterator[Quantity]:
     """Read the numbers of a text in order.
 
     Args:
         text: in the notation of `plain_numbers`.
         units: whether to read units too.
+        own_unit: a unit that is one even where it could be a word of prose ("in").
 
     Yields:
         Finite numbers; a stated uncertainty belongs to its number.
@@ -107,9 +117,11 @@ def read_quantities(text: str, *, units: bool) -> Iterator[Quantity]:
             continue
         uncertainty = _UNCERTAINTY.match(text, position)
         position = uncertainty.end() if uncertainty else position
-        unit = read_unit(text, position) if units else None
+        factor, position = read_scale(text, position)
+        unit = read_unit(text, position, own=own_unit) if units else None
         position = unit.end if unit else position
-        yield Quantity(value, unit.text if unit else "", found.start(), position)
+        if math.isfinite(value * factor):
+            yield Quantity(value * factor, unit.text if unit else "", found.start(), position)
 
 
 def _value(found: re.Match[str]) -> float | None:

@@ -35,6 +35,9 @@ _SPELLINGS = (
     (re.compile(r"[·⋅]"), "*"),
     (re.compile(r"\^"), "**"),
 )
+# Units that are words: "3 in the study" is no length, "3 in." and "3in" are.
+_PROSE = frozenset({"a", "am", "are", "as", "at", "has", "he", "in", "me", "pm", "us"})
+_GOES_ON = re.compile(r"\s*\w|\.\w")
 _LOOKAHEAD = 80
 _ROUNDING = 1e-9
 # What pint raises for text that is no expression, or for units that it cannot combine, beside its
@@ -72,20 +75,24 @@ def _registry() -> pint.UnitRegistry[float]:
     return pint.UnitRegistry(cache_folder=None)
 
 
-def read_unit(text: str, start: int) -> Unit | None:
+def read_unit(text: str, start: int, *, own: str = "") -> Unit | None:
     """Read the unit that stands right after a number.
 
     Args:
         text: a text with plain exponents (`m/s^2`).
         start: where the number ends.
+        own: a unit whose words are units wherever they stand.
 
     Returns:
         The longest unit that starts there, or None where there is no unit: what is not one, such
-        as "apples", is no part of the quantity.
+        as "apples", is no part of the quantity. A word of prose is a unit where it is attached to
+        the number or where the text does not go on after it.
     """
     found = _EXPRESSION.match(text, start, start + _LOOKAHEAD)
     while found is not None:
         unit = found["unit"]
+        if unit in _PROSE and found.start("unit") > start and _GOES_ON.match(text, found.end()):
+            return Unit(unit, found.end()) if unit in re.findall(r"[A-Za-z]+", own) else None
         if is_known_unit(unit):
             return Unit(unit, found.end())
         shorter = _TRAILING_WORDS.search(text, found.start(), found.end())
