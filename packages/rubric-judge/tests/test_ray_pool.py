@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import cast
 
 import anyio
 import pytest
@@ -12,6 +13,7 @@ from rubric_core import JudgeResult, JudgeView, MissingExtraError, Outcome, Reas
 from rubric_judge import JudgeConfig, JudgeSetupError, Ledger, LexicalConfig, PluginConfig
 from rubric_judge.config import LimitsConfig
 from rubric_judge.pool import Hedging, RayJudgePool
+from rubric_judge.pool.ray_actors import LimiterActor
 from rubric_judge.testing import FakeEndpoint, Fault
 
 ViewFactory = Callable[..., JudgeView]
@@ -92,6 +94,59 @@ async def test_without_ray_the_error_says_what_to_install(
         RayJudgePool(LexicalConfig())
     with pytest.raises(ValueError, match="at least 1"):
         RayJudgePool(LexicalConfig(), actors=0)
+    with pytest.raises(JudgeSetupError, match="spec=int: give the judge's configuration"):
+        RayJudgePool(cast("LexicalConfig", 1))
+
+
+async def test_a_place_that_is_given_up_as_its_turn_comes_is_free_again() -> None:
+    limiter = LimiterActor(LimitsConfig(max_in_flight=1))
+    await limiter.enter("a", 1, 10)
+    async with anyio.create_task_group() as group:
+        group.start_soon(limiter.enter, "a", 2, 10)
+        group.start_soon(limiter.enter, "b", 1, 10)
+        await anyio.wait_all_tasks_blocked()
+        await limiter.leave("a", 1)  # wakes the second, which is gone before it goes on
+        await limiter.leave("a", 2)
+        await anyio.wait_all_tasks_blocked()
+        await limiter.forget("b")
+        await limiter.enter("b", 2, 10)  # was on its way when its owner died
+    statistics = await limiter.statistics()
+    assert (statistics.in_flight, statistics.waiting) == (0, 0)
+
+
+@pytest.mark.slow
+async def test_cancelled_steps_and_dead_actors_leave_no_place_of_the_limiter_behind(
+    cluster: ModuleType, make_view: ViewFactory
+) -> None:
+    with FakeEndpoint(0.5, latency=0.02, keep="counts") as endpoint:
+        config = JudgeConfig(
+            model="openai/m",
+            api_base=endpoint.url,
+            transport="direct",
+            limits=LimitsConfig(max_in_flight=4),
+        )
+        async with RayJudgePool(config, actors=2, micro_batch=4) as pool:
+            views = _views(make_view, [f"answer {number}" for number in range(100)])
+            await pool.judge_all(views[:8])
+
+            async def idle() -> None:
+                with anyio.fail_after(10):
+                    while True:  # other processes' doing
+                        (limiter,) = pool.statistics().limiters
+                        if not limiter.in_flight + limiter.waiting:
+                            return
+                        await anyio.sleep(0.05)
+
+            for number in range(8):
+                with anyio.move_on_after(0.02 + 0.02 * number):
+                    await pool.judge_all(views)
+                await idle()
+            async with anyio.create_task_group() as group:
+                group.start_soon(pool.judge_all, views)
+                await anyio.sleep(0.1)
+                cluster.kill(pool._judges[0].actor)
+            await idle()
+            assert len(await pool.judge_all(views[:8])) == 8
 
 
 @pytest.mark.slow

@@ -43,6 +43,9 @@ class JudgeActor:
         """Keep what the judge is built from; what a constructor raises would be wrapped by Ray."""
         self._spec = spec
         self._limiter = limiter
+        self._batches: dict[int, list[asyncio.Task[tuple[int, JudgeResult]]]] = {}
+        self._unwanted = set[tuple[int, int]]()
+        self._newest = 0
 
     async def describe(self) -> Description:
         """Say who the judge is.
@@ -62,21 +65,48 @@ class JudgeActor:
         await check(self._judge)
 
     async def judge_batch(
-        self, views: list[JudgeView]
+        self, batch: int, views: list[JudgeView]
     ) -> AsyncGenerator[tuple[int, JudgeResult], None]:
-        """Judge some responses at once; yield number and result as each ends."""
+        """Judge some responses at once; yield number and result as each ends.
+
+        Args:
+            batch: which batch of the process that asks; the numbers rise.
+            views: the responses.
+        """
 
         async def judge_one(number: int) -> tuple[int, JudgeResult]:
             return number, await ask(self._judge, views[number])
 
         # A task group may not be left open over a `yield`.
         tasks = [asyncio.create_task(judge_one(number)) for number in range(len(views))]
+        self._batches[batch], self._newest = tasks, batch
+        for unwanted in [one for one in self._unwanted if one[0] == batch]:
+            self._unwanted.discard(unwanted)
+            tasks[unwanted[1]].cancel()
         try:
             for ended in asyncio.as_completed(tasks):
-                yield await ended
+                try:
+                    answer = await ended
+                except asyncio.CancelledError:
+                    if (this := asyncio.current_task()) is not None and this.cancelling():
+                        raise
+                    continue  # nobody waits for it
+                yield answer
         finally:
+            del self._batches[batch]
             for task in tasks:
                 task.cancel()
+
+    async def abandon(self, batch: int, number: int) -> None:
+        """Cancel a judgement that nobody waits for.
+
+        Ray's own cancellation would also take what the attempt says to the limiter as it ends, and
+        its place there would never be given back.
+        """
+        if batch > self._newest:  # it has not come yet
+            self._unwanted.add((batch, number))
+        elif (tasks := self._batches.get(batch)) is not None:
+            tasks[number].cancel()
 
     async def aclose(self) -> None:
         """Close the judge's connections."""
@@ -105,14 +135,23 @@ class LimiterActor:
         """Start with no attempt in flight."""
         self._limiter = LocalLimiter(config)
         self._entries: dict[tuple[str, int], _Entry] = {}
+        self._gone = set[str]()
 
     async def enter(self, owner: str, number: int, tokens: int) -> None:
         """Wait until an attempt may be sent."""
+        if owner in self._gone:  # asked before it died, and nobody will count it out
+            return
         attempt = self._limiter.attempt(tokens=tokens)
         entry = self._entries[owner, number] = _Entry(attempt)
-        with entry.scope:
-            await attempt.__aenter__()
-            entry.is_in = True
+        try:
+            with entry.scope:
+                await attempt.__aenter__()
+                entry.is_in = True
+        except BaseException:
+            self._entries.pop((owner, number), None)
+            raise
+        if entry.is_in and self._entries.get((owner, number)) is not entry:
+            self._limiter.leave(attempt)  # given up in the moment in which its turn came
 
     async def leave(self, owner: str, number: int) -> None:
         """Count an attempt out, or give up its place among those that wait."""
@@ -120,6 +159,7 @@ class LimiterActor:
 
     async def forget(self, owner: str) -> None:
         """Count out all attempts of an actor that is no more."""
+        self._gone.add(owner)
         for key in [key for key in self._entries if key[0] == owner]:
             self._leave(self._entries.pop(key))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
+from itertools import count
 from typing import Any, cast
 
 import anyio
@@ -54,6 +56,7 @@ class RemoteJudge:
         self._micro_batch = micro_batch
         self._gathered: list[tuple[JudgeView, asyncio.Future[JudgeResult]]] = []
         self._batches = set[asyncio.Task[None]]()
+        self._numbers = count(1)
         self.replaced = 0
         """Actors that died."""
         self.description = Description("", "", warm_call=False)
@@ -83,13 +86,16 @@ class RemoteJudge:
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge one response, in a micro-batch with others."""
         for _ in range(_LIVES):
-            future = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            # What a loop that ended had gathered is nobody's any more.
+            self._gathered = [one for one in self._gathered if one[1].get_loop() is loop]
             self._gathered.append((view, future))
             if len(self._gathered) >= self._micro_batch:
                 self._send()
             elif len(self._gathered) == 1:
                 # What else is to start now is gathered before this runs.
-                asyncio.get_running_loop().call_soon(self._send)
+                loop.call_soon(self._send)
             try:
                 return await future
             except _ActorDiedError:
@@ -128,8 +134,8 @@ class RemoteJudge:
         return self._ray.remote(**options)(JudgeActor).remote(self._spec, limiter)
 
     def _send(self) -> None:
-        batch, self._gathered = self._gathered, []
-        if batch:
+        gathered, self._gathered = self._gathered, []
+        if batch := [one for one in gathered if not one[1].done()]:
             task = asyncio.get_running_loop().create_task(self._carry(batch))
             self._batches.add(task)
             task.add_done_callback(self._batches.discard)
@@ -155,14 +161,15 @@ class RemoteJudge:
         views: list[JudgeView],
         futures: list[asyncio.Future[JudgeResult]],
     ) -> None:
-        answers: Any = actor.judge_batch.options(num_returns="streaming").remote(views)
+        batch = next(self._numbers)
+        answers: Any = actor.judge_batch.options(num_returns="streaming").remote(batch, views)
 
-        def stop_if_unwanted(_: asyncio.Future[JudgeResult]) -> None:
-            if all(one.done() for one in futures) and any(one.cancelled() for one in futures):
-                self._ray.cancel(answers)
+        def abandon_if_unwanted(number: int, future: asyncio.Future[JudgeResult]) -> None:
+            if future.cancelled():
+                actor.abandon.remote(batch, number)
 
-        for future in futures:
-            future.add_done_callback(stop_if_unwanted)
+        for number, future in enumerate(futures):
+            future.add_done_callback(partial(abandon_if_unwanted, number))
         async for answer in answers:
             number, result = cast("tuple[int, JudgeResult]", await answer)
             if not futures[number].done():

@@ -13,7 +13,14 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
-from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LimitsConfig
+from rubric_judge.config import (
+    HybridConfig,
+    JudgeConfig,
+    JudgeSpec,
+    LexicalConfig,
+    LimitsConfig,
+    PluginConfig,
+)
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
 from rubric_judge.pool.hedging import Hedging
@@ -63,6 +70,7 @@ class RayJudgePool:
         if actors < 1 or micro_batch < 1:
             msg = f"actors={actors!r} and micro_batch={micro_batch!r} must both be at least 1"
             raise ValueError(msg)
+        _check_spec(spec)
         self._ray = _ray()
         self._started_ray = not self._ray.is_initialized()
         if self._started_ray:
@@ -169,6 +177,14 @@ def _ray() -> Any:  # noqa: ANN401
             "RayJudgePool needs Ray: install it with `pip install 'rubric-judge[ray]'`"
         ) from None
     return ray
+
+
+def _check_spec(spec: object) -> None:
+    if not isinstance(spec, JudgeConfig | LexicalConfig | PluginConfig | HybridConfig):
+        raise JudgeSetupError(
+            f"spec={type(spec).__name__}: give the judge's configuration, such as JudgeConfig or "
+            "what read_judge_spec returns; each actor makes a judge of it"
+        )
 
 
 def _limits(spec: JudgeSpec) -> LimitsConfig:

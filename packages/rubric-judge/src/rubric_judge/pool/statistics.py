@@ -73,7 +73,7 @@ class PoolStatistics:
     """Prompt tokens that the server had cached, for one criterion of one response, over the
     judgements that report them; None where none does."""
     criteria: int
-    """Criteria of all judgements asked for."""
+    """Criteria of the judgements that say what they took."""
     replicas: tuple[ReplicaStatistics, ...]
     limiters: tuple[LimiterStatistics, ...]
     """One for each limiter that the judges have; several judges may share one."""
@@ -138,12 +138,12 @@ class Tally:
         """
         self._outcome(result)
         self.attempts += result.attempts
-        self.criteria += len(view.rubric.criteria)
         self.passages_truncated += result.passage_truncated
         if latency_s is not None:
             self.latencies_s.append(latency_s)
         if result.usage is not None:
             self.usage = self.usage.plus(result.usage)
+            self.criteria += len(view.rubric.criteria)
             if result.usage.cached_tokens is not None:
                 self.cached_reported_tokens += result.usage.prompt_tokens
                 self.cached_reported_criteria += len(view.rubric.criteria)
