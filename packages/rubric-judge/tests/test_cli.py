@@ -47,9 +47,9 @@ def score(
     write_tasks(tmp_path / "tasks.jsonl", [task])
     monkeypatch.chdir(tmp_path)
 
-    def run(responses: Sequence[str], judge: Path | str, *more: str) -> Run:
+    def run(responses: Sequence[str], judge: Path | str, *more: str, out: str = "out.jsonl") -> Run:
         Path("responses.jsonl").write_text("\n".join(responses))
-        files = ("tasks.jsonl", "responses.jsonl", "--judge", str(judge), "--out", "out.jsonl")
+        files = ("tasks.jsonl", "responses.jsonl", "--judge", str(judge), "--out", out)
         monkeypatch.setattr("sys.argv", ["rubric-judge", "score", *files, *more])
         with pytest.raises(SystemExit) as ended:
             main()
@@ -314,3 +314,14 @@ def test_a_configuration_that_is_no_yaml_is_a_clear_error(
     done = score([_line(task, "one")], judge)
     assert done.returncode == 2
     assert done.stderr.startswith(f"rubric-judge: {judge}: ")
+
+
+def test_a_path_with_brackets_is_printed_as_it_is(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    judge = tmp_path / "judge.yaml"
+    judge.write_text("type: lexical\n")
+    (tmp_path / "m[/b]").mkdir(parents=True)
+    done = score([_line(task, "one")], judge, out="m[/b]/o[bold].jsonl")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "o[bold].jsonl" in done.stdout.replace("\n", "")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rubric_judge.tables import Table
 
-__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "print_tables", "progress_bar"]
+__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "print_tables", "progress_bar"]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""
@@ -29,7 +29,11 @@ _SHORT_CELL: Final = 14
 _SHORT_NAME: Final = 20
 """Cells up to these are not broken into lines; the last column's always may be."""
 
-app = App(name="rubric-judge", help="Judge responses against rubrics.")
+app = App(
+    name="rubric-judge",
+    help="Judge responses against rubrics.",
+    suppress_keyboard_interrupt=False,  # `main` says what was kept
+)
 
 
 def configure_log(*, verbose: bool) -> None:
@@ -48,21 +52,26 @@ def configure_log(*, verbose: bool) -> None:
     )
 
 
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints names and paths as they are, brackets included."""
+    return Console(stderr=stderr, markup=False, highlight=False)
+
+
 def progress_bar() -> Progress:
     """Return a bar on stderr that is silent where stderr is no terminal."""
     columns = (
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
         TimeRemainingColumn(),
     )
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, disable=not console.is_terminal)
+    terminal = console(stderr=True)
+    return Progress(*columns, console=terminal, disable=not terminal.is_terminal)
 
 
 def print_tables(tables: Sequence[Table], *, footer: str) -> None:
     """Print a report's tables on stdout, and where the rest of it is."""
-    console = Console()
+    stdout = console()
     for table in tables:
         if table.rows:
             printed = RichTable(
@@ -75,5 +84,5 @@ def print_tables(tables: Sequence[Table], *, footer: str) -> None:
                 printed.add_column(name, no_wrap=fixed, overflow="fold")
             for cells in table.rows:
                 printed.add_row(*cells)
-            console.print(printed)
-    console.print(footer)
+            stdout.print(printed)
+    stdout.print(footer)

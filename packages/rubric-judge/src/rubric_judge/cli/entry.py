@@ -6,6 +6,8 @@ The module of a command imports nothing heavy before it is called.
 from __future__ import annotations
 
 import sys
+from io import TextIOWrapper
+from typing import Final
 
 from cyclopts import CycloptsError
 
@@ -21,6 +23,8 @@ from rubric_judge.cli.serve import serve
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED: Final = 130
+
 for _command in (attack, lint, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(import_rubrics, name="import")
@@ -29,10 +33,24 @@ app.command(export_rubrics, name="export")
 
 def main() -> None:
     """Run the command; known errors end with one line on stderr and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
     try:
-        status = app(sys.argv[1:], result_action="return_value", exit_on_error=False)
+        status = app(
+            sys.argv[1:],
+            result_action="return_value",
+            exit_on_error=False,
+        )
     except CycloptsError:  # an option that is none, or its value: said on stderr by cyclopts
         sys.exit(BAD_INPUT)
+    except KeyboardInterrupt:
+        print(
+            "rubric-judge: stopped; nothing was written but what a --ledger holds, and that is not "
+            "asked for again",
+            file=sys.stderr,
+        )
+        sys.exit(_INTERRUPTED)
     except (RubricError, OSError) as error:
         print(f"rubric-judge: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from rubric_core import ConfigError, RubricFileError, Task, read_tasks, write_tasks
@@ -20,7 +19,7 @@ from rubric_core.formats import (
     import_tasks,
     is_penalty,
 )
-from rubric_judge.cli.app import FAILED
+from rubric_judge.cli.app import FAILED, console
 from rubric_judge.cli.outputs import require_writable
 
 __all__ = ["export_rubrics", "import_rubrics"]
@@ -78,9 +77,9 @@ def import_rubrics(
     table.add_row("with a reference answer", str(counts["references"]))
     table.add_row("rejected rows", str(len(rejected)))
     table.add_row("written", str(out))
-    Console().print(table)
+    console().print(table)
     for error in rejected[:_SHOWN]:
-        Console(stderr=True).print(f"rejected: {error}", highlight=False, soft_wrap=True)
+        console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
 
 
@@ -109,4 +108,4 @@ def export_rubrics(
     """
     require_writable(out, flag="OUT", inputs=(tasks,))
     written = export_tasks(format_, out, read_tasks(tasks))
-    Console().print(f"{written} tasks written to {out}", highlight=False, soft_wrap=True)
+    console().print(f"{written} tasks written to {out}", soft_wrap=True)

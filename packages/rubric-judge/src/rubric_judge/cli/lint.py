@@ -10,12 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import FAILED, progress_bar
+from rubric_judge.cli.app import FAILED, console, progress_bar
 from rubric_judge.cli.outputs import require_writable
 
 if TYPE_CHECKING:
@@ -73,7 +71,7 @@ def _as_json(findings: Sequence[Finding], *, read: int) -> dict[str, object]:
 
 
 def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int) -> None:
-    console = Console()
+    stdout = console()
     by_code: defaultdict[str, list[Finding]] = defaultdict(list)
     for finding in sorted(findings, key=lambda finding: (finding.severity, finding.code)):
         by_code[finding.code].append(finding)
@@ -81,15 +79,13 @@ def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int
         table = Table("", "finding", "count", "tasks", "what to do")
         for code, found in by_code.items():
             lines = len({finding.line for finding in found})
-            table.add_row(
-                found[0].severity, code, str(len(found)), str(lines), escape(found[0].remedy)
-            )
-        console.print(table)
+            table.add_row(found[0].severity, code, str(len(found)), str(lines), found[0].remedy)
+        stdout.print(table)
     for code, found in by_code.items():
         for finding in found[:examples]:
             criterion = f" {finding.criterion_id!r}" if finding.criterion_id else ""
             where = f"{path}:{finding.line}: {code}:{criterion}"
-            console.print(escape(f"{where} {finding.what}"), soft_wrap=True, highlight=False)
+            stdout.print(f"{where} {finding.what}", soft_wrap=True)
     errors = sum(finding.severity == "error" for finding in findings)
     warnings = len(findings) - errors
-    console.print(f"{read} tasks, {errors} errors, {warnings} warnings", highlight=False)
+    stdout.print(f"{read} tasks, {errors} errors, {warnings} warnings")

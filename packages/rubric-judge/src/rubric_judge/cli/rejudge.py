@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log
+from rubric_judge.cli.app import FAILED, configure_log, console
 from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
 from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, write_judgements
@@ -157,9 +156,9 @@ def _report(
         figures.add_row("  rank correlation", _figure(comparison.rank_correlation))
         figures.add_row("  order within a task kept", _figure(comparison.order_kept_frac))
     figures.add_row("written", str(out))
-    console = Console()
-    console.print(outcomes)
-    console.print(figures)
+    stdout = console()
+    stdout.print(outcomes)
+    stdout.print(figures)
     if matched.unmatched:
         print(_without_task(matched.unmatched), file=sys.stderr)
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.console import Console
 from rich.table import Table
 
-from rubric_core import ConfigError, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log
+from rubric_core import ConfigError, Outcome, read_tasks
+from rubric_judge.cli.app import FAILED, configure_log, console
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive
 from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
 
 __all__ = ["score"]
+
+_DETAILS_SHOWN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,10 +147,15 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
     for name, figure in _figures(statistics):
         table.add_row(name, figure)
     table.add_row("written", str(out))
-    Console().print(table)
-    details = Counter(row.result.detail for row in judged if row.reward is None)
-    for detail, count in details.most_common(3):
-        print(f"not judged ({count}): {detail}", file=sys.stderr)
+    console().print(table)
+    for outcome, words in (
+        (Outcome.UNAVAILABLE, "not judged"),
+        (Outcome.INVALID, "answered out of contract, reward 0"),
+    ):
+        failed = [row.result for row in judged if row.result.outcome is outcome]
+        details = Counter(result.detail or str(result.reason) for result in failed)
+        for detail, count in details.most_common(_DETAILS_SHOWN):
+            print(f"{words} ({count}): {detail}", file=sys.stderr)
 
 
 def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
