@@ -20,8 +20,7 @@ UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
-_LONGEST_UNSHOWN_NAME: Final = "…"
-_NAME: Final = 40
+_LONGEST_NAME: Final = 40
 _UNSHOWN_NAME: Final = "…"
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
