@@ -274,6 +274,25 @@ async def test_a_judgement_in_hand_survives_a_disk_that_is_full(
     assert result.model_dump_json() == copy
 
 
+def test_what_goes_into_a_file_that_was_deleted_is_not_taken_for_kept(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_view: ViewFactory,
+    scored: JudgeResult,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Ledger("ledger") as ledger, structlog.testing.capture_logs() as logged:
+        monkeypatch.chdir("/")  # the file is where it was
+        _record(ledger, make_view(), scored)
+        assert ledger.unwritten == 0
+        (tmp_path / "ledger").unlink()
+        _record(ledger, make_view("Another."), scored)
+        Ledger(tmp_path / "ledger").close()  # another one in its place
+        _record(ledger, make_view("A third."), scored)
+        assert ledger.unwritten == 2
+    assert [entry["error"] for entry in logged] == ["the file was deleted, moved or replaced"]
+
+
 @pytest.mark.parametrize("lost_bytes", [slice(-20_000, None), slice(16_384, 24_576)])
 def test_what_is_whole_of_a_damaged_file_can_be_saved(
     tmp_path: Path, make_view: ViewFactory, scored: JudgeResult, lost_bytes: slice

@@ -52,6 +52,8 @@ class Ledger:
         self._unwritten = 0
         self._closed = False
         self._database = open_database(self._path, read_only=read_only)
+        self._place = self._path.absolute()
+        self._file = _file_at(self._place)
 
     @property
     def path(self) -> Path:
@@ -97,8 +99,8 @@ class Ledger:
     ) -> None:
         """Add one judgement, whatever its outcome.
 
-        A write that fails, as on a full disk, costs the entry and nothing else: it is counted in
-        `unwritten`, and the first is logged.
+        A write that fails, as on a full disk or into a file that was deleted, costs the entry and
+        nothing else: it is counted in `unwritten`, and the first is logged.
 
         Args:
             key: what `key` returns for the same view, judge and replicate.
@@ -133,10 +135,15 @@ class Ledger:
         with self._usable():
             try:
                 self._database.execute(INSERT, (*row, check_sum))
-            except sqlite3.DatabaseError as error:
+                # SQLite writes on into a file that was deleted or replaced, which nobody will find.
+                is_kept = _file_at(self._place) == self._file
+                error = "" if is_kept else "the file was deleted, moved or replaced"
+            except sqlite3.DatabaseError as failure:
+                error = str(failure)
+            if error:
                 self._unwritten += 1
                 if self._unwritten == 1:
-                    events.ledger_unwritten(path=str(self._path), error=str(error))
+                    events.ledger_unwritten(path=str(self._path), error=error)
 
     def entries(self) -> Iterator[LedgerEntry]:
         """Read all judgements in the order in which they were recorded.
@@ -188,3 +195,12 @@ class Ledger:
 
     def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
         return row_to_entry(found, path=self._path)
+
+
+def _file_at(path: Path) -> tuple[int, int] | None:
+    """Return what tells the file at a path from any other; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
