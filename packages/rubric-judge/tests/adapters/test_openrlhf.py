@@ -9,7 +9,7 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import structlog
@@ -121,11 +121,14 @@ def test_what_openrlhf_would_hide_is_logged(tasks: dict[str, Task], task: Task) 
             reward(["?y"], ["?"], [])
         with pytest.raises(UnavailableRewardError):
             failing(["?y"], ["?"], [task.task_id])
+        with pytest.raises(SchemaError, match="a text is needed, not NoneType"):
+            reward(cast("list[str]", [None]), ["?"], [task.task_id])
 
     assert [(entry["event"], entry["error"]) for entry in logged] == [
         ("judge.reward.failed", "ConfigError"),
         ("judge.reward.failed", "RewardShapeError"),
         ("judge.reward.failed", "UnavailableRewardError"),
+        ("judge.reward.failed", "SchemaError"),
     ]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import pickle
+import signal
 import subprocess
 import sys
 import textwrap
@@ -205,6 +207,27 @@ def test_a_scorer_starts_anew_in_another_process(
     assert copy.statistics().done == 0
     assert copy.statistics().limit == 8
     assert copy.judge_from_thread(submissions(tasks, "The cross entropy is minimised.")) == before
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a fork beside threads
+@pytest.mark.parametrize("config", [LexicalJudge(), LexicalConfig()], ids=["judge", "config"])
+def test_the_child_of_a_fork_judges_on_a_loop_of_its_own(
+    config: LexicalJudge | LexicalConfig, tasks: dict[str, Task]
+) -> None:
+    scorer = RubricScorer(judge=config, tasks=tasks)
+    before = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+    if not (child := os.fork()):
+        signal.alarm(20)  # ends a child that hangs
+        again = scorer.judge_from_thread(submissions(tasks, "The cross entropy is minimised."))
+        in_loop = asyncio.run(scorer.judge(submissions(tasks, "The cross entropy is minimised.")))
+        same = again == in_loop == before and scorer.statistics().done == 2
+        scorer.close()
+        os._exit(0 if same else 1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+    assert scorer.statistics().done == 1
+    scorer.close()
 
 
 def test_a_scorer_that_was_closed_starts_again(tasks: dict[str, Task]) -> None:

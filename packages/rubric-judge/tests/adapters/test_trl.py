@@ -89,6 +89,7 @@ def test_a_batch_that_was_not_judged_at_all_logs_no_score(
     called(reward, ["a", "b"], task_id=[task.task_id] * 2, log_metric=logged.__setitem__)
 
     assert logged == {"rubric/invalid": 0.0, "rubric/unavailable": 1.0}
+    assert called(reward, [], task_id=[], log_metric=logged.__setitem__) == []
 
 
 @pytest.mark.parametrize("column", [["x"], ["x"] * 3, "xy"], ids=["short", "long", "text"])

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from rubric_core import ConfigError, JudgeResult, JudgeView, Reason, Task, UnavailableRewardError
+from rubric_core import (
+    ConfigError,
+    JudgeResult,
+    JudgeView,
+    Reason,
+    SchemaError,
+    Task,
+    UnavailableRewardError,
+)
 from rubric_judge.adapters.verl import compute_score
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
@@ -45,6 +53,11 @@ def test_a_row_may_hold_its_rubric(judge_file: str, row: dict[str, Any]) -> None
 
     for given in ({"extra_info": row}, {"extra_info": as_json}, {"ground_truth": json.dumps(row)}):
         assert scored("It is the cross entropy.", judge=judge_file, **given)["score"] == 0.75
+
+
+def test_an_extra_info_that_is_no_mapping_is_named(judge_file: str, tasks_file: str) -> None:
+    with pytest.raises(SchemaError, match="columns must be a mapping, not list"):
+        scored("y", judge=judge_file, tasks=tasks_file, extra_info=[{"task_id": "x"}])
 
 
 def test_every_outcome_has_the_same_keys(tasks_file: str, tasks: dict[str, Task]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, cast
 
 from rubric_core import Judge, RewardShapeError, RubricError, SchemaError
 from rubric_core.reward import OnUnavailable
@@ -109,8 +109,12 @@ def response_of(query: str, prompt: str) -> str:
         What the policy wrote.
 
     Raises:
-        SchemaError: the query does not begin with the prompt or with an end of it.
+        SchemaError: the query does not begin with the prompt or with an end of it, or one of the
+            two is no text.
     """
+    for field, text in (("queries", query), ("prompts", prompt)):
+        if not isinstance(cast("object", text), str):
+            raise SchemaError(f"a text is needed, not {type(text).__name__}", field=field)
     if query.startswith(prompt):
         return _without_special_end(query[len(prompt) :])
     places = [place for place, char in enumerate(query) if not char.isspace() and char != "\ufffd"]

@@ -136,7 +136,14 @@ def _plain(value: object) -> object:
 
 
 def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, object]:
-    """Return the columns of a row, with those of its label where they name no task themselves."""
+    """Return the columns of a row, with those of its label where they name no task themselves.
+
+    Raises:
+        SchemaError: the columns are no mapping, or the label is none that can be read.
+    """
+    if not isinstance(cast("object", columns), Mapping):
+        kind = type(columns).__name__
+        raise SchemaError(f"the row's columns must be a mapping, not {kind}", field="columns")
     if columns.get("task_id") or columns.get("rubric") is not None:
         return columns
     return {**columns, **label_row(label)}

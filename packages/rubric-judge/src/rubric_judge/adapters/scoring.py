@@ -7,6 +7,7 @@ its own keeps one pool, one set of connections and one bound for all of them.
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,7 +111,7 @@ class RubricScorer:
     """Judges what a stack hands over, and says what to do where there is no judgement.
 
     Holds the tasks, so that passages and rubrics stay on the judge's side. Can be pickled where its
-    arguments can; the copy starts a pool of its own.
+    arguments can; the copy starts a pool of its own, and so does the child of a fork.
     """
 
     def __init__(
@@ -164,11 +165,7 @@ class RubricScorer:
         self._ledger = ledger
         if ledger is not None:
             Ledger(ledger).close()  # a wrong file is found here, and not after hours of sampling
-        self._lock = threading.Lock()
-        self._exit = ExitStack()
-        # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
-        weakref.finalize(self, self._exit.close)
-        self._started: tuple[BlockingPortal, JudgePool] | None = None
+        self._begin()
 
     def views(self, submissions: Sequence[Submission]) -> list[JudgeView]:
         """Return what the judge will see.
@@ -210,9 +207,26 @@ class RubricScorer:
 
     def close(self) -> None:
         """Cancel what is in flight, close a judge made here, and stop the event loop."""
+        self._notice_fork()
         with self._lock:
             self._started = None
             self._exit.close()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._exit = ExitStack()
+        # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
+        weakref.finalize(self, _close, self._exit, pid=self._pid)
+        self._started: tuple[BlockingPortal, JudgePool] | None = None
+
+    def _notice_fork(self) -> None:
+        if os.getpid() == self._pid:
+            return
+        # The loop's thread is in the parent only, and connections and locks are the parent's.
+        if self._owned:
+            self._judges = _judges_of(self._arguments["judge"])
+        self._begin()
 
     def _judgements(
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
@@ -231,6 +245,7 @@ class RubricScorer:
         return judgements
 
     def _running(self) -> tuple[BlockingPortal, JudgePool]:
+        self._notice_fork()
         with self._lock:
             if self._started is None:
                 ledger = None
@@ -251,6 +266,11 @@ class RubricScorer:
     def __reduce__(self) -> tuple[partial[RubricScorer], tuple[()]]:
         """Rebuild from the arguments: a loop and its connections belong to one process."""
         return partial(RubricScorer, **self._arguments), ()
+
+
+def _close(stack: ExitStack, *, pid: int) -> None:
+    if os.getpid() == pid:  # what was opened before a fork is the parent's to close
+        stack.close()
 
 
 def _stop(portal: BlockingPortal) -> None:

@@ -89,7 +89,7 @@ class _Reward:
             for row, completion, prompt in zip(rows, completions, prompts, strict=True)
         ]
         judgements = await self._scorer.judge(submissions)
-        if log_metric is not None:
+        if log_metric is not None and judgements:
             _log(judgements, log_metric)
         return [one.reward for one in judgements]
 
