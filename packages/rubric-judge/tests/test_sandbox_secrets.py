@@ -292,3 +292,32 @@ async def test_code_without_end_is_not_even_started(anyio_backend: str) -> None:
 
     assert verdict.share == 0
     assert verdict.note == "its code has more than 100000 characters"
+
+
+@confined
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "code",
+    [
+        "\ud800",
+        "x = '\ud800'",
+        "\0",
+        "(" * 90_000,
+        "-" * 90_000 + "1",
+        "f = " + "lambda: " * 20_000 + "1",
+        "class A: pass\n" * 7_000,
+        "import os\nos.write(1, b'{}')\nos.closerange(0, 99)",
+        "raise type('E', (BaseException,), {'__module__': 'builtins'})('x' * 10**8)",
+    ],
+    ids=range(9),
+)
+async def test_no_code_makes_its_tests_fail_to_start(code: str, anyio_backend: str) -> None:
+    del anyio_backend
+    programs = Programs(
+        HybridConfig.model_validate({"judge": {"type": "lexical"}, "python_tests": True})
+    )
+
+    verdict = await programs.run(read_python_tests("assert f() == 1"), f"```python\n{code}\n```")
+
+    assert verdict.share == 0
+    assert verdict.note
