@@ -176,8 +176,7 @@ async def test_a_prompt_that_the_provider_refuses_is_a_refusal(
 async def test_a_call_that_brings_no_answer_is_unavailable_with_its_reason(
     make_view: ViewFactory, fault: Fault, way: str
 ) -> None:
-    # The second fault is for litellm, which reconnects once by itself after some resets.
-    with FakeEndpoint(1.0, faults=[fault, fault]) as endpoint:
+    with FakeEndpoint(1.0, faults=[fault]) as endpoint:
         result = await _judge(endpoint, make_view(), way, **ONE_ATTEMPT)
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, UNAVAILABLE[fault])
     assert (result.scores, result.attempts) == ({}, 1)

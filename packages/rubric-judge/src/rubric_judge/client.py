@@ -24,9 +24,9 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
 from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded, warm_up
 from rubric_judge.litellm_router import make_router
-from rubric_judge.own_server import OwnServer, Taken
+from rubric_judge.own_server import MakeClient, OwnServer, Taken, own_route, servers_of_router
 from rubric_judge.router_file import RouterFile, read_router_file
-from rubric_judge.settings import NO_KEY, api_key, deployments_with_keys, keep_litellm_offline
+from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
 
@@ -40,9 +40,6 @@ _TALKATIVE = (
     "openai",
 )
 """Loggers of the libraries below; what is under them by a dot follows."""
-_FOREVER_S = 1e9
-_OWN_ROUTES = ("openai", "hosted_vllm")
-"""Prefixes of models that litellm calls, with an `api_base`, through a client it is given."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,7 @@ class _Libraries:
     """Names the variables that a model's provider needs and that are not set."""
     warm_up: Callable[[str], None]
     """Loads what the first call of a model would load."""
-    client: Callable[[str, OwnServer, str], object]
-    """Makes what litellm calls a server through, of one of `_OWN_ROUTES`, that server and a key."""
+    client: MakeClient
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -185,7 +181,7 @@ class LiteLLMClient:
         self._key = api_key(config)
         self._create: Callable[..., Awaitable[object]] | None = None
         self._server: OwnServer | None = None
-        if isinstance(config.api_base, str) and _route(config.model) in _OWN_ROUTES:
+        if isinstance(config.api_base, str) and own_route(config.model):
             self._server = OwnServer(config.api_base, timed=False)
         self._client: object = None
         self._servers_of_router: tuple[OwnServer, ...] = ()
@@ -208,12 +204,12 @@ class LiteLLMClient:
             for model in _models(self._file):
                 libraries.warm_up(model)
             router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
-            self._servers_of_router = tuple(_given_clients(router, libraries))
+            self._servers_of_router = tuple(servers_of_router(router, libraries.client))
             return libraries.create_by(router.acompletion)
         if self._key is None:
             _require_key(libraries, self._config.model)
         if self._server is not None and self._key is not None:
-            route, key = _route(self._config.model), self._key.get_secret_value()
+            route, key = own_route(self._config.model), self._key.get_secret_value()
             self._client = libraries.client(route, self._server, key)
         libraries.warm_up(self._config.model)
         return libraries.create
@@ -280,10 +276,6 @@ class LiteLLMClient:
         return parameters
 
 
-def _route(model: str) -> str:
-    return model.partition("/")[0]
-
-
 def _require_key(libraries: _Libraries, model: str) -> None:
     # Some providers' clients go to the network without a key, others raise what reads like a
     # fault of the network. Not for clouds, which have more ways to say who is calling.
@@ -291,20 +283,6 @@ def _require_key(libraries: _Libraries, model: str) -> None:
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
-
-
-def _given_clients(router: Any, libraries: _Libraries) -> Iterator[OwnServer]:  # noqa: ANN401  # litellm's
-    """Have a router call one's own servers over `OwnServer`s, and return these."""
-    for entry in router.model_list:
-        given = entry["litellm_params"]
-        route, address = _route(given["model"]), given.get("api_base")
-        if route in _OWN_ROUTES and address:
-            server = OwnServer(address, timed=True)
-            client = libraries.client(route, server, given.get("api_key") or NO_KEY)
-            # Where a router looks for the client of a deployment.
-            where = f"{entry['model_info']['id']}_async_client"
-            router.cache.set_cache(where, client, local_only=True, ttl=_FOREVER_S)
-            yield server
 
 
 def _models(file: RouterFile) -> set[str]:

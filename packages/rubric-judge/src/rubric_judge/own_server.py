@@ -7,20 +7,24 @@ with a single address, and keeps what was answered, as it was before litellm rea
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from rubric_core import Reason
 from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.exchange import Answer, Connections
+from rubric_judge.settings import NO_KEY
 
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["OwnServer", "Taken"]
+__all__ = ["MakeClient", "OwnServer", "Taken", "own_route", "servers_of_router"]
 
+_OWN_ROUTES = ("openai", "hosted_vllm")
+_FOREVER_S = 1e9
 # The connections', or OpenAI's.
 _NOT_SENT = frozenset(
     {
@@ -120,3 +124,35 @@ class OwnServer:
     async def close_connections(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""
         await self._connections.aclose()
+
+
+MakeClient = Callable[[str, OwnServer, str], object]
+"""Makes what litellm calls a server through: of a route, the server and a key."""
+
+
+def own_route(model: str) -> str:
+    """Return the prefix of a model that litellm calls through a client it is given, or ""."""
+    route = model.partition("/")[0]
+    return route if route in _OWN_ROUTES else ""
+
+
+def servers_of_router(router: Any, make_client: MakeClient) -> Iterator[OwnServer]:  # noqa: ANN401  # litellm's
+    """Have a router of litellm's call one's own servers over connections of ours.
+
+    Args:
+        router: with its deployments.
+        make_client: makes a client of litellm's.
+
+    Yields:
+        Each server, to be closed in the end.
+    """
+    for entry in router.model_list:
+        given = entry["litellm_params"]
+        route, address = own_route(given["model"]), given.get("api_base")
+        if route and address:
+            server = OwnServer(address, timed=True)
+            client = make_client(route, server, given.get("api_key") or NO_KEY)
+            # Where a router looks for the client of a deployment.
+            where = f"{entry['model_info']['id']}_async_client"
+            router.cache.set_cache(where, client, local_only=True, ttl=_FOREVER_S)
+            yield server
