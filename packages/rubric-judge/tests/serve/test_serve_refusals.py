@@ -73,6 +73,16 @@ def test_an_inline_task_that_is_none_names_its_field_and_no_text(
     says_no_text(answer)
 
 
+def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
+    client: httpx.Client, task_row: Row
+) -> None:
+    criteria = [{"id": str(number), "weight": 1} for number in range(1001)]
+    body = {"items": [{"task": {**task_row, "criteria": criteria}, "response": RESPONSE}]}
+    answer = client.post("/v1/judge", json=body)
+    assert answer.status_code == 422
+    assert "at most 1000" in answer.json()["error"]["message"]
+
+
 def test_a_body_is_bounded_in_bytes_and_in_items(
     serving: Serving, task: Task, items: Items
 ) -> None:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Annotated, Any, Final, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, JsonValue, Tag, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    JsonValue,
+    Tag,
+    WithJsonSchema,
+    field_validator,
+)
 from pydantic.config import JsonDict
 
 from rubric_core import JudgeResult, Outcome, Reason, Rubric, Usage, normalized_reward
@@ -37,6 +46,10 @@ _TASK: JsonDict = {
 }
 
 
+MOST_CRITERIA: Final = 1_000
+"""Criteria of a task that comes with a request; published rubrics have up to a few hundred."""
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -53,6 +66,14 @@ class InlineItem(_Body):
 
     task: TaskRow = Field(repr=False)
     response: Text = Field(repr=False, examples=[_ANSWER])
+
+    @field_validator("task")
+    @classmethod
+    def _not_too_long(cls, task: TaskRow) -> TaskRow:
+        # A rubric's reply model is built at once, and every other request waits meanwhile.
+        if len(task.criteria) > MOST_CRITERIA:
+            raise ValueError(f"{len(task.criteria)} criteria; at most {MOST_CRITERIA} are judged")
+        return task
 
 
 BY_ID: Final = "(by id)"
