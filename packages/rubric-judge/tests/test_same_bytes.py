@@ -285,7 +285,7 @@ def test_no_connection_outlives_its_event_loop_and_the_judge(
 
 
 @pytest.mark.parametrize("route", ["openai", "hosted_vllm"])
-async def test_a_router_takes_nothing_from_ones_own_server_to_another(
+async def test_a_router_calls_ones_own_server_over_the_same_connections(
     make_view: ViewFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_ORGANIZATION"):
@@ -303,10 +303,17 @@ async def test_a_router_takes_nothing_from_ones_own_server_to_another(
         assert (await judge_at(other)).outcome is Outcome.SCORED
         assert len(asked) == 1
         assert b"Zyzzyva" not in asked.pop()
-        redirect = _http(b"", "307 X", None, f"Location: {other}/chat/completions")
-        async with _answering(redirect) as (url, _):
-            result = await judge_at(url)
-    assert (result.outcome, result.reason) == BAD_REQUEST
+        location = f"Location: {other}/chat/completions"
+        for answer, outcome in (
+            (_http(b"", "307 X", None, location), BAD_REQUEST),
+            (_http(_body()), SERVER_ERROR),
+            (_http(_body(_choice(finish="max_tokens"))), TRUNCATED),
+            (CASES["gzip bomb"][0], SERVER_ERROR),
+            (b"", CONNECTION),
+        ):
+            async with _answering(answer) as (url, _):
+                result = await judge_at(url)
+            assert (result.outcome, result.reason) == outcome
     assert asked == []
 
 

@@ -295,6 +295,9 @@ def _models(file: RouterFile) -> set[str]:
 def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
     choice = completion.choices[0] if completion.choices else None
     message = getattr(choice, "message", None)
+    if message is None:
+        what = "a success without a chat completion"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=_usage(completion))
     finish: Finish = "complete"
     if getattr(choice, "finish_reason", None) == "length":
         finish = "truncated"
