@@ -58,7 +58,8 @@ _COMPUTED = frozenset((
 _JOINING = frozenset((
     "and", "or", "to", "through", "thru", "until", "till", "up", "vs", "versus", "by",
     "in", "of", "out", "then", "maybe", "perhaps", "possibly", "even", "alternatively",
-    "else", "either", "bis", "plus", "minus", "times",
+    "else", "either", "bis", "plus", "minus", "times", "about", "approximately", "around",
+    "roughly",
 ))  # fmt: skip
 _SEPARATE = re.compile(r"[=≈]|(?<!\bvs)[.!?]\s|\n\s*\n|^:\s")
 _RANGE = re.compile(

@@ -191,25 +191,31 @@ def _answer(check: NumericCheck, text: str, *, boxed: bool) -> float | None:
     last = next((n for n in reversed(range(len(found))) if found[n].value is not None), None)
     if last is None:
         return None
-    quantity, value = found[last]
+    first = last
+    while first and _says_again(check, text, found[first - 1], found[first]):
+        first -= 1
+    quantity, end = found[first].quantity, found[last].quantity.end
+    stands = all(_is_bare(text, one.quantity) for one in found[first : last + 1])
+    since = found[first - 1].quantity.end if first else 0
+    stands &= is_asserted(text, quantity.start, end, since=since)
     # Numbers of another kind ("at 7 s") are no alternatives.
-    before = next((one for one in found[last - 1 : last] if one.is_comparable), None)
-    after = next((one for one in found[last + 1 : last + 2] if one.is_comparable), None)
-    stands = _is_bare(text, quantity) and is_asserted(
-        text, quantity.start, quantity.end, since=found[last - 1].quantity.end if last else 0
-    )
-    if before is not None and not _is_same(before, found[last]):
-        stands &= not is_enumerated(text[before.quantity.end : quantity.start])
-    if after is not None:
-        stands &= not is_joined(text[quantity.end : after.quantity.start])
+    if first and found[first - 1].is_comparable:
+        stands &= not is_enumerated(text[since : quantity.start])
+    if last + 1 < len(found) and found[last + 1].is_comparable:
+        stands &= not is_joined(text[end : found[last + 1].quantity.start])
     if boxed:
-        stands &= fills_a_box(text[quantity.end :])
-    return value if stands else None
+        stands &= fills_a_box(text[end:])
+    return found[last].value if stands else None
 
 
-def _is_same(one: _Reading, other: _Reading) -> bool:
-    value = one.quantity.value if one.value is None else one.value
-    return math.isclose(value, other.value or 0.0, rel_tol=_ROUNDING)
+def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) -> bool:
+    """Return whether a number is the one behind it, in other words: "5 m, or about 16.4 ft"."""
+    if one.value is None or other.value is None:
+        return False
+    same = math.isclose(one.value, other.value, rel_tol=_ROUNDING) or (
+        _is_near(check, one.value) and _is_near(check, other.value)
+    )
+    return same and is_enumerated(text[one.quantity.end : other.quantity.start])
 
 
 def _is_bare(text: str, quantity: Quantity) -> bool:
