@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge.failures import retry_after_s
+from rubric_judge.failures import retry_after_s, usage
 
 DATES = st.from_regex(
     r"[A-Z][a-z]{2}, \d{1,3} (Jan|Feb|Foo) \d{1,30} \d{1,3}:\d\d:\d\d (GMT|[+-]\d{1,25})",
@@ -47,3 +47,9 @@ def test_retry_after_is_the_longest_time_in_seconds_or_until_a_date(
 def test_any_header_is_a_finite_wait_or_none(header: str) -> None:
     wait_s = retry_after_s(header)
     assert wait_s is None or (math.isfinite(wait_s) and wait_s >= 0)
+
+
+@pytest.mark.parametrize("nonsense", [10**13, 10**40, -1, True, "7", 1.5, None])
+def test_a_count_of_tokens_that_cannot_be_is_none(nonsense: object) -> None:
+    found = usage({"prompt_tokens": nonsense, "completion_tokens": 7}.get, cached_tokens=nonsense)
+    assert (found.prompt_tokens, found.completion_tokens, found.cached_tokens) == (0, 7, None)

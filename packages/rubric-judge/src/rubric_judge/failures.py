@@ -33,6 +33,9 @@ _REASON_BY_STATUS = {
     429: Reason.RATE_LIMITED,
 }
 
+_MOST_TOKENS = 10_000_000
+"""No model reads as much in one call; a count beyond is none, and would stop a limiter."""
+
 
 def reason_of_status(status: int) -> Reason:
     """Return why an answer with this HTTP status brings no judgement."""
@@ -114,4 +117,4 @@ def usage(
 def _count(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, int):
         return None
-    return value if value >= 0 else None
+    return value if 0 <= value <= _MOST_TOKENS else None
