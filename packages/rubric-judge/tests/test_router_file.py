@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rubric_core import ConfigError, JudgeView, Outcome
-from rubric_judge import JudgeConfig, JudgeSetupError, LLMJudge, read_judge_spec
+from rubric_core import ConfigError, JudgeView, Outcome, Reason
+from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge, read_judge_spec
 from rubric_judge.router_file import read_router_file
 from rubric_judge.testing import FakeEndpoint, Fault
 
@@ -98,11 +98,12 @@ async def test_what_the_router_refuses_is_named_and_not_quoted(
     text = GOOD.format(first="http://127.0.0.1:1/v1", second="http://127.0.0.1:1/v1")
     path = write(text.replace(old, new))
     async with LLMJudge(JudgeConfig(model="judge", litellm_config=path)) as judge:
-        for asked in (judge.check, lambda: judge.judge(make_view())):
-            with pytest.raises(ConfigError, match=rf"^{path}: .*{message}") as caught:
-                await asked()
-            assert len(str(caught.value).splitlines()) == 1
-            assert "sk-secret" not in str(caught.value) + caught.value.location
+        result = await judge.judge(make_view())
+        with pytest.raises(JudgeSetupError, match=rf"{path}: .*{message}") as caught:
+            await JudgePool(judge).check()
+    assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "sk-secret" not in f"{caught.value}{result!r}"
 
 
 @pytest.mark.anyio

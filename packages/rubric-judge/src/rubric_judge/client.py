@@ -17,7 +17,7 @@ from typing import Any, cast
 import anyio.to_thread
 from pydantic import BaseModel
 
-from rubric_core import Reason, Usage
+from rubric_core import ConfigError, Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
@@ -203,7 +203,10 @@ class LiteLLMClient:
         if self._file is not None:
             for model in _models(self._file):
                 libraries.warm_up(model)
-            router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
+            try:
+                router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
+            except ConfigError as error:
+                raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
             self._servers_of_router = tuple(servers_of_router(router, libraries.client))
             return libraries.create_by(router.acompletion)
         if self._key is None:

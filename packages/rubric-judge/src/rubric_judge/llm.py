@@ -154,8 +154,8 @@ class LLMJudge:
         requests" is there, and passes.
 
         Raises:
-            JudgeSetupError: no answer; says which model and address, and what to do.
-            ConfigError: litellm's router refuses what the `litellm_config` says.
+            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
+                model and address, or which key of the file, and what to do.
         """
         for client, address in zip(self._clients, self._config.addresses, strict=False):
             asking = client.hurried() if isinstance(client, RetryingClient) else client
