@@ -82,7 +82,6 @@ def _libraries() -> _Libraries:
     from instructor.core.hooks import Hooks  # noqa: PLC0415
     from instructor.processing.function_calls import response_schema  # noqa: PLC0415
     from litellm.litellm_core_utils.litellm_logging import Logging  # noqa: PLC0415
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
     from litellm.types.router import (  # noqa: PLC0415
         RouterRateLimitError,
         RouterRateLimitErrorBasic,
@@ -104,19 +103,6 @@ def _libraries() -> _Libraries:
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
-    def own_client(route: str, server: OwnServer, key: str) -> object:
-        transport: Any = server  # httpx asks for no more than it has
-        if route == "hosted_vllm":
-            return AsyncHTTPHandler(transport=transport, follow_redirects=False)
-        return openai.AsyncOpenAI(
-            api_key=key,
-            base_url=server.address,
-            max_retries=0,
-            http_client=httpx.AsyncClient(
-                transport=transport, follow_redirects=False, trust_env=False
-            ),
-        )
-
     complete = unrecorded(provider, Logging)
     return _Libraries(
         create=create(complete),
@@ -127,7 +113,7 @@ def _libraries() -> _Libraries:
         prepared=prepared,
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
         warm_up=lambda model: warm_up(provider, complete, model=model),
-        client=own_client,
+        client=_client,
         close=provider.close_litellm_async_clients,
         error=InstructorError,
         content_policy=provider.ContentPolicyViolationError,
@@ -142,6 +128,23 @@ def _libraries() -> _Libraries:
 
 
 _loading = threading.Lock()
+
+
+def _client(route: str, server: OwnServer, key: str) -> object:
+    """Make what litellm calls a server of one's own through."""
+    import httpx  # noqa: PLC0415
+    import openai  # noqa: PLC0415
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+
+    transport: Any = server  # httpx asks for no more than it has
+    if route == "hosted_vllm":
+        return AsyncHTTPHandler(transport=transport, follow_redirects=False)
+    return openai.AsyncOpenAI(
+        api_key=key,
+        base_url=server.address,
+        max_retries=0,
+        http_client=httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False),
+    )
 
 
 def _carrier(reply: type[BaseModel]) -> type[BaseModel]:
