@@ -239,3 +239,14 @@ def test_long_texts_are_read_in_bounded_time(unit: str) -> None:
         read_numeric(text)
 
     assert time.process_time() - started_s < 3.0
+
+
+@pytest.mark.parametrize("directive", ["5 ± 0.1 m/sec2", "5 ± 0.1 m^^2", "9.81 ~ 0.05"])
+def test_a_unit_that_can_only_be_a_mistake_is_refused(directive: str) -> None:
+    with pytest.raises(VerificationError):
+        read_numeric(directive)
+
+
+def test_a_tolerance_may_be_typed_on_any_keyboard() -> None:
+    for sign in ("±", "+-", "+/-"):
+        assert read_numeric(f"9.81 {sign} 0.05 m/s^2") == NumericCheck(9.81, 0.05, "m/s^2")

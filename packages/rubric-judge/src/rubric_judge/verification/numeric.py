@@ -96,7 +96,7 @@ def read_numeric(body: str) -> NumericCheck:
         raise VerificationError("`numeric:` has two units; leave `unit=` or the other one out")
     return replace(
         check,
-        unit=check.unit or plain_numbers(options.get("unit", "")).strip(),
+        unit=check.unit or _unit(None, plain_numbers(options.get("unit", ""))),
         where=cast("Where | None", options.get("where")),
     )
 
@@ -120,7 +120,21 @@ def _number_and_unit(text: str) -> NumericCheck | None:
     unit = _UNIT.fullmatch(text, position)
     if unit is None or not math.isfinite(value + tolerance):
         return None
-    return NumericCheck(value, tolerance, (unit["bracketed"] or unit["plain"] or "").strip())
+    return NumericCheck(value, tolerance, _unit(unit["bracketed"], unit["plain"]))
+
+
+def _unit(bracketed: str | None, plain: str | None) -> str:
+    if bracketed is not None:
+        return bracketed.strip()
+    name = (plain or "").strip()
+    words = name.replace("-", "").replace(" ", "")
+    if name and not words.isalpha() and not is_known_unit(name):
+        # A plain word may be what is counted; taken as one, "m/sec2" would fail every answer.
+        raise VerificationError(
+            "`numeric:` has a unit that is none of physics: correct it (`km/h`, `m/s^2`), or put a "
+            "word of your own in brackets, [apples]"
+        )
+    return name
 
 
 def _options(parts: list[str]) -> dict[str, str]:

@@ -34,7 +34,7 @@ _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"\\[,;: ]|~", " "),
         (r"\\times(?![a-zA-Z])", "×"),
         (r"\\cdot(?![a-zA-Z])", "·"),
-        (r"\\pm(?![a-zA-Z])|\+/-", "±"),
+        (r"\\pm(?![a-zA-Z])|\+/?-", "±"),
         (r"\^ ?\{? ?\\circ(?: ?\})?|\\degree(?![a-zA-Z])", "°"),
         (r"\\mu(?![a-zA-Z])", "µ"),
         (r"\\Omega(?![a-zA-Z])", "Ω"),
