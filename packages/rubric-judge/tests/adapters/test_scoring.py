@@ -24,7 +24,7 @@ from rubric_core import (
     Task,
     UnavailableRewardError,
 )
-from rubric_judge import LexicalConfig, LexicalJudge
+from rubric_judge import JudgeConfig, JudgeSetupError, LexicalConfig, LexicalJudge
 from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer
 from rubric_judge.adapters.stacks import stack_module
 from rubric_judge.errors import LedgerError
@@ -312,6 +312,20 @@ def test_a_model_behind_an_endpoint_is_called_from_threads_and_loops_alike(
     assert rewards.count(0.5) == rewards.count(None) == 6
     reasons = {str(one.result.reason) for one in found if one.unavailable}
     assert reasons == {"server_error"}
+
+
+@pytest.mark.parametrize("fault", [Fault.UNAUTHORIZED, Fault.NOT_FOUND])
+def test_a_judge_that_will_never_answer_ends_the_training_at_once(
+    fault: Fault, tasks: dict[str, Task]
+) -> None:
+    with FakeEndpoint(faults={fault: 1.0}) as endpoint:
+        config = JudgeConfig(model="m", transport="direct", api_base=endpoint.url)
+        scorer = RubricScorer(judge=config, tasks=tasks)
+        with pytest.raises(JudgeSetupError, match="does not answer"):
+            asyncio.run(scorer.judge(submissions(tasks, "one", "two")))
+        with pytest.raises(JudgeSetupError):
+            scorer.judge_from_thread(submissions(tasks, "one"))
+        scorer.close()
 
 
 def test_a_ledger_keeps_what_was_judged_across_scorers(

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
+import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -183,23 +184,24 @@ class RubricScorer:
 
         Raises:
             ConfigError, SchemaError: as `views`.
+            JudgeSetupError: at the first call, a judge that is not there or has no right to be.
 
         Cancellation cancels the calls in flight.
         """
         views = self.views(submissions)
         portal, pool = self._running()
-        results = await asyncio.wrap_future(portal.start_task_soon(pool.judge_all, views))
+        results = await asyncio.wrap_future(portal.start_task_soon(self._judge_all, pool, views))
         return self._judgements(views, results)
 
     def judge_from_thread(self, submissions: Sequence[Submission]) -> list[Judgement]:
         """Judge responses, and wait for it: for stacks that call rewards in threads.
 
         Raises:
-            ConfigError, SchemaError: as `views`.
+            ConfigError, SchemaError, JudgeSetupError: as `judge`.
         """
         views = self.views(submissions)
         portal, pool = self._running()
-        return self._judgements(views, portal.call(pool.judge_all, views))
+        return self._judgements(views, portal.call(self._judge_all, pool, views))
 
     def statistics(self) -> PoolStatistics:
         """Return what the judging of this process has come to."""
@@ -215,6 +217,8 @@ class RubricScorer:
     def _begin(self) -> None:
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._first = anyio.Lock()
+        self._checked = False
         self._exit = ExitStack()
         # A trainer has no place to close a reward in: the end of the process, or of the scorer, is.
         weakref.finalize(self, _close, self._exit, pid=self._pid)
@@ -227,6 +231,14 @@ class RubricScorer:
         if self._owned:
             self._judges = _judges_of(self._arguments["judge"])
         self._begin()
+
+    async def _judge_all(self, pool: JudgePool, views: Sequence[JudgeView]) -> list[JudgeResult]:
+        # A wrong key would mask every response of a training that then learns nothing.
+        async with self._first:
+            if not self._checked and not pool.knows(views):
+                await pool.check()
+                self._checked = True
+        return await pool.judge_all(views)
 
     def _judgements(
         self, views: Sequence[JudgeView], results: Sequence[JudgeResult]
