@@ -63,8 +63,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         verbose: Log every judge call to stderr.
 
     Returns:
-        Exit status: 1 when not a single response could be judged, or the ledger could not be
-        written.
+        Exit status: 1 when no response could be judged, or the ledger could not be written.
     """
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
     from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
@@ -73,8 +72,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     configure_log(verbose=verbose)
     read = (source, tasks, judge, before, tasks_before, ledger)
     require_writable(out, flag="--out", inputs=read)
-    stored = _chosen(read_stored(source, judged=before, judge=of), only=only)
-    matched = _matched(stored, tasks, before=tasks_before)
+    stored = read_stored(source, judged=before, judge=of)
+    matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
     views = [task.judge_view(one.response) for one, task in matched.pairs]
     pool = local_pool(read_judge_spec(judge), workers=workers)
     done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)

@@ -108,8 +108,7 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        if deadline_s is not None and not deadline_s > 0:
-            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
+        _check_deadline(deadline_s)
         check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
@@ -121,9 +120,7 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            self._crew.tally.judged(call.view, result, latency_s=latency_s)
-            for _ in call.positions[1:]:
-                self._crew.tally.repeated(result)
+            self._count(call, result, latency_s)
             if self._ledger is not None:
                 self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
             place(call.positions, result)
@@ -222,6 +219,11 @@ class JudgePool:
                 place(call.positions, found)
         return list(calls.values())
 
+    def _count(self, call: Call, result: JudgeResult, latency_s: float | None) -> None:
+        self._crew.tally.judged(call.view, result, latency_s=latency_s)
+        for _ in call.positions[1:]:
+            self._crew.tally.repeated(result)
+
     def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
         begun = call.begun_s is not None
         doing = "waited for" if begun else "not asked for yet"
@@ -236,3 +238,8 @@ class JudgePool:
         judges = [replica.judge for replica in self._crew.replicas.all]
         limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
         return tuple(limiter.statistics() for limiter in limiters.values())
+
+
+def _check_deadline(deadline_s: float | None) -> None:
+    if deadline_s is not None and not deadline_s > 0:
+        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
