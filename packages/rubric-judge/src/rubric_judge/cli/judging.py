@@ -27,10 +27,12 @@ __all__ = [
     "judge_batches",
     "local_pool",
     "opened",
+    "require_count",
     "require_positive",
     "say_unwritten",
 ]
 
+_LARGEST_COUNT = 2**63
 _Pool: TypeAlias = "JudgePool | RayJudgePool"
 
 
@@ -110,6 +112,17 @@ def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], Ju
     from rubric_judge.pool import JudgePool  # noqa: PLC0415
 
     return lambda ledger: JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
+
+
+def require_count(**counts: int) -> None:
+    """Refuse options that are no count: below 0, or larger than a file can hold.
+
+    Raises:
+        ConfigError: names the first.
+    """
+    for flag, count in counts.items():
+        if not 0 <= count < _LARGEST_COUNT:
+            raise ConfigError(f"--{flag} is {count}: give 0 or more, below 2^63", location=flag)
 
 
 def require_positive(**counts: int | None) -> None:

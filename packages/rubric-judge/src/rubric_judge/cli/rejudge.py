@@ -12,7 +12,13 @@ from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, console
-from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
+from rubric_judge.cli.judging import (
+    Batch,
+    judge_batches,
+    local_pool,
+    require_count,
+    require_positive,
+)
 from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, write_judgements
 
@@ -69,21 +75,28 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
 
     require_positive(workers=workers)
+    require_count(replicate=replicate)
     configure_log(verbose=verbose)
-    read = (source, tasks, judge, before, tasks_before, ledger)
-    require_writable(out, flag="--out", inputs=read)
+    inputs = (source, tasks, judge, before, tasks_before, ledger)
+    require_writable(out, flag="--out", inputs=inputs)
     stored = read_stored(source, judged=before, judge=of)
     matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
     views = [task.judge_view(one.response) for one, task in matched.pairs]
     pool = local_pool(read_judge_spec(judge), workers=workers)
     done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
-    judged = [
-        _judged(one, view, result)
-        for (one, _), view, result in zip(matched.pairs, views, done.batches[0][0], strict=True)
-    ]
+    judged = _joined(matched, views, done.batches[0][0])
     write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+
+
+def _joined(
+    matched: Matched, views: Sequence[JudgeView], results: Sequence[JudgeResult]
+) -> list[JudgedResponse]:
+    return [
+        _judged(one, view, result)
+        for (one, _), view, result in zip(matched.pairs, views, results, strict=True)
+    ]
 
 
 def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:

@@ -12,7 +12,13 @@ from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, print_tables, progress_bar
-from rubric_judge.cli.judging import Batch, judge_batches, local_pool, require_positive
+from rubric_judge.cli.judging import (
+    Batch,
+    judge_batches,
+    local_pool,
+    require_count,
+    require_positive,
+)
 from rubric_judge.cli.outputs import make_folder
 
 if TYPE_CHECKING:
@@ -66,6 +72,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     from rubric_judge.reliability import collect, read_ratings  # noqa: PLC0415
 
     _check(responses, judge, judgements)
+    require_count(seed=seed)
     require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
     by_id = {task.task_id: task for task in read_tasks(tasks)}
