@@ -43,11 +43,12 @@ imports:
 test *arguments:
     uv run pytest {{ arguments }}
 
-# Default tests with coverage, the slow ones, the comparison with other stacks, and a real vLLM.
+# Default tests with coverage, the slow ones, other stacks' functions, real vLLM and OpenRLHF.
 test-all:
-    uv run pytest --cov -m "not stacks and not vllm and not gpu"
+    uv run pytest --cov -m "not stacks and not vllm and not openrlhf and not gpu"
     uv run --group stacks pytest -m stacks
     uv run --extra openrlhf-cpu pytest -m vllm
+    uv run --extra openrlhf-cpu pytest -m openrlhf
 
 docs:
     uv run mkdocs build --strict

@@ -34,7 +34,7 @@ from rubric_judge import JudgeConfig, JudgePool, LexicalJudge, load_replicas
 from rubric_judge.capabilities import close
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_judge.testing.vllm import VLLMServer
-from rubric_train_openrlhf.policy.tiny import TinyConfig, build_tiny_llama, build_tokenizer
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
 
 CLAIM = "a group's prompts share their prefix: the paper's order computes 2.4 times as many tokens"
 TARGET = 2.4

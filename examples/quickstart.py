@@ -157,7 +157,7 @@ def quieten() -> None:
 def documents_to_tasks(out: Path) -> list[list[Task]]:
     """Collect documents, write rubrics, split by document."""
     with progress("Reading documentation", None) as advance:
-        collected = collect(SOURCES, out / "documents", on_document=lambda _: advance())
+        collected = collect(SOURCES, out / "documents", on_progress=lambda _: advance())
     with progress("Writing rubrics", collected.documents) as advance:
         dataset = synthesise(collected.out, out / "tasks", on_document=lambda _: advance())
     console.print(

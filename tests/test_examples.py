@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from rubric_core import read_tasks
+from rubric_synth import check_dataset, dataset_statistics
+
 STAGES = ("base", "sft", "grpo")
 
 
@@ -106,6 +109,23 @@ def quickstart(examples: Path, tmp_path_factory: pytest.TempPathFactory) -> Path
     out = tmp_path_factory.mktemp("quickstart") / "q"
     _run(examples / "quickstart.py", "--fast", "--out", str(out), cwd=out.parent)
     return out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_numpy_and_scipy_give_the_quickstart_enough_sound_tasks(quickstart: Path) -> None:
+    dataset = quickstart / "tasks"
+
+    assert sum(1 for _ in read_tasks(dataset / "train.jsonl")) >= 450
+    assert sum(1 for _ in read_tasks(dataset / "validation.jsonl")) >= 80
+    assert sum(1 for _ in read_tasks(dataset / "test.jsonl")) >= 80
+    assert check_dataset(dataset).problems == ()
+    controls = dataset_statistics(dataset).controls
+    assert controls["reference"] >= 0.85
+    assert controls["fixed_template"] <= 0.45
+    assert controls["other_reference"] <= 0.2
+    assert controls["passage_start"] <= 0.35
+    assert controls["keyword_spam"] <= 0.05
 
 
 @pytest.mark.slow

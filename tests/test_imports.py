@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
 import json
@@ -25,8 +26,6 @@ CORE_MAY_IMPORT = {
     "typing_extensions",
     "typing_inspection",
 }
-# A clean machine imports rubric_core in about half of this, and rubric_judge likewise.
-CPU_BUDGET_S = {"rubric_core": 0.25, "rubric_judge": 0.5}
 PACKAGES = [
     "rubric_core",
     "rubric_eval",
@@ -36,7 +35,7 @@ PACKAGES = [
 ]
 
 PROBE = textwrap.dedent("""
-    import importlib, json, logging, os, signal, sys, threading, time, warnings
+    import importlib, json, logging, os, signal, sys, threading, warnings
 
     def state():
         return {
@@ -55,15 +54,12 @@ PROBE = textwrap.dedent("""
         }
 
     before, known = state(), set(sys.modules)
-    start = time.process_time()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         importlib.import_module(sys.argv[1])
-    cpu_s = time.process_time() - start
     after = state()
     print(json.dumps({
         "changed": [key for key in before if before[key] != after[key]],
-        "cpu_s": cpu_s,
         "modules": sorted({name.partition(".")[0] for name in set(sys.modules) - known}),
         "warnings": [str(warning.message) for warning in caught],
     }))
@@ -113,17 +109,20 @@ def test_the_judge_imports_no_provider_before_it_is_asked_to(
     assert modules & {"instructor", "litellm", "openai", "ray", "torch", "transformers"} == set()
 
 
+def test_synthesis_imports_no_heavy_library_before_it_is_asked_to(
+    probed: Callable[[str], dict[str, Any]],
+) -> None:
+    modules = set(probed("rubric_synth")["modules"])
+
+    assert modules & {"datasets", "jinja2", "numpy", "pyarrow", "ray", "rich", "sklearn"} == set()
+
+
 def test_training_imports_no_cluster_before_it_is_asked_to(
     probed: Callable[[str], dict[str, Any]],
 ) -> None:
     modules = set(probed("rubric_train_openrlhf")["modules"])
 
     assert modules & {"deepspeed", "openrlhf", "ray", "vllm"} == set()
-
-
-@pytest.mark.parametrize(("package", "budget_s"), CPU_BUDGET_S.items())
-def test_a_light_package_imports_quickly(package: str, budget_s: float) -> None:
-    assert min(probe(package)["cpu_s"] for _ in range(3)) < budget_s
 
 
 def declared(root: Path) -> Iterator[tuple[str, str]]:
@@ -145,10 +144,27 @@ def test_every_command_and_plugin_that_is_declared_exists(root: Path) -> None:
     assert missing == []
 
 
+def _imported(tree: ast.Module) -> set[str]:
+    """Packages that a module imports when it is imported itself."""
+    named = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {
+        name.partition(".")[0]
+        for node in named
+        for name in (
+            [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else [alias.name for alias in node.names]
+        )
+    }
+
+
 @pytest.mark.slow
 def test_every_module_imports_on_its_own(modules: dict[str, Any], tmp_path: Path) -> None:
+    stack = {"deepspeed", "openrlhf", "psutil", "vllm"}
+    plain = [name for name, tree in modules.items() if not stack & _imported(tree)]
+    assert len(modules) - len(plain) < 15, "only the stack's side of a cluster run needs it"
     script = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
-    command = [sys.executable, "-W", "error", "-c", script, *reversed(modules)]
+    command = [sys.executable, "-W", "error", "-c", script, *reversed(plain)]
 
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
 

@@ -63,13 +63,19 @@ def test_stripping_keeps_packages_versions_hashes_and_file_names(portable_lock: 
 
     assert [(p["name"], p["version"]) for p in after] == [(p["name"], p["version"]) for p in before]
     assert after[0]["source"] == {"registry": "pypi"}
-    assert after[0]["sdist"] == {
-        "path": "wheelhouse-1.2.tar.gz",
-        "hash": "sha256:aa",
-        "size": 10,
-    }
+    assert after[0]["sdist"] == {"path": "wheelhouse-1.2.tar.gz", "hash": "sha256:aa"}
     assert after[0]["wheels"][0]["path"] == "wheelhouse-1.2%2Bcpu-py3-none-any.whl"
     assert after[1]["source"] == {"virtual": "."}
+
+
+def test_stripping_drops_what_only_some_indexes_state(portable_lock: ModuleType) -> None:
+    told = WRITTEN.replace('"sha256:bb" }', '"sha256:bb", upload-time = "2026-10-09T08:38:56Z" }')
+    silent = WRITTEN.replace(", size = 10", "")
+
+    assert told != WRITTEN != silent
+    assert portable_lock.strip(told, root_name="root") == portable_lock.strip(
+        silent, root_name="root"
+    )
 
 
 def test_stripping_drops_the_root_among_the_members_and_nowhere_else(

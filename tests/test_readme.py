@@ -47,7 +47,7 @@ TITLE = (
 )
 CLI_MODULES = {
     "rubric-judge": "rubric_judge.cli",
-    "rubric-synth": "rubric_synth.cli",
+    "rubric-synth": "rubric_synth.cli.commands",
     "rubric-train": "rubric_train_openrlhf.cli",
 }
 # Pages whose Python is run, here or in a `test_*_page.py`; any other page with Python fails.
@@ -66,6 +66,7 @@ RUN_PAGES = {
     "docs/judge/serve.md",
     "docs/judge/testing.md",
     "docs/synth.md",
+    "docs/synth/llm.md",
     "docs/train.md",
 }
 READ_AS = {"python", "bash", "yaml", "toml", "bibtex", "text", "json"}

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.testing.vllm import VLLMServer
-from rubric_train_openrlhf.policy.tiny import TinyConfig, build_tiny_llama, build_tokenizer
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -83,11 +84,24 @@ def _judged(server: VLLMServer, views: list[JudgeView], **changes: object) -> li
     return anyio.run(judge_all)
 
 
+def _answers(server: VLLMServer) -> float:
+    """Count the replies that the server has ended itself, none of which was aborted."""
+    return sum(
+        sample.value
+        for metric in text_string_to_metric_families(server.metrics())
+        for sample in metric.samples
+        if sample.name == "vllm:request_success_total"
+        and sample.labels["finished_reason"] in {"stop", "length"}
+    )
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("layout", ["paper", "shared_prefix"])
 def test_every_reply_of_a_model_that_knows_nothing_is_scored_or_explained(
     vllm: VLLMServer, transport: str, layout: str
 ) -> None:
+    before = _answers(vllm)
+
     results = _judged(
         vllm,
         _views(32, weight=2.0),
@@ -101,7 +115,8 @@ def test_every_reply_of_a_model_that_knows_nothing_is_scored_or_explained(
     # The schema holds ids, bounds and types; that numbers add up, and that a text ends, it cannot.
     assert set(reasons) - {None} <= SCHEMA_ALLOWS
     assert reasons[Reason.TOTAL_MISMATCH] > 0
-    assert {result.attempts for result in results} == {1}
+    # Attempts may be more: vLLM closes a connection that was idle under the next request's feet.
+    assert _answers(vllm) - before == 32
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)

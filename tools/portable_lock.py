@@ -1,9 +1,10 @@
 """Keep `uv.lock` free of addresses, so that it resolves against whichever index a machine uses.
 
 The committed lock names every package, version and hash, and no address: registry sources and file
-addresses are relative, and one workspace member is missing from the manifest. That missing member
-makes `uv sync` resolve again in place, with every locked version kept, and write addresses of the
-machine's own index. `strip` undoes exactly that; git runs it as a clean filter (`just setup`).
+addresses are relative, sizes and dates, which some indexes state and others do not, are left out,
+and one workspace member is missing from the manifest. That missing member makes `uv sync` resolve
+again in place, with every locked version kept, and write addresses of the machine's own index.
+`strip` undoes exactly that; git runs it as a clean filter (`just setup`).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ LOCK = ROOT / "uv.lock"
 
 _REGISTRY = re.compile(r'\bregistry = "[^"]*"')
 _FILE = re.compile(r'\burl = "(?:[^"]*/)?([^"/]+)"')
+_FACTS = re.compile(r', (?:size = \d+|upload-time = "[^"]*")')
 _MEMBERS = re.compile(r"^\[manifest\]\nmembers = \[\n.*?^\]\n", re.MULTILINE | re.DOTALL)
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _SHOWN_LINES = 40
@@ -29,7 +31,7 @@ _SHOWN_LINES = 40
 def strip(lock_text: str, *, root_name: str) -> str:
     """Return the lock without addresses and without the root among the manifest's members."""
     text = _REGISTRY.sub('registry = "pypi"', lock_text)
-    text = _FILE.sub(r'path = "\1"', text)
+    text = _FACTS.sub("", _FILE.sub(r'path = "\1"', text))
     return _MEMBERS.sub(lambda found: found[0].replace(f'    "{root_name}",\n', "", 1), text)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error, may_be_key, nearest_key, shown_name
@@ -59,7 +59,7 @@ class Hidden(Train):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-def refused(values: dict[str, Any], model: type[BaseModel] = Train) -> ConfigError:
+def refused(values: Any, model: type[BaseModel] = Train) -> ConfigError:  # noqa: ANN401 - a file's
     with pytest.raises(ValidationError) as caught:
         model.model_validate(values)
     return config_error(caught.value, model=model, source="run.yaml")
@@ -72,9 +72,9 @@ def refused(values: dict[str, Any], model: type[BaseModel] = Train) -> ConfigErr
         ({"optim": {"learning_rat": 1}}, "optim.learning_rat", "learning_rate"),
         ({"stages": [{}, {"warmup": 1}]}, "stages.1.warmup", "warmup_steps"),
         ({"warm": {"warm_steps": 1}}, "warm.warm_steps", "warmup_steps"),
-        ({"judge": {"type": "llm", "modle": "x"}}, "judge.llm.modle", "model"),
-        ({"judge": {"type": "lexical", "stem_word": 1}}, "judge.lexical.stem_word", "stem_words"),
-        ({"policy": {"type": "path", "paht": "x"}}, "policy.path.paht", "path"),
+        ({"judge": {"type": "llm", "modle": "x"}}, "judge.modle", "model"),
+        ({"judge": {"type": "lexical", "stem_word": 1}}, "judge.stem_word", "stem_words"),
+        ({"policy": {"type": "path", "paht": "x"}}, "policy.paht", "path"),
     ],
 )
 def test_an_unknown_key_is_named_with_the_nearest_right_one(
@@ -156,7 +156,57 @@ def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> Non
     message = str(refused(values))
     assert not any(text in message for text in ("sk-live", "sk_proj", "a9B8"))
     assert ("(unshown: maybe a secret)" in message) == ("…" in refused(values).location)
-    assert str(refused(values).location) in {"…", "service.…", "judge", "judge.llm.…"}
+    assert str(refused(values).location) in {"…", "service.…", "judge", "judge.…"}
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"group_size": "sk-live-abc123"},
+        {"optim": "sk-live-abc123"},
+        {"stages": ["sk-live-abc123"]},
+        {"optim": {"learning_rate": ["hf_sk-live-abc123"]}},
+        "sk-live-abc123",
+        {"judge": "sk-live-abc123"},
+        {"group_size": -123456789012345},
+        {"service": {"calls": -(10**5000)}},
+    ],
+)
+def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(values: Any) -> None:  # noqa: ANN401 - a file's
+    message = str(refused(values))
+    assert "sk-live" not in message
+    assert "12345" not in message
+    assert "00000" not in message
+
+
+def test_a_key_in_a_field_of_the_wrong_kind_is_said_to_be_one() -> None:
+    assert str(refused({"group_size": "sk-live-1"})) == (
+        "run.yaml: group_size: Input should be a valid integer, unable to parse string as an "
+        "integer (unshown: maybe a secret)"
+    )
+
+
+def test_a_check_of_a_models_own_repeats_no_key() -> None:
+    class Named(Strict):
+        name: str
+
+        @field_validator("name")
+        @classmethod
+        def _known(cls, value: str) -> str:
+            raise ValueError(f"no name: {value!r}")
+
+    assert "no name: '…'" in str(refused({"name": "sk-live-1"}, Named))
+    assert "no name: 'plain'" in str(refused({"name": "plain"}, Named))
+
+
+def test_a_list_with_a_wrong_item_is_not_said_to_be_too_short() -> None:
+    class Kinds(Strict):
+        kinds: tuple[Literal["open", "code"], ...] = Field(min_length=1)
+
+    assert str(refused({"kinds": ["opn"]}, Kinds)) == (
+        "run.yaml: kinds.0: Input should be 'open' or 'code', not 'opn'"
+    )
+    assert "at least 1 item" in str(refused({"kinds": []}, Kinds))
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,20 @@ def test_a_quotation_leaks_if_and_only_if_it_is_long_enough(start: int, words: i
     assert sum(overlap.count for overlap in overlaps) == max(0, len(quoted) - 7)
 
 
+def test_words_within_other_words_are_no_leak() -> None:
+    task = task_of("In the art of war he is an ant.", passage="Winter, there; party, soft, warned.")
+
+    assert leaked_ngrams(task, n=3) == ()
+
+
+@pytest.mark.parametrize("others", [0, 7, 8, 150, 300])
+def test_a_leak_is_found_wherever_a_question_holds_it(others: int) -> None:
+    before = " ".join(f"word{number} the" for number in range(others))
+    task = task_of(f"{before} quick brown fox jumps over the lazy dog {before}")
+
+    assert leaked_ngrams(task, n=8)[0].count == 1 + bool(others)
+
+
 def test_a_dataset_without_leaks_passes() -> None:
     check_no_leak(task_of(f"Question {k}?") for k in range(3))
 

@@ -43,3 +43,13 @@ def test_an_integer_of_any_length_is_a_number() -> None:
 
 def test_every_number_is_a_float() -> None:
     assert type(decode("1")) is float
+
+
+@pytest.mark.parametrize("text", ["\ufeff{}", "", "{} {}", "[1,]", "nul"])
+def test_what_is_no_document_is_refused_as_the_standard_library_does(text: str) -> None:
+    with pytest.raises(json.JSONDecodeError) as expected:
+        json.loads(text)
+    with pytest.raises(json.JSONDecodeError) as caught:
+        decode(text)
+
+    assert str(caught.value) == str(expected.value)

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+import structlog
+
+from rubric_judge.cli import main
 
 FILES = "--judge judge.yaml --out out"
 
@@ -18,15 +19,19 @@ FILES = "--judge judge.yaml --out out"
 )
 @pytest.mark.parametrize("count", [-1, 2**63])
 def test_a_number_that_is_no_count_is_one_line_and_no_traceback(
-    command: str, flag: str, count: int, tmp_path: Path
+    command: str,
+    flag: str,
+    count: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    program = Path(sys.executable).with_name("rubric-judge")
-    done = subprocess.run(
-        [program, *command.split(), *FILES.split(), f"{flag}={count}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr == f"rubric-judge: {flag} is {count}: give 0 or more, below 2^63\n"
+    monkeypatch.chdir(tmp_path)
+    arguments = ["rubric-judge", *command.split(), *FILES.split(), f"{flag}={count}"]
+    monkeypatch.setattr("sys.argv", arguments)
+    with pytest.raises(SystemExit) as ended:
+        main()
+    structlog.reset_defaults()
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said == f"rubric-judge: {flag} is {count}: give 0 or more, below 2^63\n"

@@ -13,7 +13,7 @@ import structlog
 from pydantic import BaseModel
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
-from rubric_judge import JudgeConfig, JudgePool, LLMJudge
+from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
@@ -271,8 +271,16 @@ async def test_an_endpoint_that_is_not_there_is_a_connection_fault(
 async def test_a_model_that_litellm_does_not_know_is_a_bad_request(make_view: ViewFactory) -> None:
     judge = LLMJudge(JudgeConfig(model="no-such-provider/x", api_base="http://127.0.0.1:1"))
     result = await judge.judge(make_view())
-    assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 1)
-    assert "check `model`" in result.detail
+    assert (result.reason, result.attempts) == (Reason.BAD_REQUEST, 0)
+    assert "hosted_vllm/no-such-provider/x" in result.detail
+
+
+async def test_a_model_without_a_provider_is_named_by_a_check_before_a_call() -> None:
+    with FakeEndpoint(lambda _: "") as endpoint:
+        async with LLMJudge(JudgeConfig(model="fake", api_base=endpoint.url)) as judge:
+            with pytest.raises(JudgeSetupError, match="hosted_vllm/fake, or set `transport: dire"):
+                await judge.check()
+    assert not endpoint.calls
 
 
 async def test_a_hosted_model_without_a_key_is_an_auth_fault(

@@ -134,6 +134,20 @@ def test_a_key_in_the_wrong_place_is_refused_and_not_repeated(options: dict[str,
     assert "sk_secret" not in str(caught.value)
 
 
+def test_a_key_for_a_model_is_refused_and_a_dated_name_is_none() -> None:
+    key = "sk-proj-abcdefgh12345678"
+    with pytest.raises(ConfigError, match="api_key_env") as refused:
+        judge_spec({"type": "llm", "model": key})
+    assert key not in str(refused.value)
+    for name in (
+        "openai/gpt-4o-2024-08-06",
+        "claude-3-5-sonnet-20241022",
+        "hosted_vllm/Qwen/Qwen2.5-0.5B-Instruct",
+        "models/checkpoint-00012000",
+    ):
+        judge_spec({"type": "llm", "model": name})
+
+
 def test_a_keys_line_is_not_quoted(tmp_path: Path) -> None:
     path = tmp_path / "judge.yaml"
     path.write_text("type: llm\napi_key_env: sk-secret: y\n")

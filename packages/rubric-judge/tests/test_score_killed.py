@@ -19,7 +19,7 @@ from rubric_judge.responses import read_responses
 from rubric_judge.testing import FakeEndpointProcess, marked, marked_share
 
 PROGRAM = Path(sys.executable).with_name("rubric-judge")
-N_RESPONSES = 2000
+N_RESPONSES = 1000
 GROUP = 40
 KILLS = 5
 WORKERS = 8
@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Fifty tasks, forty marked responses to each."""
+    """Twenty-five tasks, forty marked responses to each."""
     rubric = Rubric(criteria=tuple(Criterion(id=f"c{j}", weight=j + 1.0) for j in range(4)))
     tasks = [
         Task(question=f"What is in {n}?", grounding=Grounding(f"Passage {n}."), rubric=rubric)

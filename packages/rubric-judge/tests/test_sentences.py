@@ -21,6 +21,11 @@ def _texts(text: str) -> list[str]:
         ("See Fig. 3 for it. Then stop.", ["See Fig. 3 for it.", "Then stop."]),
         ("It is 3.14 long.", ["It is 3.14 long."]),
         ('He said "stop." Then he left.', ['He said "stop."', "Then he left."]),
+        ("It is i.e.\nthis one.  \n Then it ends.", ["It is i.e.", "this one.", "Then it ends."]),
+        (
+            "Take a filter (cf.\u00a0[2]). Then\u2003stop.",
+            ["Take a filter (cf.\u00a0[2]).", "Then\u2003stop."],
+        ),
         ("Call `fft.fft(x)` now.", ["Call fft.fft(x) now."]),
         (" ... \n -- ", []),
         ("", []),

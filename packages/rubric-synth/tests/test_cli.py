@@ -78,11 +78,25 @@ def test_a_run_without_a_task_fails_and_shows_the_reasons(
     assert done.status == 1
     assert "no_passage" in done.out
     assert "no task was accepted out of 1 documents" in done.err
+    assert "line by line in d/rejected.jsonl" in " ".join(done.out.split())
     assert "no_passage (1)" in done.err
     assert "collect longer documents" in done.err
     checked = run("check", "d")
     assert checked.status == 1
     assert "no task at all" in checked.err
+
+
+def test_a_limited_run_without_a_task_says_of_how_many_it_speaks(
+    tmp_path: Path, run: Callable[..., _Done]
+) -> None:
+    (tmp_path / "notes").mkdir()
+    for name in ("brook", "cellar"):
+        text = f"Short words of the {name}, of no use. " * 10
+        (tmp_path / "notes" / f"{name}.txt").write_text(text)
+    run("collect", "notes", "--out", "c")
+    done = run("run", "c", "--out", "d", "--limit", "1")
+    assert done.status == 1
+    assert "no task was accepted out of 1 documents worked on, of 2 collected" in done.err
 
 
 def test_a_run_without_training_tasks_fails_and_empty_held_out_splits_warn(
@@ -166,3 +180,30 @@ def test_the_module_runs_as_a_program() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     for name in ("collect", "run", "stats", "check", "questions"):
         assert name in done.stdout
+
+
+def test_names_like_markup_are_printed_as_they_are(
+    tmp_path: Path, folder: Path, run: Callable[..., _Done]
+) -> None:
+    odd = tmp_path / "[/x]"
+    odd.parent.mkdir()
+    folder.rename(odd)
+    (tmp_path / "more.txt").write_text("Ships enter the harbour at high water. " * 9)
+    done = run("collect", "[/x]", "more.txt", "--out", "[/red]")
+    assert (done.status, done.err) == (0, "")
+    assert "4 documents in [/red]" in done.out
+    assert "[/x] " in done.out
+    made = run("run", "[/red]", "--out", "[/bold]")
+    assert "documents, in [/bold]" in made.out
+    assert (
+        "questions in [/u]" in run("questions", "[/bold]", "--split", "train", "--out", "[/u]").out
+    )
+
+
+def test_collect_says_what_to_do_about_records_that_it_could_not_read(
+    folder: Path, run: Callable[..., _Done]
+) -> None:
+    (folder / "a.jsonl").write_text('{"words": "a"}\n')
+    done = run("collect", folder, "--out", "c")
+    assert done.status == 0
+    assert "not read: 1 broken_record. What to do: name the fields" in done.err

@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rubric_synth import (
     collect,
     read_collected,
 )
+from rubric_synth.collect import CollectProgress
 
 _FILES = {"documents.jsonl", "manifest.json", "rejected.jsonl"}
 
@@ -29,13 +31,14 @@ def test_documents_are_written_with_a_manifest_and_read_back(
 ) -> None:
     (folder / "short.md").write_text("Too few words.")
     out = tmp_path / "out"
-    counts: list[int] = []
+    seen: list[CollectProgress] = []
     report = collect(
-        [folder, f"python:{package}"], out, config=settings.collect, on_document=counts.append
+        [folder, f"python:{package}"], out, config=settings.collect, on_progress=seen.append
     )
     assert (report.documents, report.by_kind) == (11, {"api": 8, "prose": 3})
     assert report.rejected == {"too_short": 1}
-    assert counts == list(range(1, 13))
+    assert [p.read for p in seen if p.step == "reading"] == list(range(1, 13))
+    assert (seen[-1].step, seen[-1].left_out) == ("writing", 1)
     documents = list(read_collected(out))
     assert [d.source for d in documents] == sorted(d.source for d in documents)
     manifest = json.loads((out / "manifest.json").read_text())
@@ -108,3 +111,39 @@ def test_a_damaged_line_is_named(
 def test_a_folder_that_was_not_collected_is_named(tmp_path: Path) -> None:
     with pytest.raises(CollectedFolderError, match="rubric-synth collect"):
         list(read_collected(tmp_path))
+
+
+def test_what_to_do_is_told_where_nothing_was_collected(tmp_path: Path) -> None:
+    path = tmp_path / "recs.jsonl"
+    path.write_text('{"words": "a"}\n' * 4)
+    with pytest.raises(SourceError) as caught:
+        collect([path], tmp_path / "out")
+    assert str(caught.value) == (
+        f"no document was found in {path}; left out: 4 broken_record. What to do: name the fields "
+        "of the records in collect.fields of the configuration, or mend them"
+    )
+    (tmp_path / "none").mkdir()
+    with pytest.raises(SourceError, match="none; there is no file to read"):
+        collect([tmp_path / "none"], tmp_path / "out")
+
+
+@pytest.mark.parametrize("error", ["KeyboardInterrupt", "SystemExit", "MemoryError"])
+def test_a_module_that_would_end_the_process_is_counted(
+    tmp_path: Path, package: str, error: str
+) -> None:
+    (tmp_path / "site" / package / "ends.py").write_text(f"raise {error}")
+    report = collect([f"python:{package}"], tmp_path / "out")
+    assert report.rejected["import_failed"] == 1
+    line = (tmp_path / "out" / "rejected.jsonl").read_text()
+    assert f"{package}.ends" in line
+    assert error in line
+
+
+def test_an_interrupt_during_an_import_is_the_users(tmp_path: Path, package: str) -> None:
+    code = "import os, signal\ntry:\n    os.kill(os.getpid(), signal.SIGINT)\nexcept Exception: 0"
+    (tmp_path / "site" / package / "ends.py").write_text(code)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        collect([f"python:{package}"], tmp_path / "out")
+    assert signal.getsignal(signal.SIGINT) is before
+    assert not (tmp_path / "out").exists()

@@ -6,6 +6,8 @@ import pytest
 
 from rubric_core import ConfigError
 from rubric_synth import SynthConfig, load_config
+from rubric_synth.config import KNOWN_LANGUAGES
+from rubric_synth.sources.language_filter import _identifier
 
 _SHIPPED = Path(__file__).parents[3] / "configs" / "synth"
 
@@ -52,6 +54,59 @@ def test_wrong_values_are_refused(tmp_path: Path, text: str, part: str) -> None:
     assert part in _refused(tmp_path, text)
 
 
+def test_unknown_languages_are_named_with_the_known_ones(tmp_path: Path) -> None:
+    message = _refused(tmp_path, 'collect: {languages: [en, xx, "", english]}')
+    assert "'xx', '', 'english'" in message
+    assert "cs, cy, da, de" in message
+    assert load_config(_written(tmp_path, "collect: {languages: []}")).collect.languages == ()
+
+
+def test_the_known_languages_are_those_of_the_library() -> None:
+    assert set(_identifier().labels) - {"zxx"} == KNOWN_LANGUAGES
+
+
+def _written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    return path
+
+
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"absent\.yaml"):
         load_config(tmp_path / "absent.yaml")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "collect: {min_document_words: KEY}",
+        "engine: KEY",
+        "collect: {fields: {id: KEY}}",
+        "collect: {languages: [[KEY]]}",
+        "KEY",
+        "- KEY",
+        "synthesiser: KEY",
+        "synthesiser: {type: KEY}",
+        "ray: {address: [KEY]}",
+        "quality: {corruptions: [KEY], judge: {type: llm, model: [KEY]}}",
+        "KEY: 1",
+    ],
+)
+def test_a_key_in_a_wrong_place_is_in_no_message(tmp_path: Path, text: str) -> None:
+    message = _refused(tmp_path, text.replace("KEY", "sk-abcDEF123456"))
+    assert "abcDEF" not in message
+
+
+def test_a_wrong_task_type_is_answered_with_the_right_ones(tmp_path: Path) -> None:
+    message = _refused(
+        tmp_path, "synthesiser: {type: llm, model: {model: m}, task_types: [quantitativ]}"
+    )
+    assert message.endswith(
+        "c.yaml: synthesiser.task_types.0: Input should be 'open', 'quantitative' or 'code'"
+    )
+
+
+def test_a_location_holds_the_keys_of_the_file_alone(tmp_path: Path) -> None:
+    model = "{model: m, api_base: nowhere}"
+    message = _refused(tmp_path, f"synthesiser: {{type: llm, model: {model}}}")
+    assert "synthesiser.model.api_base: an address" in message

@@ -14,6 +14,7 @@ from rubric_synth import (
     StageRefusal,
     SynthError,
 )
+from rubric_synth.errors import CallsStoppedError, UnfinishedError, WorkFolderError
 from rubric_synth.sources.raw_text import NotTextError
 
 _ERRORS = [
@@ -24,6 +25,9 @@ _ERRORS = [
     OutputError("a", path="p"),
     StageRefusal(RejectionReason.LEAK, "2 runs"),
     NotTextError(RejectionReason.BINARY, "4 bytes"),
+    WorkFolderError("a", path="p"),
+    UnfinishedError("a", cause="cost", pending=3),
+    CallsStoppedError("a"),
 ]
 
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -56,6 +57,68 @@ def test_openings_without_ends_cost_no_more_than_their_length() -> None:
     start = time.perf_counter()
     sections(("![" * 20_000 + "\n\n") * 20 + "\\begin{a}" * 20_000 + "<!--" * 20_000)
     assert time.perf_counter() - start < 10
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"# a{' ' * 1_000_000}b",
+        f"# a{'#' * 1_000_000}b",
+        "# " + "[" * 1_000_000,
+        "# " + "![" * 500_000,
+        "# " + "**a " * 200_000,
+        "# " + "![a](" * 200_000,
+        f"# x{' ' * 500_000}[1{',1' * 200_000}",
+        "**a " * 200_000 + "\n---",
+        "<!--" * 1_000_000,
+        "<!--" * 500_000 + " " * 6_000 + "-->",
+    ],
+    ids=["spaces", "hashes", "brackets", "images", "emphasis", "addresses", "references",
+         "underlined", "comments", "a late end"],
+)  # fmt: skip
+def test_a_title_costs_no_more_than_the_length_of_the_text(line: str) -> None:
+    text = clean_markdown(f"{line}\n\nWords.\n\n# Tides")
+    assert document_title(text) == "Tides"
+
+
+@pytest.mark.parametrize(
+    ("line", "heading"),
+    [
+        ("# Tides", "Tides"),
+        ("###### Tides ##", "Tides"),
+        ("#\tTides in C#", "Tides in C"),
+        ("# A # b ##  ", "A # b"),
+        ("####### Tides", ""),
+        ("#Tides", ""),
+        ("# " + "tide " * 150, " ".join(["tide"] * 60)),
+        ("# " + "tide " * 300, ""),
+    ],
+)
+def test_the_marks_of_a_heading_are_no_part_of_it(line: str, heading: str) -> None:
+    assert document_title(line) == heading
+
+
+def test_a_line_too_long_for_a_heading_is_prose() -> None:
+    text = "tide " * 300
+    (found,) = sections(clean_markdown(f"# {text}\n\nWords."))
+    assert found == ("", (text.strip(), "Words."))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("a<!-- x -->b<!----> c", "ab c"),
+        ("a<!-- x", "a<!-- x"),
+        ("a<!--> b --> c", "a c"),
+        ("<!-- <!-- a --> b -->", "b -->"),
+        ("<!--" + "x" * 5000 + "-->a", "a"),
+        ("b<!--" + "x" * 5001 + "<!--y-->a", "b<!--" + "x" * 5001 + "a"),
+        ("<!--" + "x" * 5001 + "-->", "<!--" + "x" * 5001 + "-->"),
+    ],
+)
+def test_comments_that_end_soon_go(text: str, left: str) -> None:
+    assert clean_markdown(text) == left
 
 
 @given(st.text(max_size=300))

@@ -18,17 +18,23 @@ from rubric_synth import (
     OutputError,
     Stages,
     SynthConfig,
+    UnfinishedError,
     collect,
     extractive_stages,
     read_collected,
     synthesise,
 )
+from rubric_synth.dataset import read_manifest
 
 _SPLITS = ("train", "validation", "test")
 
 
 def _jsonl(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.glob("*.json*")}
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
 
 
 def _rejected(folder: Path) -> list[dict[str, object]]:
@@ -101,20 +107,27 @@ def test_parquet_stands_beside_the_splits(tmp_path: Path, collected: Callable[[]
 def test_the_manifest_holds_hashes_versions_counts_and_the_configuration(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
-    report = synthesise(collected(), tmp_path / "data")
+    source = collected()
+    report = synthesise(source, tmp_path / "data")
     manifest = json.loads((tmp_path / "data" / "manifest.json").read_text())
     assert manifest["tasks"] == report.tasks
-    assert SynthConfig.model_validate(manifest["config"]) == SynthConfig()
+    collection = json.loads((source / "manifest.json").read_text())["config"]
+    assert manifest["config"]["collect"] == collection  # what was used, not what a run is told
+    assert collection != SynthConfig().collect.model_dump(mode="json")
+    rest = {**manifest["config"], "collect": {}}
+    assert SynthConfig.model_validate(rest) == SynthConfig()
     assert set(manifest["versions"]) == {"rubric-core", "rubric-judge", "rubric-synth"}
-    assert set(manifest["sha256"]) == {"rejected.jsonl", *(f"{s}.jsonl" for s in _SPLITS)}
+    assert set(manifest["sha256"]) >= {"rejected.jsonl", *(f"{s}.jsonl" for s in _SPLITS)}
 
 
 def test_a_refused_draft_is_kept_with_its_reason(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
-    report = synthesise(collected(), tmp_path / "data", judge=FailingJudge())
-    assert set(report.rejected) == {"judge_unavailable"}
-    assert not any(report.tasks.values())
+    with pytest.raises(UnfinishedError, match="11 documents got no answer"):
+        synthesise(collected(), tmp_path / "data", judge=FailingJudge())
+    manifest = read_manifest(tmp_path / "data")
+    assert set(manifest.rejected) == {"judge_unavailable"}
+    assert not any(manifest.tasks.values())
     row = _rejected(tmp_path / "data")[0]
     assert row["stage"] == "quality"
     Draft.model_validate(row["draft"])
@@ -154,7 +167,7 @@ def test_a_full_disk_leaves_the_older_dataset_whole(
 ) -> None:
     source, out = collected(), tmp_path / "data"
     synthesise(source, out)
-    before = {path.name: path.read_bytes() for path in out.iterdir()}
+    before = _files(out)
 
     def full(*_: object) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -162,7 +175,7 @@ def test_a_full_disk_leaves_the_older_dataset_whole(
     monkeypatch.setattr("os.fsync", full)
     with pytest.raises(OutputError, match="No space left"):
         synthesise(source, out, config=SynthConfig(max_concurrency=3))
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+    assert _files(out) == before
 
 
 def test_a_damaged_collection_writes_nothing(tmp_path: Path, collected: Callable[[], Path]) -> None:
@@ -172,7 +185,7 @@ def test_a_damaged_collection_writes_nothing(tmp_path: Path, collected: Callable
         file.write("{broken\n")
     with pytest.raises(CollectedFolderError, match="line 12"):
         synthesise(source, tmp_path / "data", stages=stages)
-    assert list((tmp_path / "data").iterdir()) == []
+    assert not (tmp_path / "data").exists()
 
 
 def test_no_task_leaks_and_no_rubric_reaches_the_policy_side(

@@ -8,7 +8,7 @@ import pytest
 
 from rubric_core import read_tasks
 from rubric_judge.testing import FailingJudge
-from rubric_synth import DatasetFolderError, dataset_statistics, synthesise
+from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
 from rubric_synth.controls import (
     CONTROLS,
     fixed_template,
@@ -103,9 +103,10 @@ def test_the_learned_template_reads_the_question_and_other_rubrics_alone(
 def test_a_dataset_without_tasks_or_files_is_refused(
     tmp_path: Path, collected: Callable[[], Path]
 ) -> None:
-    with pytest.raises(DatasetFolderError, match=r"train\.jsonl"):
+    with pytest.raises(DatasetFolderError, match=r"manifest\.json"):
         dataset_statistics(tmp_path)
-    synthesise(collected(), tmp_path / "data", judge=FailingJudge())
+    with pytest.raises(UnfinishedError):
+        synthesise(collected(), tmp_path / "data", judge=FailingJudge())
     with pytest.raises(DatasetFolderError, match="no task"):
         dataset_statistics(tmp_path / "data")
 

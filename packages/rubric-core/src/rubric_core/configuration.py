@@ -20,8 +20,12 @@ UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
+_LONG_NUMBER: Final = 10**_LONGEST_NUMBER
 _LONGEST_NAME: Final = 40
 _UNSHOWN_NAME: Final = "…"
+_WITHHELD: Final = " (unshown: maybe a secret)"
+_LENGTHS: Final = frozenset({"too_short", "too_long"})
+_QUOTED: Final = re.compile(r"""(['"`])(.*?)\1""")
 _NAME: Final = re.compile(r"[A-Za-z_*][\w./:-]*", re.ASCII)
 _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
@@ -60,41 +64,62 @@ def config_error(error: ValidationError, *, model: type[BaseModel], source: str)
 
     Returns:
         To be raised by the caller. One line a problem: the dotted key, what is wrong, the value;
-        for an unknown key the nearest right one. Under a model with `hide_input_in_errors` only
-        numbers are repeated, and no name that may be a key.
+        for an unknown key the nearest right one. No name and no value that may be a key is
+        repeated, and under a model with `hide_input_in_errors` no value but a number.
     """
-    problems = error.errors(include_url=False)
+    problems = _causes(error.errors(include_url=False))
     lines = [f"{source}: {_line(model, problem)}" for problem in problems]
-    return ConfigError("\n".join(lines), location=_dotted(problems[0]["loc"]))
+    return ConfigError("\n".join(lines), location=_dotted(model, problems[0]["loc"]))
+
+
+def _causes(problems: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short where an item of it is wrong: pydantic counts the rest."""
+    places = [problem["loc"] for problem in problems]
+    return [
+        problem
+        for problem in problems
+        if problem["type"] not in _LENGTHS
+        or not any(
+            len(place) > len(problem["loc"]) and place[: len(problem["loc"])] == problem["loc"]
+            for place in places
+        )
+    ]
 
 
 def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     location = problem["loc"]
-    where = f"{_dotted(location)}: " if location else ""
+    dotted = _dotted(model, location)
+    where = f"{dotted}: " if location else ""
     models = _models_at(model, location[:-1])
     if problem["type"] == "extra_forbidden":
         known = {name for m in models for name in m.model_fields}
         close = nearest_key(str(location[-1]), known)
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
-        unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else " (unshown: maybe a secret)"
-        return f"unknown key {_dotted(location)!r}{unshown}: {remedy}"
+        unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else _WITHHELD
+        return f"unknown key {dotted!r}{unshown}: {remedy}"
     if problem["type"] == "union_tag_invalid":
         context = problem.get("ctx", {})
         return f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}"
-    wrong = problem["msg"].removeprefix("Value error, ")
+    wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
+
+
+def _shown_quote(quote: re.Match[str]) -> str:
+    # A check of a model's own may repeat the value that it refuses.
+    return f"{quote[1]}{_UNSHOWN_NAME}{quote[1]}" if may_be_key(quote[2]) else quote[0]
 
 
 def _not(problem: ErrorDetails, *, hidden: bool) -> str:
     value = problem["input"]
     if problem["type"] in {"missing", UNSHOWN} or isinstance(value, dict):
         return ""
+    if isinstance(value, int | float):
+        harmless = abs(value) < _LONG_NUMBER or not isinstance(value, int)
+        return f", not {value!r}" if harmless else ""
     shown = repr(value)
-    if hidden:
-        harmless = isinstance(value, int | float) and len(shown) <= _LONGEST_NUMBER
-    else:
-        harmless = len(shown) <= _LONGEST_VALUE
-    return f", not {shown}" if harmless else ""
+    if may_be_key(shown):
+        return _WITHHELD
+    return f", not {shown}" if not hidden and len(shown) <= _LONGEST_VALUE else ""
 
 
 def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
@@ -105,22 +130,30 @@ def _hides(model: type[BaseModel], location: tuple[int | str, ...]) -> bool:
     )
 
 
-def _dotted(location: tuple[int | str, ...]) -> str:
+def _dotted(model: type[BaseModel], location: tuple[int | str, ...]) -> str:
     # `[key]` and `tuple[str, ...]` are pydantic's, not the file's.
-    return ".".join(shown_name(part) for part in location if "[" not in str(part))
+    keys = _followed(model, location)[1]
+    return ".".join(shown_name(part) for part in keys if "[" not in str(part))
 
 
 def _models_at(model: type[BaseModel], location: tuple[int | str, ...]) -> list[type[BaseModel]]:
-    """Follow a location down the tree; indices and union tags are no level of their own."""
-    models = [model]
+    return _followed(model, location)[0]
+
+
+def _followed(
+    model: type[BaseModel], location: tuple[int | str, ...]
+) -> tuple[list[type[BaseModel]], list[int | str]]:
+    """Follow a location down the tree: the models that it leads to, and its keys without tags."""
+    models, keys = [model], list[int | str]()
     for part in location:
         # A tag may be a field's name too, but it is always what follows a choice of models.
         if len(models) > 1 and (tagged := [m for m in models if _tagged(m, part)]):
             models = tagged
             continue
+        keys.append(part)
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         models = [m for field in fields for m in _models_in(field.annotation)] or models
-    return models
+    return models, keys
 
 
 def _tagged(model: type[BaseModel], tag: int | str) -> bool:

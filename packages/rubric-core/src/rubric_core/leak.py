@@ -16,7 +16,11 @@ if TYPE_CHECKING:
     from rubric_core.task import Task
 
 _WORD: Final = re.compile(r"\w+")
+_BETWEEN_TEXTS: Final = " | "
+"""No word, so that no run of words goes on from one text into the next."""
 _REPORTED: Final = 3
+_MOST_SOUGHT: Final = 200
+"""Words of a question that are sought one by one; to read the text once is quicker for more."""
 
 
 class LeakedNgrams(Sealed):
@@ -43,12 +47,22 @@ def leaked_ngrams(task: Task, *, n: int = 8) -> tuple[LeakedNgrams, ...]:
     """
     if n < 1:
         raise SchemaError(f"n must be at least 1, not {n}", field="n")
-    asked = _ngrams(task.question, n)
-    if not asked:
+    asked = _words(task.question)
+    if len(asked) < n:
         return ()
     overlaps: list[LeakedNgrams] = []
     for source, texts in _hidden_texts(task):
-        shared = asked & {ngram for text in texts for ngram in _ngrams(text, n)}
+        # A text of fewer characters cannot hold n words; most keywords are that short.
+        long_enough = [text for text in texts if len(text) >= 2 * n - 1]
+        if not _may_share(asked, n, long_enough):
+            continue
+        runs = [_words(text) for text in long_enough]
+        known = {word for run in runs for word in run}
+        possible = set(_ngrams(asked, n, known=known))
+        if not possible:
+            continue
+        hidden = f" {_BETWEEN_TEXTS.join(map(' '.join, runs))} "
+        shared = {ngram for ngram in possible if f" {ngram} " in hidden}
         if shared:
             hashes = sorted(hashlib.sha256(ngram.encode()).hexdigest() for ngram in shared)
             overlaps.append(LeakedNgrams(source=source, count=len(shared), sha256=tuple(hashes)))
@@ -75,9 +89,38 @@ def check_no_leak(tasks: Iterable[Task], *, n: int = 8) -> None:
         )
 
 
-def _ngrams(text: str, n: int) -> set[str]:
-    words = _WORD.findall(text.lower())
-    return {" ".join(words[i : i + n]) for i in range(len(words) - n + 1)}
+def _may_share(words: list[str], n: int, texts: list[str]) -> bool:
+    """Whether n words in a row all stand in the texts, be it within other words.
+
+    Most questions are told apart by a few words, for one that is missing rules out every run over
+    it; to find the words of a text takes many times as long.
+    """
+    if len(words) > _MOST_SOUGHT:
+        return True
+    hidden = _BETWEEN_TEXTS.join(texts).lower()
+    start = 0
+    while start + n <= len(words):
+        for place in range(start + n - 1, start - 1, -1):
+            if words[place] not in hidden:
+                start = place + 1
+                break
+        else:
+            return True
+    return False
+
+
+def _ngrams(words: list[str], n: int, *, known: set[str]) -> Iterator[str]:
+    """Yield the runs of n words of which each is known: of few questions there are any."""
+    start = 0
+    for end, word in enumerate(words, start=1):
+        if word not in known:
+            start = end
+        elif end - start >= n:
+            yield " ".join(words[end - n : end])
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
 
 
 def _hidden_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -42,7 +42,7 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
-    schema = _schema(pa)
+    schema = task_schema()
     with pa.parquet.ParquetWriter(file, schema) as writer:
         while batch := list(islice(rows, _BATCH_ROWS)):
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
@@ -58,7 +58,13 @@ def _pyarrow() -> Any:  # noqa: ANN401  # pyarrow ships no types
         ) from error
 
 
-def _schema(pa: Any) -> Any:  # noqa: ANN401  # pyarrow ships no types
+def task_schema() -> Any:  # noqa: ANN401  # pyarrow ships no types
+    """Return the columns of a file of tasks, the same whatever the tasks hold.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = _pyarrow()
     text, texts = pa.string(), pa.list_(pa.string())
     criterion = pa.struct(
         {

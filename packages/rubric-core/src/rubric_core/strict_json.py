@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Final
 
 from rubric_core.errors import RepeatedKeyError
 
@@ -16,6 +17,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return values
 
 
+# float() has no limit on digits, int() has; an index or a count is never read through here. Made
+# once: to make one takes as long as to read a short reply.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
+
+
 def decode(text: str) -> object:
     """Decode one JSON document; every number becomes a float, and one too large becomes infinity.
 
@@ -24,5 +30,6 @@ def decode(text: str) -> object:
         json.JSONDecodeError: the text is not one JSON document.
         RecursionError: the text nests deeper than the interpreter can follow.
     """
-    # float() has no limit on digits, int() has; an index or a count is never read through here.
-    return json.loads(text, object_pairs_hook=_unique, parse_int=float)
+    if text.startswith("\ufeff"):
+        return json.loads(text)  # raises, and says what to do
+    return _DECODER.decode(text)

@@ -7,12 +7,14 @@ model or a network does; such things are outcomes with a reason.
 from __future__ import annotations
 
 from rubric_judge.chat import ChatClient, ChatReply
+from rubric_judge.chat_model import ChatModel
 from rubric_judge.config import (
     HybridConfig,
     JudgeConfig,
     JudgeSpec,
     LexicalConfig,
     LimitsConfig,
+    ModelConfig,
     PluginConfig,
     Prices,
     SandboxConfig,
@@ -45,6 +47,7 @@ from rubric_judge.verification import check_executable, parse_verification
 
 __all__ = [
     "ChatClient",
+    "ChatModel",
     "ChatReply",
     "EventLoopError",
     "Hedging",
@@ -66,6 +69,7 @@ __all__ = [
     "LimiterStatistics",
     "LimitsConfig",
     "LocalLimiter",
+    "ModelConfig",
     "PluginConfig",
     "PoolStatistics",
     "Prices",

@@ -6,7 +6,6 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -19,27 +18,22 @@ from pydantic import BaseModel
 
 from rubric_core import ConfigError, Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
-from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
-from rubric_judge.litellm_calls import keep_replies_out_of_warnings, unrecorded, warm_up
+from rubric_judge.litellm_calls import (
+    has_provider,
+    keep_replies_out_of_warnings,
+    keep_texts_out_of_logs,
+    unrecorded,
+    warm_up,
+)
 from rubric_judge.litellm_router import make_router
+from rubric_judge.model_config import ModelConfig
 from rubric_judge.own_server import MakeClient, OwnServer, Taken, own_route, servers_of_router
 from rubric_judge.router_file import RouterFile, read_router_file
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
-
-_TALKATIVE = (
-    "LiteLLM",
-    "LiteLLM Proxy",
-    "LiteLLM Router",
-    "httpcore",
-    "httpx",
-    "instructor",
-    "openai",
-)
-"""Loggers of the libraries below; what is under them by a dot follows."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +53,8 @@ class _Libraries:
     """Makes a model ready for `create`, once for each model."""
     missing_keys: Callable[[str], list[str]]
     """Names the variables that a model's provider needs and that are not set."""
+    knows: Callable[[ModelConfig], bool]
+    """Whether a model has a provider, without asking anyone."""
     warm_up: Callable[[str], None]
     """Loads what the first call of a model would load."""
     client: MakeClient
@@ -89,10 +85,7 @@ def _libraries() -> _Libraries:
 
     provider: Any = litellm  # it has no types to speak of
     provider.suppress_debug_info = True
-    # Their lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
-    # rubrics and keys.
-    for name in _TALKATIVE:
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    keep_texts_out_of_logs()
 
     @lru_cache(maxsize=1024)
     def prepared(reply: type[BaseModel]) -> type[BaseModel]:
@@ -112,6 +105,7 @@ def _libraries() -> _Libraries:
         hooks=Hooks,
         prepared=prepared,
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
+        knows=lambda config: has_provider(provider, config),
         warm_up=lambda model: warm_up(provider, complete, model=model),
         client=_client,
         close=provider.close_litellm_async_clients,
@@ -169,7 +163,7 @@ def _carrier(reply: type[BaseModel]) -> type[BaseModel]:
 class LiteLLMClient:
     """A `Transport` for every model that litellm can name."""
 
-    def __init__(self, config: JudgeConfig) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         """Read the key, or the file with the deployments and their keys.
 
         Raises:
@@ -212,6 +206,7 @@ class LiteLLMClient:
                 raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
             self._servers_of_router = tuple(servers_of_router(router, libraries.client))
             return libraries.create_by(router.acompletion)
+        _require_provider(libraries, self._config)
         if self._key is None:
             _require_key(libraries, self._config.model)
         if self._server is not None and self._key is not None:
@@ -280,6 +275,17 @@ class LiteLLMClient:
         if self._client is not None:
             parameters["client"] = self._client
         return parameters
+
+
+def _require_provider(libraries: _Libraries, config: ModelConfig) -> None:
+    # Without one, its error at the first call reads like a server's.
+    if not libraries.knows(config):
+        model = config.model
+        detail = (
+            f"litellm knows no provider for model {model!r}: name it as openai/{model} or "
+            f"hosted_vllm/{model}, or set `transport: direct`"
+        )
+        raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0)
 
 
 def _require_key(libraries: _Libraries, model: str) -> None:

@@ -12,10 +12,11 @@ from importlib import import_module
 
 import anyio.to_thread
 from pydantic import BaseModel
+from pydantic_core import to_json
 
 from rubric_judge.chat import ChatReply
-from rubric_judge.config import JudgeConfig
 from rubric_judge.exchange import Connections
+from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
 
 __all__ = ["DirectClient"]
@@ -24,7 +25,7 @@ __all__ = ["DirectClient"]
 class DirectClient:
     """A `Transport` to one OpenAI-compatible server."""
 
-    def __init__(self, config: JudgeConfig) -> None:
+    def __init__(self, config: ModelConfig) -> None:
         """Read the key.
 
         Args:
@@ -36,6 +37,7 @@ class DirectClient:
         """
         (address,) = config.addresses
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
+        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
         self._key = api_key(config)
         self._connections = Connections(self._url)
         fields = {
@@ -54,9 +56,9 @@ class DirectClient:
 
     async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Send one request and read its answer; see `Transport.ask`."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self._key is not None:
-            headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
+        headers = self._headers
+        if self._key is not None:  # in plain text for the call only
+            headers = {**headers, "Authorization": f"Bearer {self._key.get_secret_value()}"}
         body = self._body(system, user, reply)
         answer = await self._connections.post(self._url, body=body, headers=headers)
         return answer.chat_reply()
@@ -67,7 +69,10 @@ class DirectClient:
 
     def _body(self, system: str, user: str, reply: type[BaseModel]) -> bytes:
         messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
-        encoded = json.dumps(messages).encode()
+        try:
+            encoded = to_json(messages)
+        except ValueError:  # half of a surrogate pair, which only an escape can hold
+            encoded = json.dumps(messages).encode()
         parts = (self._opening, b',"messages":', encoded, b',"response_format":')
         return b"".join((*parts, _response_format(reply), b"}"))
 

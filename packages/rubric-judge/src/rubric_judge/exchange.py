@@ -12,7 +12,10 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, cast
+
+from pydantic_core import from_json
 
 from rubric_core import Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
@@ -21,7 +24,7 @@ from rubric_judge.failures import reason_of_status, retry_after_s, transport_err
 from rubric_judge.settings import proxy_for
 
 if TYPE_CHECKING:
-    from aiohttp import ClientResponse, ClientSession
+    from aiohttp import ClientResponse, ClientSession, ClientTimeout
 
 __all__ = ["Answer", "Connections"]
 
@@ -119,7 +122,6 @@ class Connections:
         import aiohttp  # noqa: PLC0415
 
         session = await self._session()
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
         try:
             async with session.post(
                 url,
@@ -127,7 +129,7 @@ class Connections:
                 headers=headers,
                 allow_redirects=False,
                 proxy=self._proxy,
-                timeout=timeout,
+                timeout=_timeout(silence_s),
             ) as response:
                 headers_read = tuple(response.headers.items())
                 return Answer(response.status, headers_read, await _read(response))
@@ -164,6 +166,13 @@ class Connections:
                 session.detach()
 
 
+@cache
+def _timeout(silence_s: float | None) -> ClientTimeout:
+    import aiohttp  # noqa: PLC0415
+
+    return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
+
+
 def _new_session() -> ClientSession:
     import aiohttp  # noqa: PLC0415
 
@@ -178,7 +187,8 @@ async def _read(response: ClientResponse) -> bytes | None:
     most = _LARGEST_ANSWER_BYTES if response.ok else _LARGEST_REFUSAL_BYTES
     chunks: list[bytes] = []
     size = 0
-    async for chunk in response.content.iter_any():
+    while not response.content.at_eof():
+        chunk = await response.content.readany()
         size += len(chunk)
         if size > most:
             response.close()
@@ -189,14 +199,22 @@ async def _read(response: ClientResponse) -> bytes | None:
 
 def _decoded(body: bytes) -> dict[str, object]:
     try:
-        decoded = cast("object", json.loads(body))
-    except (ValueError, RecursionError):
-        decoded = None
+        decoded = cast("object", from_json(body))
+    except ValueError:
+        decoded = _leniently_decoded(body)
     if not isinstance(decoded, dict):
         raise transport_error(
             Reason.SERVER_ERROR, "a success that is no JSON object; check `api_base`"
         )
     return cast("dict[str, object]", decoded)
+
+
+def _leniently_decoded(body: bytes) -> object:
+    """Read what Python's own reads besides: half surrogate pairs, encodings, deep nesting."""
+    try:
+        return cast("object", json.loads(body))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _chat_reply(completion: dict[str, object]) -> ChatReply:

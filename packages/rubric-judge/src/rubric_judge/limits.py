@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import OrderedDict
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ from typing import Protocol, runtime_checkable
 
 import anyio
 
-from rubric_judge.config import LimitsConfig
 from rubric_judge.home_loop import HomeLoop
+from rubric_judge.model_config import LimitsConfig
 
 __all__ = ["Attempt", "Limited", "Limiter", "LimiterStatistics", "LocalLimiter"]
 
@@ -118,6 +119,9 @@ class _Budget:
 class LocalLimiter:
     """A limiter for the tasks of one event loop at a time; two at once are an `EventLoopError`.
 
+    First come, first served: whatever frees a place counts the first in line in and wakes it, so
+    that all that is freed in one turn of the loop is taken in that turn.
+
     Attempts in flight: at most `max_in_flight`. After a 429, half of what was in flight, once for
     all the attempts that were under way by then; every answered attempt gives 1/limit back. A
     Retry-After holds back all that has not started, for a minute at most. One answer's tokens hold
@@ -136,9 +140,10 @@ class LocalLimiter:
         self._requests = _Budget(config.rpm) if config.rpm else None
         self._tokens = _Budget(config.tpm) if config.tpm else None
         self._home = HomeLoop("limiter")
-        self._in_flight = set[Attempt]()
-        self._turn = anyio.Lock(fast_acquire=True)
-        self._changed: anyio.Event | None = None
+        self._in_flight = dict[Attempt, None]()
+        """In the order in which they were counted in; some of them are about to wake."""
+        self._line = OrderedDict[Attempt, anyio.Event]()
+        """Who waits, and what wakes them: they have been counted in, or are first and keep time."""
         self._paused_until_s = 0.0
         self._peak_in_flight = 0
         self._started = self._rate_limited = self._decreases = 0
@@ -180,35 +185,33 @@ class LocalLimiter:
         """
         if self._home.enter(attempt):
             self._in_flight.clear()
-            self._turn = anyio.Lock(fast_acquire=True)
-            self._changed = None
+            self._line.clear()
         try:
-            if self._turn.locked() or self._hold_s(attempt.tokens, time.monotonic()) > 0:
-                await self._wait(attempt.tokens)
+            now_s = time.monotonic()
+            if self._line or self._hold_s(attempt.tokens, now_s) > 0:
+                await self._wait(attempt)
+            else:
+                self._count_in(attempt, now_s)
         except BaseException:
-            self._home.leave(attempt)
+            if attempt in self._in_flight:  # counted in, and cancelled before it could go
+                self._give_back(attempt)
+            self.leave(attempt)
             raise
-        # Nothing is awaited from here on: a cancellation cannot come between.
-        now_s = time.monotonic()
-        if self._requests is not None:
-            self._requests.take(1, now_s)
-        if self._tokens is not None:
-            self._tokens.take(attempt.tokens, now_s)
         self._tokens_taken += attempt.tokens
         self._started += 1
-        self._in_flight.add(attempt)
-        self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
         attempt.number = self._started
 
     def leave(self, attempt: Attempt) -> None:
         """Count an attempt out; one of a loop that ended has been."""
-        self._in_flight.discard(attempt)
+        self._in_flight.pop(attempt, None)
+        self._line.pop(attempt, None)
         if self._home.leave(attempt):
-            self._wake()
+            self._admit()
 
     def note_rate_limited(self, attempt: Attempt | None, retry_after_s: float | None) -> None:
         """Lower the limit, unless that was done since the attempt started, and pause."""
         self._rate_limited += 1
+        self._call_back()
         if self._adaptive and (attempt is None or attempt.number > self._lowered_at):
             self._limit = max(1.0, min(self._limit, len(self._in_flight)) * _DECREASE)
             self._lowered_at = self._started
@@ -216,7 +219,6 @@ class LocalLimiter:
         if retry_after_s is not None:
             pause_s = min(retry_after_s, _LONGEST_PAUSE_S)
             self._paused_until_s = max(self._paused_until_s, time.monotonic() + pause_s)
-        self._wake()
 
     def note_succeeded(self, attempt: Attempt | None, tokens: int | None) -> None:
         """Raise the limit where it is in use, and put the true tokens for the estimate."""
@@ -230,34 +232,75 @@ class LocalLimiter:
             self._tokens_taken += difference
             if self._tokens is not None:
                 self._tokens.correct(difference)
-        self._wake()
+        self._admit()
 
     def _current(self) -> Attempt | None:
         attempt = _latest.get()
         return attempt if attempt is not None and attempt.limiter is self else None
 
     def _hold_s(self, tokens: int, now_s: float) -> float:
+        if len(self._in_flight) + 1 > self._limit:
+            return math.inf
         hold_s = max(0.0, self._paused_until_s - now_s)
         if self._requests is not None:
             hold_s = max(hold_s, self._requests.wait_s(1, now_s))
         if self._tokens is not None:
             hold_s = max(hold_s, self._tokens.wait_s(tokens, now_s))
-        return hold_s if len(self._in_flight) + 1 <= self._limit else math.inf
+        return hold_s
 
-    async def _wait(self, tokens: int) -> None:
+    async def _wait(self, attempt: Attempt) -> None:
         started_s = time.monotonic()
+        self._line[attempt] = anyio.Event()
         try:
-            async with self._turn:  # first come, first served; only the first looks at the budgets
-                while (hold_s := self._hold_s(tokens, time.monotonic())) > 0:
-                    self._changed = anyio.Event()
-                    with anyio.move_on_after(hold_s):
-                        await self._changed.wait()
+            while (woken := self._line.get(attempt)) is not None:
+                hold_s = math.inf
+                if next(iter(self._line)) is attempt:
+                    hold_s = self._hold_s(attempt.tokens, time.monotonic())
+                if hold_s == math.inf:  # only the end of another lets it go on
+                    await woken.wait()
+                    continue
+                with anyio.move_on_after(hold_s):
+                    await woken.wait()
+                self._admit()
         finally:
             self._waited_s += time.monotonic() - started_s
 
-    def _wake(self) -> None:
-        if self._changed is not None:
-            self._changed.set()
+    def _admit(self) -> None:
+        """Count in all of the line that may go, and let the first of the others keep time."""
+        while self._line:
+            first, woken = next(iter(self._line.items()))
+            now_s = time.monotonic()
+            hold_s = self._hold_s(first.tokens, now_s)
+            if hold_s > 0:
+                if hold_s < math.inf:
+                    self._line[first] = anyio.Event()
+                    woken.set()
+                return
+            del self._line[first]
+            self._count_in(first, now_s)
+            woken.set()
+
+    def _call_back(self) -> None:
+        """Put back in line, at its head, who was counted in and has not woken to go yet."""
+        for attempt in [one for one in reversed(self._in_flight) if not one.number]:
+            del self._in_flight[attempt]
+            self._give_back(attempt)
+            self._line[attempt] = anyio.Event()  # the one that was set wakes it all the same
+            self._line.move_to_end(attempt, last=False)
+
+    def _count_in(self, attempt: Attempt, now_s: float) -> None:
+        self._in_flight[attempt] = None
+        self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
+        if self._requests is not None:
+            self._requests.take(1, now_s)
+        if self._tokens is not None:
+            self._tokens.take(attempt.tokens, now_s)
+
+    def _give_back(self, attempt: Attempt) -> None:
+        if self._requests is not None:
+            self._requests.correct(-1)
+        if self._tokens is not None:
+            self._tokens.correct(-attempt.tokens)
 
 
 class Attempt(AbstractAsyncContextManager[None]):

@@ -9,6 +9,7 @@ looks only once for the price of a model that has none. Nothing of litellm is ch
 from __future__ import annotations
 
 import asyncio
+import logging
 import warnings
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
@@ -17,7 +18,15 @@ from importlib import import_module
 from typing import Any
 from uuid import uuid4
 
-__all__ = ["keep_replies_out_of_warnings", "unrecorded", "warm_up"]
+from rubric_judge.model_config import ModelConfig
+
+__all__ = [
+    "has_provider",
+    "keep_replies_out_of_warnings",
+    "keep_texts_out_of_logs",
+    "unrecorded",
+    "warm_up",
+]
 
 _WATCHERS = (
     "callbacks",
@@ -37,6 +46,17 @@ _WATCHERS = (
 """What a program sets of litellm to see, price or change its calls."""
 _MOST_NAMES = 1024
 _QUOTING = "Pydantic serializer warnings"
+
+_TALKATIVE = (
+    "LiteLLM",
+    "LiteLLM Proxy",
+    "LiteLLM Router",
+    "httpcore",
+    "httpx",
+    "instructor",
+    "openai",
+)
+"""Loggers of the libraries; what is under them by a dot follows."""
 
 _Complete = Callable[..., Coroutine[Any, Any, object]]
 
@@ -134,3 +154,26 @@ def keep_replies_out_of_warnings() -> None:
     pattern = warnings.filters[0][1] if warnings.filters else None
     if getattr(pattern, "pattern", pattern) != _QUOTING:
         warnings.filterwarnings("ignore", message=_QUOTING, module="pydantic")
+
+
+def keep_texts_out_of_logs() -> None:
+    """Silence the libraries' loggers.
+
+    Their lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
+    rubrics and keys.
+    """
+    for name in _TALKATIVE:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
+def has_provider(provider: Any, config: ModelConfig) -> bool:  # noqa: ANN401  # litellm has no types
+    """Tell whether litellm knows who serves a model, without asking anyone."""
+    try:
+        provider.get_llm_provider(
+            config.model,
+            custom_llm_provider=config.parameters.get("custom_llm_provider"),
+            api_base=config.api_base,
+        )
+    except provider.BadRequestError:
+        return False
+    return True

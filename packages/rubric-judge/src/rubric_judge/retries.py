@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -16,10 +16,10 @@ from pydantic import BaseModel
 
 from rubric_core import Reason, Usage
 from rubric_judge.chat import ChatReply, Transport
-from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import TRANSIENT
 from rubric_judge.limits import Limiter
+from rubric_judge.model_config import ModelConfig
 
 if TYPE_CHECKING:
     from tenacity import RetryCallState
@@ -30,8 +30,8 @@ _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4
 _LIKELY_REPLY_TOKENS = 1_000
 """What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
-_HURRIED_S = 10.0
-"""Enough for a cold server's answer to a question of one line."""
+_HURRIED_S = 30.0
+"""Enough for the first answer of a cold server, which compiles a grammar for it."""
 _HURRIED_ATTEMPTS = 3
 
 
@@ -41,7 +41,6 @@ class _Call:
 
     deadline_s: float
     most_attempts: int
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     attempts: int = 0
     started_s: float | None = None
     usage: Usage | None = None
@@ -51,7 +50,6 @@ class _Call:
         self.attempts += 1
         if self.started_s is None:
             self.started_s = time.monotonic()
-            self.scope.deadline = anyio.current_time() + self.deadline_s
 
     def consumed(self, usage: Usage | None) -> None:
         if usage is not None:
@@ -60,6 +58,10 @@ class _Call:
     @property
     def elapsed_s(self) -> float:
         return 0.0 if self.started_s is None else time.monotonic() - self.started_s
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline_s - self.elapsed_s
 
     def is_over(self, state: RetryCallState) -> bool:
         """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
@@ -77,7 +79,7 @@ class RetryingClient:
     def __init__(
         self,
         transport: Transport,
-        config: JudgeConfig,
+        config: ModelConfig,
         limiter: Limiter,
         *,
         hurry_s: float = math.inf,
@@ -111,14 +113,11 @@ class RetryingClient:
         async def attempt() -> ChatReply:
             return await self._attempt(call, system=system, user=user, reply=reply)
 
-        answer: ChatReply | None = None
-        error = self._late("deadline_s", self._deadline_s)
         try:
-            with call.scope:
-                answer = await self._until_answered(attempt, call)
+            answer = await self._until_answered(attempt, call)
         except JudgeTransportError as last:
             error = last
-        if answer is not None:
+        else:
             return ChatReply(
                 text=answer.text,
                 finish=answer.finish,
@@ -174,7 +173,10 @@ class RetryingClient:
             sleep=anyio.sleep,
             reraise=True,
         )
-        return await cast("Callable[..., Awaitable[ChatReply]]", retrying)(attempt_again)
+        answered = cast("Callable[..., Awaitable[ChatReply]]", retrying)
+        with anyio.move_on_after(call.left_s):
+            return await answered(attempt_again)
+        raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(
         self, call: _Call, *, system: str, user: str, reply: type[BaseModel]
@@ -183,17 +185,23 @@ class RetryingClient:
         tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
+            limit_s, left_s = self._timeout_s, call.left_s
+            answer: ChatReply | None = None
             try:
-                with anyio.fail_after(self._timeout_s):
+                with anyio.move_on_after(min(limit_s, left_s)):
                     answer = await self._transport.ask(system=system, user=user, reply=reply)
-            except TimeoutError:
-                raise self._late("timeout_s", self._timeout_s) from None
+            except TimeoutError:  # the transport's own
+                raise self._late("timeout_s", limit_s) from None
             except JudgeTransportError as error:
                 call.attempts += error.attempts - 1  # a router tries several deployments
                 call.consumed(error.usage)
                 if error.reason is Reason.RATE_LIMITED:
                     self._limiter.rate_limited(error.retry_after_s)
                 raise
+            if answer is None and left_s <= limit_s:
+                raise self._late("deadline_s", self._deadline_s)
+            if answer is None:
+                raise self._late("timeout_s", limit_s)
             call.attempts += answer.attempts - 1
             call.consumed(answer.usage)
             used = answer.usage

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
-from rubric_judge.config import JudgeConfig
 from rubric_judge.errors import JudgeSetupError
+from rubric_judge.model_config import ModelConfig
 from rubric_judge.router_file import KEY_PREFIX, RouterFile
 
 __all__ = [
@@ -30,8 +30,8 @@ NO_KEY = "no-key"
 _SHORTEST_TOKEN = 16
 
 
-def api_key(config: JudgeConfig) -> SecretStr | None:
-    """Return the key to send with this judge's calls.
+def api_key(config: ModelConfig) -> SecretStr | None:
+    """Return the key to send with the calls of a model.
 
     Args:
         config: names the variable, or leaves it to litellm.
@@ -48,12 +48,12 @@ def api_key(config: JudgeConfig) -> SecretStr | None:
     value = os.environ.get(config.api_key_env, "").strip()
     if not value:
         raise JudgeSetupError(
-            f"the judge {config.model!r} needs a key in the environment variable "
+            f"the model {config.model!r} needs a key in the environment variable "
             f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
         )
     if not _is_header_text(value):
         raise JudgeSetupError(
-            f"the key for the judge {config.model!r} in the environment variable "
+            f"the key for the model {config.model!r} in the environment variable "
             f"{config.api_key_env!r} has a line break or a character beyond ASCII in it: export "
             "the key alone"
         )

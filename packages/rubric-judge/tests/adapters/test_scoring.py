@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pickle
 import signal
@@ -238,6 +239,26 @@ def test_a_scorer_that_was_closed_starts_again(tasks: dict[str, Task]) -> None:
         assert len(scorer.judge_from_thread(submissions(tasks, "y"))) == 1
         scorer.close()
         assert set(threading.enumerate()) <= threads
+
+
+def test_a_scorer_that_is_let_go_of_in_its_own_thread_is_closed(
+    tasks: dict[str, Task], scorers: list[RubricScorer]
+) -> None:
+    """As the garbage collector does, which runs in whichever thread needs memory."""
+    before = set(threading.enumerate())
+    RubricScorer(judge=LexicalConfig(), tasks=tasks)
+    scorers[0].judge_from_thread(submissions(tasks, "y"))
+    portal, _ = scorers[0]._running()
+    (loop,) = set(threading.enumerate()) - before
+
+    def let_go() -> None:
+        scorers.clear()
+        gc.collect()
+
+    portal.call(let_go)
+
+    loop.join(timeout=30)
+    assert not loop.is_alive()
 
 
 def test_a_process_ends_without_waiting_for_a_judge(tmp_path: Path) -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from rubric_synth.calls import CallTotals, DocumentCalls
 from rubric_synth.check import CheckReport, check_dataset
-from rubric_synth.collect import CollectReport, collect, read_collected
+from rubric_synth.collect import CollectProgress, CollectReport, collect, read_collected
 from rubric_synth.config import (
     CollectConfig,
     ExtractiveConfig,
+    LLMConfig,
     QualityConfig,
+    RayConfig,
+    RecordFields,
     SynthConfig,
     load_config,
 )
@@ -15,12 +19,15 @@ from rubric_synth.document import Document
 from rubric_synth.errors import (
     CollectedFolderError,
     DatasetFolderError,
+    EngineError,
     OutputError,
     SourceError,
     SynthError,
+    UnfinishedError,
+    WorkFolderError,
 )
 from rubric_synth.extractive import extractive_stages
-from rubric_synth.pipeline import SynthReport, synthesise
+from rubric_synth.pipeline import Progress, SynthReport, synthesise
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.stages import (
     Analyst,
@@ -29,34 +36,46 @@ from rubric_synth.stages import (
     Enricher,
     StageRefusal,
     Stages,
+    StagesFactory,
     Synthesiser,
 )
 from rubric_synth.stats import DatasetStatistics, dataset_statistics
 
 __all__ = [
     "Analyst",
+    "CallTotals",
     "CheckReport",
     "CollectConfig",
+    "CollectProgress",
     "CollectReport",
     "CollectedFolderError",
     "CriterionDraft",
     "DatasetFolderError",
     "DatasetStatistics",
     "Document",
+    "DocumentCalls",
     "Draft",
+    "EngineError",
     "Enricher",
     "ExtractiveConfig",
+    "LLMConfig",
     "OutputError",
+    "Progress",
     "QualityConfig",
+    "RayConfig",
+    "RecordFields",
     "Rejection",
     "RejectionReason",
     "SourceError",
     "StageRefusal",
     "Stages",
+    "StagesFactory",
     "SynthConfig",
     "SynthError",
     "SynthReport",
     "Synthesiser",
+    "UnfinishedError",
+    "WorkFolderError",
     "check_dataset",
     "collect",
     "dataset_statistics",

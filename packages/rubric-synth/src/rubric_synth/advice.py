@@ -1,35 +1,19 @@
-"""What to tell whoever ran `rubric-synth run`: whether the dataset can be used, and what to do."""
+"""What to tell whoever ran a command: whether its result can be used, and what to do."""
 
 from __future__ import annotations
 
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rubric_synth.rejection import RejectionReason
+from rubric_synth.remedies import remedies
 
 if TYPE_CHECKING:
-    from rubric_synth.pipeline import SynthReport
+    from collections.abc import Mapping
+
+    from rubric_synth.collect import CollectReport
+    from rubric_synth.dataset import SynthReport
 
 _NAMED_REASONS: Final = 3
-_REMEDIES: Final = {
-    RejectionReason.NO_PARAMETERS: (
-        "document parameters in the docstrings (numpydoc, Google or Sphinx), "
-        "or choose a package that does"
-    ),
-    RejectionReason.NO_SUMMARY: "begin each docstring with a sentence",
-    RejectionReason.NO_PASSAGE: (
-        "collect longer documents, or lower synthesiser.min_passage_words in the configuration"
-    ),
-    RejectionReason.NO_QUESTION: "collect documents in complete English sentences",
-    RejectionReason.TOO_FEW_CRITERIA: (
-        "collect documents that say more, or lower quality.min_criteria in the configuration"
-    ),
-    RejectionReason.LOW_REFERENCE_REWARD: (
-        "lower quality.min_reference_reward in the configuration, or repair the synthesiser"
-    ),
-    RejectionReason.JUDGE_UNAVAILABLE: "see that the judge answers",
-    RejectionReason.STAGE_FAILED: "see rejected.jsonl for the place of the fault",
-}
 
 
 def fatal_shortfall(report: SynthReport) -> str:
@@ -44,14 +28,38 @@ def fatal_shortfall(report: SynthReport) -> str:
         )
     if not report.documents:
         return "no task was accepted: there was no document; collect more sources"
-    main = list(islice(report.rejected.items(), _NAMED_REASONS))
-    reasons = ", ".join(f"{reason} ({count})" for reason, count in main)
-    remedies = [_REMEDIES[RejectionReason(r)] for r, _ in main if RejectionReason(r) in _REMEDIES]
-    advice = "; ".join(remedies) or "rejected.jsonl in the dataset gives a detail for each"
-    return (
-        f"no task was accepted out of {report.documents} documents; "
-        f"main reasons: {reasons}. What to do: {advice}"
-    )
+    done = report.documents - report.pending_documents
+    if not done:
+        return f"no task was accepted: none of {report.documents} documents is finished yet"
+    of = f"{done} documents"
+    if report.pending_documents:
+        of += f" worked on, of {report.documents} collected"
+    return f"no task was accepted out of {of}; {_main(report.rejected)}"
+
+
+def few_accepted(report: SynthReport) -> str:
+    """Warn, in one line, where most documents gave no task; "" where most did."""
+    done = report.documents - report.pending_documents
+    left_out = done - report.accepted_documents
+    if left_out <= done // 2:
+        return ""
+    return f"{left_out} of {done} documents gave no task; {_main(report.rejected)}"
+
+
+def few_collected(report: CollectReport) -> str:
+    """Warn, in one line, where most documents were left out; "" where most were kept."""
+    left_out = sum(report.rejected.values())
+    if left_out <= report.documents:
+        return ""
+    read = left_out + report.documents
+    return f"{left_out} of {read} documents were left out; {_main(report.rejected)}"
+
+
+def _main(rejected: Mapping[str, int]) -> str:
+    main = dict(islice(rejected.items(), _NAMED_REASONS))
+    reasons = ", ".join(f"{reason} ({count})" for reason, count in main.items())
+    advice = remedies(main) or "rejected.jsonl gives a detail for each"
+    return f"main reasons: {reasons}. What to do: {advice}"
 
 
 def empty_splits(report: SynthReport) -> str:
@@ -63,4 +71,30 @@ def empty_splits(report: SynthReport) -> str:
     return (
         f"{' and '.join(empty)} {verb} no task: {report.accepted_documents} documents are too few "
         "to fill every split; collect more"
+    )
+
+
+def unanswered(report: SynthReport) -> str:
+    """Warn, in one line, of documents that another run goes on with; "" where there are none."""
+    if not report.pending_documents:
+        return ""
+    why = ""
+    if report.unanswered_documents:
+        why = f", {report.unanswered_documents} of them without an answer from a model or judge"
+    return f"{report.pending_documents} documents are pending{why}: another run goes on with them"
+
+
+def spent(report: SynthReport) -> str:
+    """Say in one line what the calls took; "" where there were none."""
+    usage = report.usage
+    if not usage.attempts:
+        return ""
+    cost = f"{usage.cost_usd:.4g} USD"
+    if usage.unpriced_calls:
+        cost += f" and {usage.unpriced_calls} calls without a known price"
+        if usage.unpriced_calls >= usage.calls:
+            cost = "cost not known (no `prices:`)"
+    return (
+        f"{usage.calls} calls over all runs: {usage.prompt_tokens} tokens read, "
+        f"{usage.completion_tokens} written, {cost}"
     )

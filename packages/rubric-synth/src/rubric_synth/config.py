@@ -3,18 +3,50 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubric_core.configuration import config_error
+from rubric_judge import LexicalConfig, ModelConfig
+from rubric_judge.config import JudgeSpec
 from rubric_judge.yaml_files import read_yaml
+
+TaskType = Literal["open", "quantitative", "code"]
+Corruption = Literal["half", "first_sentence", "terms", "numbers"]
+
+
+_LANGUAGES: Final = """
+    ace af am an ar ary arz as az ba bcl be bg bn br bs ca crh cs cy da de dz el en eo es et eu
+    ext fa fi fo fr fuv fy ga gcf gcr gd gl gom grc gu gug guw ha hbo he hi hr ht hu hy id ig is
+    it ja jv ka kab kik kk km kn ko ku ky la lb lg lij ln lo lt ltg lv mg mk ml mn mr ms mt my ne
+    nl nn no nso oc om or pa pcm pl ps pt qu ro ru rw sa sdh se si sk sl sn so sq sr st sv sw ta
+    te tg th tk tl tr tt ug uk ur uz uzs vec vi vo wa wuu xh yo yue zh zu"""
+KNOWN_LANGUAGES: Final = frozenset(_LANGUAGES.split())
+"""Codes that the library that tells languages knows."""
 
 
 class _Config(BaseModel):
     model_config = ConfigDict(
-        frozen=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True
+        frozen=True,
+        extra="forbid",
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,  # a key may stand anywhere by mistake
     )
+
+
+class RecordFields(_Config):
+    """Where a record (JSON, Parquet, Hugging Face) holds what: the first name it has counts."""
+
+    id: tuple[str, ...] = ("osti_id", "id", "doi", "identifier")
+    """Names the record within its file; a record without one is named by its number."""
+    title: tuple[str, ...] = ("title",)
+    """Left out, the first heading of the text."""
+    description: tuple[str, ...] = ("description", "abstract")
+    """Comes before the full text, or alone where there is none."""
+    text: tuple[str, ...] = ("text", "full_text", "fulltext", "body", "content")
+    """The full text: a string, or a list of strings, one a paragraph."""
 
 
 class CollectConfig(_Config):
@@ -23,9 +55,31 @@ class CollectConfig(_Config):
     min_document_words: int = Field(default=30, ge=1)
     """Documents with fewer words are too short."""
     max_document_bytes: int = Field(default=5_000_000, ge=1_000)
-    """Files and records above this size are too long."""
+    """Texts above this size, in UTF-8, are too long; a PDF, Parquet or JSONL file may be larger."""
+    near_duplicate_jaccard: float = Field(default=0.5, gt=0.0, le=1.0)
+    """Two documents of prose that share more than this of their word shingles, as MinHash
+    estimates it, are near duplicates."""
     near_duplicate_cosine: float = Field(default=0.55, gt=0.0, le=1.0)
-    """Two documents whose TF-IDF vectors are closer than this are near duplicates."""
+    """Two API entries whose TF-IDF vectors are closer than this are near duplicates: their common
+    layout says nothing."""
+    languages: tuple[str, ...] = ("en",)
+    """Codes of the languages that are kept, in ISO 639 (`en`, `de`); empty for all."""
+    fields: RecordFields = RecordFields()
+    """Names of the fields of records."""
+    conversion_timeout_s: int = Field(default=60, ge=1)
+    """An HTML or PDF file that takes longer to read is left out."""
+
+    @field_validator("languages")
+    @classmethod
+    def _knows_them(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
+        if unknown := [code for code in languages if code not in KNOWN_LANGUAGES]:
+            named = ", ".join(repr(code[:20]) for code in unknown)
+            message = (
+                f"{named}: no known code of a language; "
+                f"known are {', '.join(sorted(KNOWN_LANGUAGES))}"
+            )
+            raise ValueError(message)
+        return languages
 
 
 class ExtractiveConfig(_Config):
@@ -41,6 +95,24 @@ class ExtractiveConfig(_Config):
     """A passage of a prose document has at least this many words."""
     max_passage_words: int = Field(default=900, ge=60)
     """And at most this many."""
+
+
+class LLMConfig(_Config):
+    """Three stages that ask a language model."""
+
+    type: Literal["llm"] = "llm"
+    """Name of the synthesiser."""
+    model: ModelConfig
+    """The model, where it is, its limits and prices."""
+    questions_per_document: int = Field(default=1, ge=1, le=10)
+    """At most this many questions from one document (K_d)."""
+    document_chars: int = Field(default=50_000, ge=500)
+    """The model reads at most this many characters of a document: its richest parts."""
+    task_types: tuple[TaskType, ...] = Field(default=("open",), min_length=1)
+    """Kinds of questions to ask for; quantitative and code ones hold executable checks."""
+
+
+SynthesiserConfig = Annotated[ExtractiveConfig | LLMConfig, Field(discriminator="type")]
 
 
 class QualityConfig(_Config):
@@ -61,6 +133,17 @@ class QualityConfig(_Config):
     max_echo_reward: float = Field(default=0.35, ge=0.0, le=1.0)
     """The question, given back as the answer, earns at most this reward."""
 
+    min_discrimination: float = Field(default=0.1, ge=0.0, le=1.0)
+    """The reference answer earns at least this much more than a corrupted copy of it."""
+    corruptions: tuple[Corruption, ...] = Field(default=("half",), min_length=1)
+    """How copies are corrupted, each one more call of the judge: `half` of the sentences left out,
+    all but the `first_sentence` left out, `terms` of the rubric replaced by other words of the
+    passage, or `numbers` changed."""
+    near_duplicate_question_jaccard: float = Field(default=0.9, gt=0.0, le=1.0)
+    """Two questions that share more than this of their runs of three words are one."""
+    judge: JudgeSpec = LexicalConfig()
+    """Scores reference, empty, echoed and corrupted answers."""
+
     @model_validator(mode="after")
     def _ordered(self) -> QualityConfig:
         if self.max_criteria < self.min_criteria:
@@ -69,17 +152,37 @@ class QualityConfig(_Config):
         return self
 
 
+class RayConfig(_Config):
+    """The Ray engine: documents in work spread over actors."""
+
+    address: str | None = None
+    """Of a running cluster; left out, the one that this process is in, `RAY_ADDRESS` names or
+    `ray start` has made here, or else a new one."""
+    actors: int | None = Field(default=None, ge=1)
+    """Workers; left out, one for each CPU of the cluster."""
+    cpus_per_actor: float = Field(default=1.0, gt=0.0)
+    """CPUs that Ray reserves for each."""
+
+
 class SynthConfig(_Config):
     """From documents to a dataset."""
 
     collect: CollectConfig = CollectConfig()
     """Collection."""
-    synthesiser: ExtractiveConfig = ExtractiveConfig()
+    synthesiser: SynthesiserConfig = ExtractiveConfig()
     """The three stages."""
     quality: QualityConfig = QualityConfig()
     """Checks of each task."""
-    max_concurrency: int = Field(default=8, ge=1, le=1024)
-    """Documents in work at one time."""
+    max_concurrency: int = Field(default=8, ge=1, le=65_536)
+    """Documents in work at one time, over all workers; `model.limits` bounds the calls."""
+    engine: Literal["local", "ray"] = "local"
+    """`local`: this process. `ray`: actors on a Ray cluster."""
+    ray: RayConfig = RayConfig()
+    """For `engine: ray`."""
+    max_cost_usd: float | None = Field(default=None, gt=0.0)
+    """Stop before the calls of this dataset, all runs together, cost more; needs known prices."""
+    max_unavailable_in_a_row: int = Field(default=50, ge=1)
+    """Stop when this many documents after each other got no answer from a model or judge."""
     train_frac: float = Field(default=0.70, gt=0.0, lt=1.0)
     """Share of documents for training."""
     validation_frac: float = Field(default=0.15, gt=0.0, lt=1.0)
@@ -105,6 +208,8 @@ def load_config(path: Path) -> SynthConfig:
     """
     content = read_yaml(path)
     try:
-        return SynthConfig.model_validate({} if content is None else content)
+        return SynthConfig.model_validate(
+            {} if content is None else content, context={"folder": path.parent}
+        )
     except ValidationError as error:
         raise config_error(error, model=SynthConfig, source=str(path)) from None

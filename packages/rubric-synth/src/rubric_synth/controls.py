@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_core import normalized_reward
+import rubric_core  # `normalized_reward` loads numpy, at its first use
+from rubric_judge import JudgePool, LexicalJudge
 from rubric_synth.extractive.cues import PROSE_VERBS, VERBS
 from rubric_synth.extractive.inflection import base_form
 from rubric_synth.extractive.wording import listed
@@ -20,7 +21,7 @@ from rubric_synth.language import content_words, lower_first, sentences
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from rubric_core import Judge, Task
+    from rubric_core import Judge, JudgeResult, JudgeView, Task
 
 CONTROLS: Final = {
     "reference": "the reference answer: what a good answer earns",
@@ -36,6 +37,8 @@ CONTROLS: Final = {
 }
 """Each control, and what it is."""
 
+_OF_ANOTHER: Final = "other_reference"
+_WORKERS: Final = 16
 _NAMED = re.compile(r"`([^`]+)`")
 _POINTS = re.compile(r"\b(?:Cover|Discuss|Include) ([^.]+)\.")
 _PASSAGE_CHARS: Final = 400
@@ -161,23 +164,53 @@ def keyword_spam(task: Task) -> str:
     return ", ".join(terms * _SPAM_REPEATS)
 
 
-async def control_rewards(tasks: Sequence[Task], judge: Judge) -> dict[str, float]:
+class ControlRewards(NamedTuple):
+    """What the controls earn."""
+
+    rewards: dict[str, float]
+    """Mean reward by name in `CONTROLS`, in [0, 1]; one that no answer of was judged is left out.
+    """
+    failures: int
+    """Answers that could not be judged."""
+
+
+async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge]) -> ControlRewards:
     """Return the mean reward of each control over the tasks.
 
     Args:
-        tasks: At least one task.
-        judge: Scores the answers.
+        tasks: At least one task; of a single one there is no other reference answer.
+        judge: Scores the answers, many at a time; or several replicas of one.
 
-    Returns:
-        By name in `CONTROLS`, in [0, 1].
+    Raises:
+        JudgeSetupError: The judge is not there.
     """
+    names = [name for name in CONTROLS if len(tasks) > 1 or name != _OF_ANOTHER]
+    answers = _answers(tasks)
+    views = [task.judge_view("") for task in tasks]  # once each: its id is a hash of the rubric
+    asked = [
+        (task, name, view.model_copy(update={"response": answers[name](task)}))
+        for task, view in zip(tasks, views, strict=True)
+        for name in names
+    ]
+    found: dict[str, list[float]] = {name: [] for name in names}
+    results = await _judged([view for _, _, view in asked], judge)
+    for (task, name, _), result in zip(asked, results, strict=True):
+        if result.outcome is not rubric_core.Outcome.UNAVAILABLE:
+            found[name].append(rubric_core.normalized_reward(result, task.rubric))
+    return ControlRewards(
+        rewards={name: sum(rewards) / len(rewards) for name, rewards in found.items() if rewards},
+        failures=len(asked) - sum(map(len, found.values())),
+    )
+
+
+def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
     following = dict(zip((t.task_id for t in tasks), [*tasks[1:], tasks[0]], strict=True))
     usual = usual_terms(tasks)
-    answers: dict[str, Callable[[Task], str]] = {
+    return {
         "reference": lambda task: task.reference_answer or "",
         "fixed_template": lambda task: fixed_template(task.question),
         "learned_template": lambda task: learned_template(task.question, usual),
-        "other_reference": lambda task: following[task.task_id].reference_answer or "",
+        _OF_ANOTHER: lambda task: following[task.task_id].reference_answer or "",
         "question": lambda task: task.question,
         "passage_start": lambda task: task.grounding.reveal()[:_PASSAGE_CHARS],
         "shuffled": lambda task: shuffled(task.reference_answer or "", seed=task.task_id),
@@ -185,11 +218,14 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge) -> dict[str, floa
         "keyword_spam": keyword_spam,
         "empty": lambda _task: "",
     }
-    return {
-        name: sum([await _reward(task, judge, answers[name](task)) for task in tasks]) / len(tasks)
-        for name in CONTROLS
-    }
 
 
-async def _reward(task: Task, judge: Judge, response: str) -> float:
-    return normalized_reward(await judge.judge(task.judge_view(response)), task.rubric)
+async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
+    if isinstance(judge, LexicalJudge):
+        return [judge.judge_now(view) for view in views]  # a program: nothing to wait for
+    pool = JudgePool(judge, workers=_WORKERS)
+    try:
+        await pool.check()
+        return await pool.judge_all(views)
+    finally:
+        await pool.aclose()

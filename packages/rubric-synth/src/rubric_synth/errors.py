@@ -5,7 +5,11 @@ RubricError
     ├── SourceError (LookupError)          a source that is missing or unknown
     ├── CollectedFolderError (ValueError)  a collected folder that cannot be read back
     ├── DatasetFolderError (ValueError)    a dataset folder that does not check
-    └── OutputError (OSError)              a file that could not be written
+    ├── OutputError (OSError)              a file that could not be written
+    ├── WorkFolderError (ValueError)       a work folder in use, damaged or of another version
+    ├── UnfinishedError (RuntimeError)     a run that stopped before all documents were done
+    ├── CallsStoppedError (RuntimeError)   a call that the run may not make any more
+    └── EngineError (RuntimeError)         a cluster that is not there, or whose workers all died
 
 One bad document is never an error: it becomes a `Rejection` with a counted reason.
 Messages hold names, paths, numbers and hashes, never text of a document.
@@ -13,7 +17,7 @@ Messages hold names, paths, numbers and hashes, never text of a document.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from rubric_core import RubricError
 
@@ -64,3 +68,35 @@ class OutputError(SynthError, OSError):
     def __reduce__(self) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
         """Rebuild through `__init__`: an OSError takes its arguments nowhere else."""
         return type(self), self.args, self.__dict__
+
+
+class WorkFolderError(SynthError, ValueError):
+    """A work folder that is in use, damaged or of another version."""
+
+    def __init__(self, message: str, *, path: Path | str = "") -> None:
+        """Keep the folder or file."""
+        super().__init__(message)
+        self.path = path
+
+
+UnfinishedCause = Literal["cost", "unpriced", "unavailable", "interrupted"]
+
+
+class UnfinishedError(SynthError, RuntimeError):
+    """A run that stopped before all documents were done; what is done is written."""
+
+    def __init__(
+        self, message: str, *, cause: UnfinishedCause = "interrupted", pending: int = 0
+    ) -> None:
+        """Keep why it stopped, and how many documents are to be done yet."""
+        super().__init__(message)
+        self.cause: UnfinishedCause = cause
+        self.pending = pending
+
+
+class CallsStoppedError(SynthError, RuntimeError):
+    """A call that the run may not make any more; the document stays pending."""
+
+
+class EngineError(SynthError, RuntimeError):
+    """A cluster that is not there, or whose workers all died; what was answered is kept."""

@@ -8,17 +8,31 @@ import json
 import os
 import tempfile
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Final
 
 from rubric_synth.errors import OutputError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping
 
+_PART: Final = ".part"
 
-def json_line(row: Mapping[str, object]) -> str:
-    """Return one row of JSONL: same content, same bytes."""
-    return json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
+
+def json_line(row: Mapping[str, object]) -> bytes:
+    """Return one row of JSONL as UTF-8: same content, same bytes.
+
+    A lone surrogate, which JSON can spell and UTF-8 cannot, stays in its spelling.
+    """
+    try:
+        return (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n").encode()
+    except UnicodeEncodeError:
+        return (json.dumps(row, ensure_ascii=True, allow_nan=False) + "\n").encode()
+
+
+def json_page(content: Mapping[str, object]) -> bytes:
+    """Return an indented JSON file as UTF-8: same content, same bytes."""
+    text = json.dumps(content, ensure_ascii=False, indent=2) + "\n"
+    return text.encode(errors="replace")
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> int:
@@ -37,7 +51,7 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
 
 def write_json(path: Path, content: Mapping[str, object]) -> None:
     """Write an indented JSON file whole."""
-    write_lines(path, [json.dumps(content, ensure_ascii=False, indent=2) + "\n"])
+    write_lines(path, [json_page(content).decode()])
 
 
 @contextlib.contextmanager
@@ -52,11 +66,12 @@ def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
     """
     files: list[IO[str]] = []
     names: list[str] = []
+    replaced = 0
     path = paths[0]
     try:
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
             names.append(name)
             files.append(os.fdopen(handle, "w", encoding="utf-8", newline="\n"))
         yield files
@@ -67,10 +82,11 @@ def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
         for path, name in zip(paths, names, strict=True):
             Path(name).chmod(0o644)
             Path(name).replace(path)
+            replaced += 1
     except OSError as error:
         message = (
             f"cannot write {str(path)!r}: {error.strerror or type(error).__name__}; "
-            "nothing was changed, free the space or choose another folder"
+            f"{_what_changed(replaced, paths)}"
         )
         raise OutputError(message, path=path) from error
     finally:
@@ -79,6 +95,28 @@ def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
                 file.close()
         for name in names:
             Path(name).unlink(missing_ok=True)
+
+
+def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Remove the temporary files of writers that were killed; none may be at work.
+
+    Args:
+        folder: Where they wrote.
+        names: Of the files that they were to become.
+    """
+    for name in names:
+        for left in folder.glob(f".{name}.*{_PART}"):
+            with contextlib.suppress(OSError):
+                left.unlink()
+
+
+def _what_changed(replaced: int, paths: list[Path]) -> str:
+    if not replaced:
+        return "nothing was changed, free the space or choose another folder"
+    return (
+        f"{replaced} of {len(paths)} files are new already and the others are of an earlier run: "
+        "make room for it, and give the same command again"
+    )
 
 
 def file_sha256(path: Path) -> str:

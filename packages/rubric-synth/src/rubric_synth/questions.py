@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rubric_core import read_tasks
+from rubric_synth.dataset import split_path
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.files import json_line
-from rubric_synth.pipeline import SPLITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,17 +25,11 @@ def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
         DatasetFolderError: The split is unknown, missing or empty.
         RubricFileError: A row is not a task.
     """
-    path = dataset / f"{split}.jsonl"
-    if split not in SPLITS:
-        message = f"split {split!r} is unknown; choose one of {', '.join(SPLITS)}"
-        raise DatasetFolderError(message, path=dataset)
-    if not path.is_file():
-        message = f"{str(path)!r} is missing; write the dataset with `rubric-synth run`"
-        raise DatasetFolderError(message, path=path)
+    path = split_path(dataset, split)
     count = 0
     for count, task in enumerate(read_tasks(path), start=1):  # noqa: B007 - whether there was one
         view = task.policy_view()
-        yield json_line({"task_id": view.task_id, "question": view.question})
+        yield json_line({"task_id": view.task_id, "question": view.question}).decode()
     if not count:
         message = f"{str(path)!r} holds no task; choose another split or collect more documents"
         raise DatasetFolderError(message, path=path)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
 
@@ -25,6 +24,12 @@ class RejectionReason(StrEnum):
     BROKEN_RECORD = "broken_record"
     DUPLICATE_ID = "duplicate_id"
     IMPORT_FAILED = "import_failed"
+    BROKEN_PDF = "broken_pdf"
+    ENCRYPTED = "encrypted"
+    NO_TEXT_LAYER = "no_text_layer"
+    CONVERSION_FAILED = "conversion_failed"
+    MISSING_EXTRA = "missing_extra"
+    OTHER_LANGUAGE = "other_language"
     EMPTY = "empty"
     TOO_SHORT = "too_short"
     TOO_LONG = "too_long"
@@ -38,21 +43,42 @@ class RejectionReason(StrEnum):
     NO_PASSAGE = "no_passage"
     NO_QUESTION = "no_question"
     STAGE_FAILED = "stage_failed"
+    MODEL_UNAVAILABLE = "model_unavailable"
+    MODEL_REFUSED = "model_refused"
+    REPLY_TRUNCATED = "reply_truncated"
+    REPLY_NOT_JSON = "reply_not_json"
+    REPLY_OFF_SCHEMA = "reply_off_schema"
+    PASSAGE_NOT_IN_DOCUMENT = "passage_not_in_document"
     # quality
     EMPTY_QUESTION = "empty_question"
     TOO_FEW_CRITERIA = "too_few_criteria"
     TOO_MANY_CRITERIA = "too_many_criteria"
     LOW_TOTAL_WEIGHT = "low_total_weight"
     NEGATIVE_WEIGHT = "negative_weight"
+    WEIGHT_OUT_OF_RANGE = "weight_out_of_range"
     MISSING_FIELD = "missing_field"
+    FIELD_TOO_LONG = "field_too_long"
+    REPEATED_CRITERION = "repeated_criterion"
     INVALID_SCHEMA = "invalid_schema"
     NO_REFERENCE = "no_reference"
+    NOT_SELF_CONTAINED = "not_self_contained"
     LEAK = "leak"
     DUPLICATE_QUESTION = "duplicate_question"
     JUDGE_UNAVAILABLE = "judge_unavailable"
+    JUDGE_INVALID = "judge_invalid"
     LOW_REFERENCE_REWARD = "low_reference_reward"
     REWARDED_EMPTY_ANSWER = "rewarded_empty_answer"
     REWARDED_QUESTION_ECHO = "rewarded_question_echo"
+    NOT_DISCRIMINATING = "not_discriminating"
+    BROKEN_CHECK = "broken_check"
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether another run would end the same: False where a model or a judge gave no answer."""
+        return self not in _UNSETTLED
+
+
+_UNSETTLED = frozenset({RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE})
 
 
 class Rejection(BaseModel):
@@ -74,7 +100,6 @@ class Rejection(BaseModel):
     """The refused question with its rubric, where one was made."""
 
 
-def count_reasons(rejections: Iterable[Rejection]) -> dict[str, int]:
-    """Count rejections by reason, most frequent first."""
-    counts = Counter(str(rejection.reason) for rejection in rejections)
+def most_first(counts: Mapping[str, int]) -> dict[str, int]:
+    """Return counts with the highest first; equal ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Task
+from rubric_synth.config import TaskType
 from rubric_synth.errors import SynthError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_core import DocumentAnalysis
+    from rubric_synth.calls import DocumentCalls
     from rubric_synth.document import Document
     from rubric_synth.rejection import RejectionReason
 
@@ -75,6 +77,8 @@ class Draft(BaseModel):
     """Why this question is worth asking of this document."""
     reference_answer: str = Field(default="", repr=False)
     """An answer that satisfies the rubric."""
+    task_type: TaskType = "open"
+    """Open; or quantitative or code, with criteria that a program can check."""
 
     def to_task(self, document: Document, analysis: DocumentAnalysis) -> Task:
         """Return the task.
@@ -84,7 +88,7 @@ class Draft(BaseModel):
         """
         return Task.from_json(
             {
-                **self.model_dump(mode="json"),
+                **self.model_dump(mode="json", exclude={"task_type"}),
                 "document_analysis": analysis.model_dump(mode="json"),
                 "doc_hash": document.doc_hash,
             }
@@ -108,8 +112,10 @@ class Analyst(Protocol):
 class Synthesiser(Protocol):
     """Stage 2: joint synthesis of questions and rubrics, conditioned on (s(d), d)."""
 
-    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
-        """Return the K_d drafts of a document.
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft | StageRefusal]:
+        """Return the K_d drafts of a document; one that cannot be used leaves its refusal instead.
 
         Raises:
             StageRefusal: The document cannot be used.
@@ -136,3 +142,11 @@ class Stages(NamedTuple):
     analyst: Analyst
     synthesiser: Synthesiser
     enricher: Enricher
+
+
+class StagesFactory(Protocol):
+    """Makes the stages for one document; cheap, for it is called for each."""
+
+    def __call__(self, calls: DocumentCalls) -> Stages:
+        """Return stages whose questions to a model go through `calls`, which remembers them."""
+        ...

@@ -1,12 +1,11 @@
-"""The `local` backend as other packages find it: entry point `rubric.trainers`."""
+"""The two backends as other packages find them: entry points `rubric.trainers`."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rubric_train_openrlhf.cluster.launch import launch
 from rubric_train_openrlhf.config import parse_config
-from rubric_train_openrlhf.local import run_grpo
-from rubric_train_openrlhf.local.plan import describe_plan
 from rubric_train_openrlhf.report import write_report
 
 if TYPE_CHECKING:
@@ -21,11 +20,34 @@ class LocalBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, steps and memory; nothing is started."""
+        from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # one of two
+
+        return describe_plan(parse_config(config))
+
+    def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
+        """Train, write the report, and return the run folder."""
+        from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
+
+        parsed = parse_config(config)
+        run_grpo(parsed, resume=resume)
+        write_report(parsed.out)
+        return parsed.out
+
+
+class OpenRLHFBackend:
+    """Algorithm 1 through OpenRLHF: Ray, DeepSpeed and vLLM, on one machine or many."""
+
+    name = "openrlhf"
+
+    def plan(self, config: Mapping[str, object]) -> str:
+        """Describe the run: resolved configuration, command, layout and sizes; starts nothing."""
+        from rubric_train_openrlhf.cluster.plan import describe_plan  # noqa: PLC0415  # one of two
+
         return describe_plan(parse_config(config))
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
         """Train, write the report, and return the run folder."""
         parsed = parse_config(config)
-        run_grpo(parsed, resume=resume)
+        launch(parsed, resume=resume)
         write_report(parsed.out)
         return parsed.out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path  # cyclopts resolves it at runtime
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import App, Parameter
 from rich.console import Console
@@ -24,12 +24,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rubric_core import TrainerBackend
+    from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import SupervisedStep
-    from rubric_train_openrlhf.run import HeldoutRow, MetricsRow
+    from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunSummary
 
+JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
     str, Parameter(allow_leading_hyphen=True, help="Values over the file: --section.key value.")
 ]
+
+_INTERRUPTED = 130
+
+_LOG_COLUMNS = 140
+"""Width of a table where there is no terminal."""
 
 app = App(name="rubric-train", help="Train a policy on rubric rewards.")
 
@@ -40,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments)
     except RubricError as error:
         _fail(error)
+    except KeyboardInterrupt:
+        # What was running has ended by now, and the user knows why.
+        sys.exit(_INTERRUPTED)
 
 
 @app.command
@@ -57,7 +67,6 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
 
     from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
-    from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415
 
     disable_progress_bar()
@@ -66,35 +75,111 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         print(backend.run(values, resume=resume))
         return
     loaded = parse_config(values, source=str(config))
-    with _LiveProgress(steps=loaded.steps) as live:
-        summary = run_grpo(
-            loaded,
-            resume=resume,
-            on_step=live.step,
-            on_heldout=live.heldout,
-            on_supervised=live.supervised,
-        )
+    try:
+        with _LiveProgress(steps=loaded.steps) as live:
+            summary = _train(loaded, resume=resume, live=live)
+    except (KeyboardInterrupt, SystemExit):
+        print(f"stopped; {str(loaded.out)!r} goes on with --resume", file=sys.stderr)
+        raise
     report = write_report(loaded.out)
     print(summary.model_dump_json(indent=2))
     print(report)
 
 
+def _train(config: TrainConfig, *, resume: bool, live: _LiveProgress) -> RunSummary:
+    if config.backend == "openrlhf":
+        from rubric_train_openrlhf.cluster.launch import launch  # noqa: PLC0415  # one of two
+
+        return launch(config, resume=resume, on_step=live.step, on_heldout=live.heldout)
+    from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
+
+    return run_grpo(
+        config,
+        resume=resume,
+        on_step=live.step,
+        on_heldout=live.heldout,
+        on_supervised=live.supervised,
+    )
+
+
 @app.command
 def plan(config: Path, *overrides: Overrides) -> None:
-    """Print the resolved configuration, the work of a step and the memory it needs.
+    """Print the resolved configuration, the work of a step, what it needs, and known traps.
 
     Args:
         config: YAML file.
         overrides: values that replace the file's.
     """
+    from rubric_train_openrlhf.cluster.plan import (  # noqa: PLC0415  # as above
+        describe_plan as describe_cluster_plan,
+    )
     from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # as above
 
     values = read_values(config, overrides=overrides)
-    if (backend := _backend_from_elsewhere(values)) is not None:
-        print(backend.plan(values))
-    else:
-        print(describe_plan(parse_config(values, source=str(config))))
+    match values.get("backend", "local"):
+        case "local":
+            print(describe_plan(parse_config(values, source=str(config))))
+        case "openrlhf":
+            print(describe_cluster_plan(parse_config(values, source=str(config))))
+        case name:
+            print(find_trainer(str(name)).plan(values))
+
+
+@app.command
+def rehearse(  # noqa: PLR0913  # each is an option of its own
+    config: Path,
+    *overrides: Overrides,
+    judge: JudgeChoice = "auto",
+    data: Path | None = None,
+    out: Path | None = None,
+    on_cluster: bool = False,
+    checks_only: bool = False,
+    deadline_s: float = 600.0,
+    verbose: bool = False,
+) -> None:
+    """Run two real steps of an OpenRLHF configuration on a CPU; say what would fail on the cluster.
+
+    Exit status 1 if anything failed. The report stands in rehearse.json too.
+
+    Args:
+        config: YAML file of the production run.
+        overrides: values that replace the file's.
+        judge: who judges: `config` the configuration's judge, `lexical` the lexical one, `fake` an
+            endpoint on this machine that speaks the protocol of the configuration's model; `auto`
+            is `fake` for a language model, `config` for any other and with `--on-cluster`.
+        data: tasks to rehearse with, in place of the configuration's.
+        out: folder of the rehearsal; by default `runs/rehearsals/` and the file's name.
+        on_cluster: this machine is one of the cluster's: what is missing here is a failure.
+        checks_only: leave the two steps out.
+        deadline_s: longest time for the two steps.
+        verbose: log every check to stderr.
+    """
+    configure_logging(verbose=verbose)
+    from rubric_train_openrlhf.cluster.rehearse import (  # noqa: PLC0415  # as above
+        Request,
+        print_report,
+        rehearse,
+    )
+    from rubric_train_openrlhf.config import read_values  # noqa: PLC0415  # as above
+
+    request = Request(
+        source=config,
+        values=read_values(config, overrides=overrides),
+        folder=out or Path("runs", "rehearsals", config.stem),
+        judge=judge,
+        data=data,
+        on_cluster=on_cluster,
+        deadline_s=deadline_s,
+        run=not checks_only,
+    )
+    waiting = Console(stderr=True)
+    with waiting.status("rehearsal") as status:
+        found = rehearse(request, on_check=lambda name: status.update(f"rehearsal: {name}"))
+    console = Console()
+    print_report(found, console if console.is_terminal else Console(width=_LOG_COLUMNS))
+    if not found.passed:
+        sys.exit(1)
 
 
 @app.command
@@ -110,9 +195,9 @@ def report(folder: Path) -> None:
 
 
 def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | None:
-    """Find the backend that a configuration names; None for ours, which shows its progress here."""
+    """Find the backend that a configuration names; None for ours, which show progress here."""
     name = str(values.get("backend", "local"))
-    return None if name == "local" else find_trainer(name)
+    return None if name in {"local", "openrlhf"} else find_trainer(name)
 
 
 class _LiveProgress(Progress):
@@ -155,7 +240,9 @@ class _LiveProgress(Progress):
 
 def _fail(error: RubricError) -> NoReturn:
     Console(stderr=True, highlight=False, soft_wrap=True).print(
-        f"{type(error).__name__}: {error}", style="red", markup=False
+        "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]),
+        style="red",
+        markup=False,
     )
     sys.exit(1)
 

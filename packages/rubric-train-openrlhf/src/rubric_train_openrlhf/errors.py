@@ -11,6 +11,7 @@ RubricError
     ├── NonFiniteUpdateError (ArithmeticError)       a loss or a gradient that is not a number
     ├── NonFiniteLogitsError (ArithmeticError)       a policy that cannot be sampled from
     ├── ResumeError (RuntimeError)                   a run folder that cannot be continued
+    ├── ClusterError (RuntimeError)                  the OpenRLHF run could not start or go on
     └── DiskWriteError (OSError)                     the run folder could not be written
 
 Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
@@ -109,6 +110,10 @@ class ResumeError(TrainError, RuntimeError):
         """Keep the folder beside the message."""
         super().__init__(message)
         self.path = path
+
+
+class ClusterError(TrainError, RuntimeError):
+    """A run through OpenRLHF that could not start or go on."""
 
 
 class DiskWriteError(TrainError, OSError):

@@ -9,6 +9,7 @@ import pytest
 from rubric_train_openrlhf.report.charts import MAX_PARTS, Chart, Series, sections
 from rubric_train_openrlhf.report.drawing import svg
 from rubric_train_openrlhf.report.reading import read_run
+from rubric_train_openrlhf.run.records import ClusterStep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,29 @@ def test_seconds_stack_up_to_the_step(make_run: Callable[..., Path]) -> None:
     for i, row in enumerate(read_run(run).metrics):
         stacked = sum(layer.values[i] for layer in _charts(run)["time"].series)
         assert stacked == pytest.approx(row.step_s)
+
+
+def test_a_cluster_has_its_own_parts_of_a_step_and_may_have_no_entropy(
+    make_run: Callable[..., Path],
+) -> None:
+    cluster = ClusterStep(
+        sampler_gap=0.01,
+        updates=4,
+        experience_s=0.1,
+        sync_s=0.05,
+        engine_restarts=0,
+        judge_restarts=0,
+        resent_responses=0,
+        attribution={},
+    )
+    change = {"cluster": cluster, "entropy": None}
+    rows = [row.model_copy(update=change) for row in read_run(make_run(steps=2)).metrics]
+    charts = {c.key: c for part in sections(rows, []) for c in part.charts}
+
+    assert "entropy" not in charts
+    seconds = {layer.label: layer.values[0] for layer in charts["time"].series}
+    assert seconds["weights to the engines"] == pytest.approx(0.05)
+    assert sum(seconds.values()) == pytest.approx(rows[0].step_s)
 
 
 def test_more_criteria_than_colours_are_counted_and_said(make_run: Callable[..., Path]) -> None:

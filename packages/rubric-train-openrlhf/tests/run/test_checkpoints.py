@@ -9,6 +9,8 @@ from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.policy import Policy, TinyConfig, build_tiny_policy, load_policy
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
+    checkpoint_path,
+    drop_after,
     latest_checkpoint,
     load_state,
     mark_best,
@@ -61,7 +63,7 @@ def test_the_first_the_best_and_the_newest_are_kept(policy: Policy, tmp_path: Pa
         save_checkpoint(tmp_path, policy, state(step))
     mark_best(tmp_path, step=1)
 
-    prune(tmp_path, keep=2, best_step=1)
+    prune(tmp_path, keep=2, best={1})
 
     assert {path.name for path in tmp_path.iterdir()} == {
         "best",
@@ -76,6 +78,18 @@ def test_the_first_the_best_and_the_newest_are_kept(policy: Policy, tmp_path: Pa
     assert load_state(tmp_path / "best").step == 1
 
 
+def test_checkpoints_of_steps_that_are_done_again_are_dropped(tmp_path: Path) -> None:
+    for step in (0, 5, 10, 15):
+        checkpoint_path(tmp_path, step=step).mkdir()
+    (tmp_path / "trainer").mkdir()
+    drop_after(tmp_path, step=5)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "step_000000",
+        "step_000005",
+        "trainer",
+    ]
+
+
 def test_without_a_checkpoint_there_is_no_latest(tmp_path: Path) -> None:
     assert latest_checkpoint(tmp_path) is None
 
@@ -86,7 +100,7 @@ def test_names_that_no_checkpoint_gets_are_ignored(policy: Policy, tmp_path: Pat
     save_checkpoint(tmp_path, policy, state(1))
     save_checkpoint(tmp_path, policy, state(2))
 
-    prune(tmp_path, keep=1, best_step=None)
+    prune(tmp_path, keep=1, best=())
 
     assert latest_checkpoint(tmp_path) == tmp_path / "step_000002"
     names = {path.name for path in tmp_path.iterdir()}

@@ -7,7 +7,7 @@ import pytest
 from rubric_core import Criterion, JudgeResult, Rubric
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import HeldoutRow, JudgementRow, MetricsRow, RolloutRow, RunFolder
-from rubric_train_openrlhf.run.records import row_id
+from rubric_train_openrlhf.run.records import ClusterStep, row_id
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,8 +17,21 @@ def metrics(step: int) -> MetricsRow:
     values: dict[str, Any] = {
         name: {} if name in {"criteria", "zero_reward_by_reason"} else 1
         for name in MetricsRow.model_fields
+        if name != "cluster"
     }
     return MetricsRow(**{**values, "step": step})
+
+
+CLUSTER = ClusterStep(
+    sampler_gap=0.01,
+    updates=4,
+    experience_s=1.0,
+    sync_s=1.0,
+    engine_restarts=0,
+    judge_restarts=0,
+    resent_responses=0,
+    attribution={"a": 0.5},
+)
 
 
 def heldout(step: int) -> HeldoutRow:
@@ -149,3 +162,17 @@ def test_a_rollout_row_has_no_room_for_what_the_judge_saw() -> None:
         RolloutRow.model_validate({**rollout(1).model_dump(), "passage": "the secret text"})
 
     assert "secret" not in str(caught.value)
+
+
+def test_only_a_cluster_has_figures_of_one_and_no_entropy(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_metrics(metrics(1))
+    folder.write_metrics(metrics(2).model_copy(update={"cluster": CLUSTER, "entropy": None}))
+
+    first, second = folder.metrics.read_text().splitlines()
+    assert "cluster" not in first
+    assert '"cluster":{"sampler_gap":0.01' in second
+    plain, clustered = folder.read_metrics()
+    assert plain.cluster is None
+    assert clustered.cluster == CLUSTER
+    assert clustered.entropy is None

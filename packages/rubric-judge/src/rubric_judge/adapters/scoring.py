@@ -42,6 +42,8 @@ from rubric_judge.pool import JudgePool, PoolStatistics
 
 __all__ = ["Judgement", "RubricScorer", "Submission", "shared_scorer"]
 
+_THREAD: Final = "rubric-judge"
+"""Name of the thread of a scorer's event loop."""
 _POLICIES: Final[tuple[OnUnavailable, ...]] = ("mask", "zero", "raise")
 
 
@@ -263,7 +265,7 @@ class RubricScorer:
                 ledger = None
                 if self._ledger is not None:
                     ledger = self._exit.enter_context(Ledger(self._ledger))
-                portal = self._exit.enter_context(start_blocking_portal(name="rubric-judge"))
+                portal = self._exit.enter_context(start_blocking_portal(name=_THREAD))
                 # Cancels what is in flight: the end of a process does not wait for a judge.
                 self._exit.callback(_stop, portal)
                 if self._owned:
@@ -281,7 +283,12 @@ class RubricScorer:
 
 
 def _close(stack: ExitStack, *, pid: int) -> None:
-    if os.getpid() == pid:  # what was opened before a fork is the parent's to close
+    if os.getpid() != pid:  # what was opened before a fork is the parent's to close
+        return
+    if threading.current_thread().name == _THREAD:
+        # Garbage is collected in any thread, and a loop's cannot wait for the end of its loop.
+        threading.Thread(target=stack.close).start()
+    else:
         stack.close()
 
 

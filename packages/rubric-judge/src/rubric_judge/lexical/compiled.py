@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from rubric_core import Criterion, Rubric
 from rubric_judge.errors import VerificationError
@@ -26,8 +26,7 @@ __all__ = ["CompiledCriterion", "CompiledRubric", "compile_rubric"]
 _EVERYWHERE = SentenceScope()
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledCriterion:
+class CompiledCriterion(NamedTuple):
     """One criterion: its terms where they count, or the check that replaces them."""
 
     id: str
@@ -42,8 +41,7 @@ class CompiledCriterion:
     """An all-or-nothing check: the criterion is this check alone."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledRubric:
+class CompiledRubric(NamedTuple):
     """All criteria in the rubric's order, and the rubric's own sentences."""
 
     criteria: tuple[CompiledCriterion, ...]
@@ -64,15 +62,13 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
         VerificationError: a verification method starts as a directive and does not parse; names
             the criterion.
     """
-    criteria = list(rubric)
+    texts = "\n".join(
+        text for criterion in rubric for text in (criterion.description, criterion.scoring_guide)
+    )
     return CompiledRubric(
-        criteria=tuple(_compile_criterion(criterion) for criterion in criteria),
-        own_sentences=frozenset(
-            sentence.lowered
-            for criterion in criteria
-            for text in (criterion.description, criterion.scoring_guide)
-            for sentence in read_sentences(text)
-        ),
+        criteria=tuple(_compile_criterion(criterion) for criterion in rubric),
+        # Read together, for a line break ends a sentence.
+        own_sentences=frozenset(sentence.lowered for sentence in read_sentences(texts)),
     )
 
 

@@ -25,7 +25,8 @@ from rubric_judge.verification.boundary import note_of_failure
 
 __all__ = ["LexicalJudge"]
 
-_RUBRICS_KEPT = 4096
+_RUBRICS_KEPT = 128
+"""Some 40 kB each, which slow the collection of garbage; a task's responses come close together."""
 
 
 class LexicalJudge:

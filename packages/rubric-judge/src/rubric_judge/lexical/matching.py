@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 from rubric_judge.lexical.sentences import Sentence
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
@@ -61,6 +62,7 @@ def stemmed_term(term: str) -> SentenceTest:
     return lambda sentence: needed <= sentence.stems
 
 
+@lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
 def word_or_identifier(term: str) -> SentenceTest:
     """Look for a word of a directive: an identifier exactly, any other word in all its forms."""
     return exact_term(term) if _IDENTIFIER.fullmatch(term) else stemmed_term(term)

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
 from rubric_judge.lexical.matching import SentenceTest
-from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share, trigrams
-from rubric_judge.lexical.words import FUNCTION_WORDS
+from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share
 from rubric_judge.verification.excerpts import head
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import RegexCheck, matches_pattern
@@ -33,8 +33,7 @@ _ECHO_SHARE = 0.8
 _LEAD = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Credit:
+class Credit(NamedTuple):
     """Units that a criterion was credited, of the units that it has."""
 
     earned: int
@@ -103,18 +102,12 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
 
 @lru_cache(maxsize=4096)
 def _framed_runs(question: str) -> frozenset[tuple[str, str, str]]:
-    return frozenset(
-        run for sentence in read_sentences(question) for run in _with_function_word(sentence)
-    )
-
-
-def _with_function_word(sentence: Sentence) -> list[tuple[str, str, str]]:
-    # Names listed in the question's order are an answer; its wording around them is an echo.
-    return [run for run in trigrams(sentence.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
+    return frozenset(run for sentence in read_sentences(question) for run in sentence.framed_runs)
 
 
 def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool:
-    runs = _with_function_word(sentence)
+    # Names listed in the question's order are an answer; its wording around them is an echo.
+    runs = sentence.framed_runs
     return bool(runs) and sum(run in asked for run in runs) >= _ECHO_SHARE * len(runs)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
 
@@ -16,10 +16,13 @@ __all__ = ["Sentence", "read_sentences", "repeated_share", "trigrams"]
 
 # A full stop after these is no end of a sentence.
 _ABBREVIATIONS = "".join(
-    rf"(?<!\b{word})"
+    rf"(?<!\b{word}\s)"
     for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
 )
-_BOUNDARY = re.compile(rf"""(?<=[.!?]){_ABBREVIATIONS}\s+|(?<=[.!?]["')\]”’])\s+|\n+""")
+# The space comes first and what stands before it is looked at then: most characters are no space.
+_BOUNDARY = re.compile(
+    rf"""\s(?:(?<=[.!?]\s){_ABBREVIATIONS}\s*|(?<=[.!?]["')\]”’]\s)\s*|(?<=\n)\n*)"""
+)
 _LIST_MARK = re.compile(r"^[ \t]*(?:[-*•>#]+|\d+[.)])[ \t]+", re.MULTILINE)
 _CLOSERS = "\"')]”’*_ "
 _END_MARKS = frozenset(".!?")
@@ -31,6 +34,9 @@ _MAX_FUNCTION_SHARE = 0.75
 _MIN_DISTINCT_SHARE = 0.6
 _MIN_LETTER_SHARE = 0.75
 _WORDS_PER_UNIT = 2
+
+_LONGEST_KEPT = 500
+"""Characters; what is longer is no sentence, and a few of those would fill the memory."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Sentence:
     @cached_property
     def lowered(self) -> tuple[str, ...]:
         """The words in lower case."""
-        return tuple(word.lower() for word in self.words)
+        return tuple(map(str.lower, self.words))
 
     @cached_property
     def exact(self) -> frozenset[str]:
@@ -66,6 +72,11 @@ class Sentence:
         """The stems of the words."""
         return frozenset(map(stem, self.words))
 
+    @cached_property
+    def framed_runs(self) -> list[tuple[str, str, str]]:
+        """The runs of three words that hold a function word."""
+        return [run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
+
     @property
     def well_formed(self) -> bool:
         """Whether this reads as prose: length, end mark, function words, variety, letters."""
@@ -79,13 +90,13 @@ class Sentence:
             return "too short" if n_words < _MIN_WORDS else "too long"
         if self.text.rstrip(_CLOSERS)[-1:] not in _END_MARKS:
             return "no end mark"
-        function_share = sum(word in FUNCTION_WORDS for word in self.lowered) / n_words
+        function_share = sum(map(FUNCTION_WORDS.__contains__, self.lowered)) / n_words
         if not _MIN_FUNCTION_SHARE <= function_share <= _MAX_FUNCTION_SHARE:
             few = function_share < _MIN_FUNCTION_SHARE
             return "few function words" if few else "few other words"
         if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
             return "repeated words"
-        letters = sum(map(str.isalpha, self.text)) + self.text.count(" ")
+        letters = sum(map(_letters, self.words)) + self.text.count(" ")
         return None if letters >= _MIN_LETTER_SHARE * len(self.text) else "few letters"
 
     @property
@@ -105,11 +116,24 @@ def read_sentences(text: str) -> list[Sentence]:
     """
     plain = _LIST_MARK.sub("", text.replace("`", ""))
     pieces = (piece.strip() for piece in _BOUNDARY.split(plain))
-    return [
-        Sentence(text=piece, words=tuple(words))
+    found = (
+        (_kept_sentence if len(piece) <= _LONGEST_KEPT else _read_sentence)(piece)
         for piece in pieces
-        if (words := WORD.findall(piece))
-    ]
+    )
+    return [sentence for sentence in found if sentence.words]
+
+
+def _read_sentence(text: str) -> Sentence:
+    return Sentence(text=text, words=tuple(WORD.findall(text)))
+
+
+def _letters(word: str) -> int:
+    return len(word) if word.isalpha() else sum(map(str.isalpha, word))
+
+
+# What several texts of one task share is read once: an echo and its question, an answer and a
+# copy with a part left out.
+_kept_sentence = lru_cache(maxsize=512)(_read_sentence)
 
 
 def trigrams(words: tuple[str, ...]) -> list[tuple[str, str, str]]:

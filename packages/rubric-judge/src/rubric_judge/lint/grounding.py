@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
 from rubric_core import Criterion, Task
 from rubric_judge.config import JudgeConfig
 from rubric_judge.lint.finding import Finding
@@ -70,6 +68,8 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _stated(passage: str) -> FloatArray:
+    import numpy as np  # noqa: PLC0415 - slow to load, and needed here alone
+
     found = {text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)}
     return np.array([float(text) for text in found])
 
@@ -79,6 +79,6 @@ def _unstated(criterion: Criterion, passage: str) -> str:
     if not isinstance(check, NumericCheck):
         return ""
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
-    if (np.abs(_stated(passage) - check.value) <= slack).any():
+    if (abs(_stated(passage) - check.value) <= slack).any():
         return ""
     return "the passage states no number within the tolerance of its `numeric:` directive"

@@ -51,7 +51,7 @@ _SUBJECT = frozenset(map(stem, ("answer", "model", "reader", "response", "studen
 @lru_cache(maxsize=4096)
 def content(text: str) -> frozenset[str]:
     """Return the stems of what a text is about: no function words, no frame of a criterion."""
-    words = WORD.findall(_ENDING.sub("", text.lower()))
+    words = _lowered_words(text)
     return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _FRAME
 
 
@@ -59,8 +59,15 @@ def content(text: str) -> frozenset[str]:
 def said(text: str) -> frozenset[str]:
     """Return the stems of what a text says, negated or not: its content with the verb."""
     bare = _NEGATION.sub(lambda found: "mention" if "mention" in found[0].lower() else " ", text)
-    words = WORD.findall(_ENDING.sub("", bare.lower()))
+    words = _lowered_words(bare)
     return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _SUBJECT
+
+
+def _lowered_words(text: str) -> list[str]:
+    lowered = text.lower()
+    if "'" in lowered or "’" in lowered:
+        lowered = _ENDING.sub("", lowered)
+    return WORD.findall(lowered)
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -108,7 +115,7 @@ def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
 
 def content_of_all(texts: Iterable[str]) -> frozenset[str]:
     """Return the content of several texts together."""
-    return frozenset(word for text in texts for word in content(text))
+    return content("\n".join(texts))
 
 
 def terms_of(criterion: Criterion) -> tuple[str, ...]:

@@ -72,6 +72,16 @@ class JudgePool:
         )
         self._judge = judges[0]
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the scores of its judges, for keys of a ledger."""
+        return fingerprint(self._judge)
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether a group's first response goes alone, where they are given together."""
+        return wants_warm_call(self._judge)
+
     async def judge_all(
         self,
         views: Sequence[JudgeView],

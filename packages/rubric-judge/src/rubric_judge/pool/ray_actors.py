@@ -6,7 +6,7 @@ Nothing here is needed before there is a cluster: `ray` itself is loaded by `ray
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -189,19 +189,20 @@ class LimiterActor:
 class SharedLimiter:
     """A `Limiter` that asks the limiter's actor; crosses processes."""
 
-    def __init__(self, actor: Any, *, owner: str = "") -> None:  # noqa: ANN401  # Ray's handles have no type
-        """Speak for one owner of attempts.
+    def __init__(self, actor: Any, *, owner: str | Callable[[], str] = "") -> None:  # noqa: ANN401  # Ray's handles have no type
+        """Speak for one owner of attempts, or for whichever works at the time.
 
         Args:
             actor: handle of a `LimiterActor`.
-            owner: id of the judge's actor; none for a process that makes no attempts.
+            owner: id of what ends as one, such as the judge's actor; or a function of a module that
+                says whose attempt is being made. None for a process that makes no attempts.
         """
         self._actor = actor
         self._owner = owner
         self._numbers = count(1)
         self._final: LimiterStatistics | None = None
 
-    def of(self, owner: str) -> SharedLimiter:
+    def of(self, owner: str | Callable[[], str]) -> SharedLimiter:
         """Return the same limiter for another owner."""
         return SharedLimiter(self._actor, owner=owner)
 
@@ -215,15 +216,15 @@ class SharedLimiter:
 
     def attempt(self, *, tokens: int) -> AbstractAsyncContextManager[None]:
         """Return one attempt's context; see `Limiter.attempt`."""
-        return _SharedAttempt(self._actor, self._owner, next(self._numbers), tokens)
+        return _SharedAttempt(self._actor, self._owner_now(), next(self._numbers), tokens)
 
     def rate_limited(self, retry_after_s: float | None) -> None:
         """Lower the limit for all; see `Limiter.rate_limited`."""
-        self._actor.rate_limited.remote(self._owner, _latest.get(), retry_after_s)
+        self._actor.rate_limited.remote(self._owner_now(), _latest.get(), retry_after_s)
 
     def succeeded(self, *, tokens: int | None) -> None:
         """Raise the limit for all; see `Limiter.succeeded`."""
-        self._actor.succeeded.remote(self._owner, _latest.get(), tokens)
+        self._actor.succeeded.remote(self._owner_now(), _latest.get(), tokens)
 
     def statistics(self) -> LimiterStatistics:
         """Return what was let through, of all owners."""
@@ -232,6 +233,9 @@ class SharedLimiter:
         import ray  # noqa: PLC0415
 
         return cast("LimiterStatistics", ray.get(self._actor.statistics.remote()))
+
+    def _owner_now(self) -> str:
+        return self._owner() if callable(self._owner) else self._owner
 
 
 class _SharedAttempt(AbstractAsyncContextManager[None]):

@@ -104,6 +104,16 @@ class RayJudgePool:
             replica_limit=micro_batch,
         )
 
+    @property
+    def fingerprint(self) -> str:
+        """What identifies the scores of its judges, for keys of a ledger."""
+        return self._pool.fingerprint
+
+    @property
+    def warm_call(self) -> bool:
+        """Whether a group's first response goes alone, where they are given together."""
+        return self._pool.warm_call
+
     async def judge_all(
         self,
         views: Sequence[JudgeView],

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.excerpts import head
+from rubric_judge.verification.pattern_size import compiled_size
 
 __all__ = ["RegexCheck", "matches_pattern", "read_pattern"]
 
 _LONGEST_TEXT = 20_000
 """Characters of a response that a pattern is run on; bounds the time of a single check."""
 
-
-_LONGEST_PATTERN = 20_000
+_LONGEST_PATTERN = 2_000
+_LARGEST_PATTERN = 10_000
+"""Items of a compiled pattern, of about a kilobyte each; `regex` keeps hundreds of patterns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,34 +25,46 @@ class RegexCheck:
     pattern: str
 
 
-def read_pattern(body: str) -> RegexCheck:
+def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
     """Read the pattern.
 
     Args:
         body: a regular expression of the `regex` package.
+        head: what it belongs to, for the error.
 
     Returns:
         The check.
 
     Raises:
-        VerificationError: it is no pattern.
+        VerificationError: it is no pattern, or none whose size is bounded once it is compiled.
     """
     # Loaded when a rubric asks for it: most do not.
     import regex  # noqa: PLC0415
 
     if not body:
-        raise VerificationError("`regex:` needs a pattern")
+        raise VerificationError(f"`{head}` needs a pattern")
     if len(body) > _LONGEST_PATTERN:
-        raise VerificationError(f"`regex:` is longer than {_LONGEST_PATTERN} characters")
+        raise VerificationError(f"`{head}` is longer than {_LONGEST_PATTERN} characters")
+    size = compiled_size(body)
+    if size is None:
+        raise VerificationError(
+            f"`{head}` is no pattern, or one without a bound: close its groups and sets, which may "
+            "not nest too deep, and leave out comments, fuzzy groups and the flags f, x and V1"
+        )
+    if size > _LARGEST_PATTERN:
+        raise VerificationError(
+            f"`{head}` repeats what repeats: above {_LARGEST_PATTERN} items once it is compiled; "
+            "nest fewer of `+` and `{n}`"
+        )
     try:
         regex.compile(body)
     except (RecursionError, OverflowError, MemoryError):
         raise VerificationError(
-            f"`regex:` is no usable pattern: its {len(body)} characters nest too deep"
+            f"`{head}` is no usable pattern: its {len(body)} characters nest too deep"
         ) from None
     except regex.error as error:
         raise VerificationError(
-            f"`regex:` is no pattern: see its character {getattr(error, 'pos', 0)}"
+            f"`{head}` is no pattern: see its character {getattr(error, 'pos', 0)}"
         ) from None
     return RegexCheck(pattern=body)
 

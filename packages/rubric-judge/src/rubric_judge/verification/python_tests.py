@@ -24,8 +24,11 @@ from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.fences import fenced_blocks
+from rubric_judge.verification.python_source import parse_python
 
 __all__ = ["PythonTests", "count_tests", "read_python_tests", "response_code"]
+
+_LONGEST = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,18 +51,18 @@ def read_python_tests(body: str) -> PythonTests:
     Raises:
         VerificationError: it is no Python, holds no test, or imports what the sandbox lacks.
     """
+    if len(body) > _LONGEST:
+        raise VerificationError(f"`python_tests:` is longer than {_LONGEST} characters")
     blocks = fenced_blocks(body)
     source = (blocks[0].text if len(blocks) == 1 else body).strip("\n")
     try:
-        tree = ast.parse(source)
-        # What only the compiler refuses, such as a `return` outside of a function.
-        compile(source, "<tests>", "exec", dont_inherit=True)
+        tree = parse_python(source)
     except SyntaxError as error:
         raise VerificationError(
             f"`python_tests:` is no Python: see line {error.lineno or 0} of the tests"
         ) from None
     except (ValueError, RecursionError, MemoryError):
-        raise VerificationError("`python_tests:` is no usable Python") from None
+        raise VerificationError("`python_tests:` is no usable Python, or nests too deep") from None
     _refuse_what_cannot_run(tree)
     n_tests = count_tests(tree)
     if not n_tests:
@@ -100,8 +103,11 @@ def response_code(text: str) -> str | None:
 
 
 def _is_test_case(node: ast.ClassDef) -> bool:
-    names = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
-    return "TestCase" in names
+    return any(
+        (isinstance(base, ast.Name) and base.id == "TestCase")
+        or (isinstance(base, ast.Attribute) and base.attr == "TestCase")
+        for base in node.bases
+    )
 
 
 def _test_methods(node: ast.ClassDef) -> Iterator[str]:

@@ -78,6 +78,8 @@ def read_schema(body: str) -> SchemaCheck:
     if document.get("$schema", _DRAFT) != _DRAFT:
         raise VerificationError("`json_schema:` is read as draft 2020-12; leave $schema out")
     try:
+        # First of all: the library compiles every pattern of a schema that it checks.
+        _check_patterns(document)
         Draft202012Validator.check_schema(document)
         _check_keywords(document)
     except SchemaError as error:
@@ -185,6 +187,12 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
+def _check_patterns(schema: dict[str, object]) -> None:
+    for keyword, setting in _keywords(schema):
+        if keyword == "pattern" and isinstance(setting, str):
+            read_pattern(setting or "(?:)", head="json_schema: pattern")
+
+
 def _check_keywords(schema: dict[str, object]) -> None:
     from referencing import Registry  # noqa: PLC0415
     from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
@@ -198,8 +206,6 @@ def _check_keywords(schema: dict[str, object]) -> None:
             raise VerificationError(
                 "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
             )
-        if keyword == "pattern" and isinstance(setting, str):
-            read_pattern(setting or "(?:)")
 
 
 def _resolves(reference: str, whole: Resolver[Any]) -> bool:

@@ -6,12 +6,16 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rubric_synth.cleaning.characters import normal_characters
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
-_HTML_COMMENT = re.compile(r"<!--.{0,5000}?-->", re.DOTALL)
-_HEADING = re.compile(r"^(#{1,6})\s+(.+?)\s*#*$")
+_MAX_COMMENT_CHARS: Final = 5_000
+_HEADING_MARK = re.compile(r"^#{1,6}(?=\s)")
+_MAX_HEADING_CHARS: Final = 1_000
+_MAX_TITLE_CHARS: Final = 300
 _UNDERLINE = re.compile(r"^(=+|-{3,})\s*$")
 _FENCE = re.compile(r"^\s*(```+|~~~+)")
 _MAX_PARAGRAPH_CHARS: Final = 20_000
@@ -21,16 +25,15 @@ _DISPLAY_MATH = re.compile(
     r"\$\$.{0,3000}?\$\$|\\\[.{0,3000}?\\\]|\\begin\{(\w+\*?)\}.{0,3000}?\\end\{\1\}", re.DOTALL
 )
 _INLINE: Final = (
-    (re.compile(r"!\[[^\]]*\]\([^)]*\)"), ""),
-    (re.compile(r"\[([^\]]+)\]\([^)\s]*(?:\s\"[^\"]*\")?\)"), r"\1"),
-    (re.compile(r"\[([^\]]+)\]\[[^\]]*\]"), r"\1"),
-    (re.compile(r"\s*\[(?:ref|\^?\d+(?:[,–-]\s*\d+)*)\]"), ""),
+    (re.compile(r"!\[[^\]]{0,2000}\]\([^)]*\)"), ""),
+    (re.compile(r"\[([^\]]{1,2000})\]\([^)\s]{0,2000}(?:\s\"[^\"]{0,2000}\")?\)"), r"\1"),
+    (re.compile(r"\[([^\]]{1,2000})\]\[[^\]]{0,2000}\]"), r"\1"),
+    (re.compile(r"(?:(?<!\s)\s+)?\[(?:ref|\^?\d+(?:[,–-]\s*\d+)*)\]"), ""),
     (re.compile(r"</?[A-Za-z][^>\n]{0,200}>"), ""),
     (re.compile(r"(?<!\w)(\*\*|__)(?=\S)(.+?)(?<=\S)\1(?!\w)"), r"\2"),
     (re.compile(r"(?<![\w*])\*(?=[^\s*])([^*\n]+?)(?<=[^\s*])\*(?![\w*])"), r"\1"),
     (re.compile(r"(?<!\w)_(?=[^\s_])([^_\n]+?)(?<=[^\s_])_(?!\w)"), r"\1"),
 )
-_SOFT_HYPHENS = str.maketrans({"\u00ad": None, "\u200b": None, "\ufeff": None, "\u00a0": " "})
 
 
 class Section(NamedTuple):
@@ -41,19 +44,26 @@ class Section(NamedTuple):
 
 
 def clean_markdown(text: str) -> str:
-    """Normalise line ends and drop front matter, comments and invisible characters."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n").translate(_SOFT_HYPHENS)
-    text = _HTML_COMMENT.sub("", _FRONT_MATTER.sub("", text))
+    """Normalise characters and drop front matter and comments."""
+    text = _without_comments(_FRONT_MATTER.sub("", normal_characters(text)))
     lines = (line.rstrip() for line in text.split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()
 
 
 def document_title(text: str) -> str:
-    """Return the first heading of a document, or ""."""
+    """Return the first heading of a document, cut like any title, or ""."""
     for heading, _ in _blocks(text):
         if heading:
-            return heading
+            return short_title(heading)
     return ""
+
+
+def short_title(title: str) -> str:
+    """Return a title of a few hundred characters at most, cut at a word where there is one."""
+    if len(title) <= _MAX_TITLE_CHARS:
+        return title
+    cut = title[: _MAX_TITLE_CHARS + 1]
+    return (cut.rpartition(" ")[0] or cut[:-1]).rstrip()
 
 
 @lru_cache(maxsize=64)
@@ -90,19 +100,52 @@ def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
             body.append("")
         elif fence:
             continue
-        elif (match := _HEADING.match(line)) is not None:
+        elif (marked := _marked_heading(line)) is not None:
             yield heading, body
-            heading, body = inline_text(match[2]), []
-        elif _UNDERLINE.match(line) and len(body) > 0 and body[-1].strip() and _alone(body):
+            heading, body = inline_text(marked), []
+        elif _UNDERLINE.match(line) and _underlined(body):
             title = body.pop()
             yield heading, body
             heading, body = inline_text(title), []
         else:
-            body.append(line)
+            body.append(_HEADING_MARK.sub("", line))
     yield heading, body
 
 
-def _alone(body: list[str]) -> bool:
+def _without_comments(text: str) -> str:
+    """Drop the comments of HTML that end soon, each opening looked at once."""
+    kept: list[str] = []
+    copied = end = 0
+    start = text.find("<!--")
+    while start >= 0:
+        if end < start + 4:
+            end = text.find("-->", start + 4)
+        if end < 0:
+            break
+        if end - start - 4 <= _MAX_COMMENT_CHARS:
+            kept.append(text[copied:start])
+            copied = start = end + 3
+        else:
+            start = end - _MAX_COMMENT_CHARS - 4
+        start = text.find("<!--", start)
+    return "".join([*kept, text[copied:]])
+
+
+def _marked_heading(line: str) -> str | None:
+    """Return what stands behind the marks of a heading; None for any other line, or prose."""
+    mark = _HEADING_MARK.match(line)
+    if mark is None:
+        return None
+    found = line[mark.end() :].strip()
+    if found.endswith("#"):
+        found = found.rstrip("#").rstrip()
+    return found if len(found) <= _MAX_HEADING_CHARS else None
+
+
+def _underlined(body: list[str]) -> bool:
+    """Say whether an underline makes the last line a heading."""
+    if not body or not body[-1].strip() or len(body[-1]) > _MAX_HEADING_CHARS:
+        return False
     return len(body) == 1 or not body[-2].strip()
 
 

@@ -24,7 +24,12 @@ __all__ = ["CorpusTerms", "extractive_stages"]
 
 
 def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -> Stages:
-    """Return the three stages, with words weighted by their frequency in these documents."""
+    """Return the three stages, with words weighted by their frequency in these documents.
+
+    Args:
+        documents: All of the collection; read once, and held by their word counts alone.
+        config: How many questions, how many terms, how long a passage.
+    """
     terms = CorpusTerms(documents)
     return Stages(
         analyst=ExtractiveAnalyst(terms),

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
+from rubric_synth.extractive.repeated import RepeatedKeys
 from rubric_synth.language import content_words, sentences, words
 
 if TYPE_CHECKING:
@@ -40,11 +42,11 @@ class CorpusTerms:
         """Read every document once."""
         self._documents = 0
         self._frequency: Counter[str] = Counter()
-        self._sentences: Counter[int] = Counter()
         self._words: Counter[str] = Counter()
         self._heads: Counter[str] = Counter()
         self._verbs: Counter[str] = Counter()
         self._names: Counter[str] = Counter()
+        repeated = RepeatedKeys(_BOILERPLATE_DOCUMENTS)
         for document in documents:
             self._documents += 1
             found = Counter(words(document.text))
@@ -55,7 +57,8 @@ class CorpusTerms:
             self._frequency.update({stem(word) for word in found})
             names = frozenset(words(document.title.lower()))
             keys = {_sentence_key(s, names) for s in sentences(document.text)}
-            self._sentences.update(key for key in keys if key is not None)
+            repeated.add(key for key in keys if key is not None)
+        self._boilerplate = repeated.keys
 
     def inverse_frequency(self, word: str) -> float:
         """Return log((1 + N) / (1 + df)) + 1 of a word's stem, N documents, df of them with it."""
@@ -98,7 +101,7 @@ class CorpusTerms:
     def is_boilerplate(self, sentence: str, title: str) -> bool:
         """Tell whether a sentence stands, but for the document's own name, in several documents."""
         key = _sentence_key(sentence, frozenset(words(title.lower())))
-        return key is not None and self._sentences[key] >= _BOILERPLATE_DOCUMENTS
+        return key is not None and key in self._boilerplate
 
     def key_terms(
         self, text: str, *, limit: int, without: frozenset[str] = frozenset()
@@ -153,4 +156,7 @@ def _plain(word: str) -> str:
 
 def _sentence_key(sentence: str, names: frozenset[str]) -> int | None:
     plain = [word for word in words(sentence.lower()) if word not in names]
-    return hash(" ".join(plain)) if len(plain) >= _MIN_BOILERPLATE_WORDS else None
+    if len(plain) < _MIN_BOILERPLATE_WORDS:
+        return None
+    # Not `hash`, which differs from process to process: workers elsewhere look these keys up.
+    return int.from_bytes(blake2b(" ".join(plain).encode(), digest_size=8).digest())

@@ -1,4 +1,4 @@
-"""Where documents come from: folders, record files and installed packages."""
+"""Where documents come from: folders, files, data sets and installed packages."""
 
 from __future__ import annotations
 
@@ -6,44 +6,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rubric_synth.errors import SourceError
-from rubric_synth.sources.folder import read_folder
+from rubric_synth.rejection import Rejection
+from rubric_synth.sources.folder import read_file, read_folder
+from rubric_synth.sources.hugging_face import read_hugging_face
+from rubric_synth.sources.language_filter import in_other_language
 from rubric_synth.sources.package import read_package
-from rubric_synth.sources.records import read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rubric_synth.config import CollectConfig
     from rubric_synth.document import Document
-    from rubric_synth.rejection import Rejection
 
 __all__ = ["read_source"]
 
 _PACKAGE_PREFIX = "python:"
+_DATASET_PREFIX = "hf:"
 
 
 def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
-    """Yield every document of a source, or the reason why it could not be read, in a fixed order.
+    """Yield every document of a source, or the reason why it is left out, in a fixed order.
 
     Args:
-        source: A folder, a `.jsonl`, `.md` or `.txt` file, or `python:PACKAGE`.
-        config: Limits on size.
+        source: A folder; a text, Markdown, HTML, PDF, JSON, JSON Lines (also `.gz`) or Parquet
+            file; `hf:PATH` or `hf:PATH:SPLIT`; or `python:PACKAGE`.
+        config: Limits, languages and names of fields.
 
     Raises:
-        SourceError: The source itself is missing or of an unknown kind.
+        SourceError: The source itself is missing, of an unknown kind, or needs a library that
+            is not installed.
     """
     name = str(source)
     if name.startswith(_PACKAGE_PREFIX):
         return read_package(name.removeprefix(_PACKAGE_PREFIX))
+    if name.startswith(_DATASET_PREFIX):
+        found = read_hugging_face(name.removeprefix(_DATASET_PREFIX), config=config)
+        return _in_wanted_languages(found, config)
     path = Path(source)
     if path.is_dir():
-        return read_folder(path, config=config)
-    if path.is_file() and path.suffix.lower() == ".jsonl":
-        return read_records(path, config=config)
+        return _in_wanted_languages(read_folder(path, config=config), config)
     if path.is_file():
-        return read_folder(path.parent, config=config, only=path)
+        return _in_wanted_languages(read_file(path, config=config), config)
     message = (
-        f"source {name!r} is neither a folder, a file nor `python:PACKAGE`; "
+        f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
         "check the path, or write python: before the name of an installed package"
     )
     raise SourceError(message, source=name)
+
+
+def _in_wanted_languages(
+    found: Iterator[Document | Rejection], config: CollectConfig
+) -> Iterator[Document | Rejection]:
+    for item in found:
+        if isinstance(item, Rejection):
+            yield item
+        else:
+            yield in_other_language(item, config=config) or item

@@ -12,6 +12,8 @@ import importlib.util
 import inspect
 import io
 import pkgutil
+import signal
+import threading
 import warnings
 from typing import TYPE_CHECKING, Final
 
@@ -24,7 +26,7 @@ from rubric_synth.rejection import Rejection, RejectionReason
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
-    from types import ModuleType
+    from types import FrameType, ModuleType
 
     from rubric_synth.api_entry import ApiForm
 
@@ -82,6 +84,8 @@ def _is_installed(package: str) -> bool:
             return importlib.util.find_spec(package) is not None
     except (ImportError, ValueError):
         return False
+    except (Exception, SystemExit):  # noqa: BLE001 - of a package above it; importing it tells
+        return True
 
 
 def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, str]) -> None:
@@ -90,8 +94,11 @@ def _import_tree(name: str, modules: dict[str, ModuleType], failures: dict[str, 
     Importing third-party code may raise anything: this is the boundary where that becomes a count.
     """
     try:
-        module = importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - see the docstring
+        with _telling_interrupts():
+            module = importlib.import_module(name)
+    except _UserInterrupt:
+        raise KeyboardInterrupt from None
+    except (Exception, SystemExit, KeyboardInterrupt) as error:  # noqa: BLE001 - see the docstring
         failures[name] = type(error).__name__
         return
     modules[name] = module
@@ -134,6 +141,31 @@ def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[
         source=f"python:{qualified_name}",
         kind="api",
     )
+
+
+class _UserInterrupt(BaseException):
+    """An interrupt that came from outside."""
+
+
+@contextlib.contextmanager
+def _telling_interrupts() -> Generator[None]:
+    """Tell an interrupt of the user's from a `KeyboardInterrupt` that a module raises."""
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        try:
+            usual(number, frame)
+        except KeyboardInterrupt:
+            raise _UserInterrupt from None
+
+    signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
 
 
 @contextlib.contextmanager

@@ -1,70 +1,129 @@
-"""JSONL files of `{"id", "title", "text"}` records; other fields are ignored."""
+"""Records with an id, a title, a description and a full text, whatever file they come from."""
 
 from __future__ import annotations
 
-import json
+import hashlib
 from typing import TYPE_CHECKING, Final, cast
 
-from rubric_synth.cleaning import document_title
+from rubric_synth.cleaning import (
+    document_title,
+    normal_characters,
+    short_title,
+    without_tags,
+)
 from rubric_synth.document import Document
-from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded
+from rubric_synth.rejection import RejectionReason
+from rubric_synth.sources.raw_text import NotTextError, cleaned, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Mapping
 
     from rubric_synth.config import CollectConfig
 
-_FIELDS: Final = ("id", "title", "text")
+_WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
+_MAX_ID_CHARS: Final = 500
+_MOST_NUMBER: Final = 10**18
 
 
-def read_records(path: Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
-    """Yield one document per line, in the order of the file; blank lines are skipped."""
-    seen: set[str] = set()
-    try:
-        with path.open("rb") as lines:
-            for number, line in enumerate(lines, start=1):
-                if not line.strip():
-                    continue
-                try:
-                    yield _read_line(line, path.name, seen, config)
-                except NotTextError as error:
-                    yield error.rejection(f"{path.name}:{number}")
-    except OSError as error:
-        yield NotTextError(RejectionReason.UNREADABLE, type(error).__name__).rejection(path.name)
+class RecordReader:
+    """Records of one source to documents; it remembers the ids that it saw.
 
+    An OSTI number or a DOI names a record everywhere, so that it counts once in all files of the
+    source; any other id names it in its own file.
+    """
 
-def _read_line(line: bytes, file_name: str, seen: set[str], config: CollectConfig) -> Document:
-    if len(line) > config.max_document_bytes:
-        raise NotTextError(RejectionReason.TOO_LONG, f"{len(line)} bytes")
-    identifier, title, raw = _fields(decoded(line))
-    if identifier in seen:
-        detail = f"id with {len(identifier)} characters"
-        raise NotTextError(RejectionReason.DUPLICATE_ID, detail)
-    seen.add(identifier)
-    text = cleaned(raw)
-    heading = " ".join(cleaned(title).split()) if title.strip() else document_title(text)
-    return Document(
-        title=heading or identifier, text=text, source=f"{file_name}#{cleaned(identifier)}"
-    )
+    def __init__(self, config: CollectConfig) -> None:
+        """Remember nothing yet."""
+        self._fields = config.fields
+        self._most = config.max_document_bytes
+        self._seen: set[bytes] = set()
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of all fields that are read."""
+        fields = self._fields
+        return (*fields.id, *fields.title, *fields.description, *fields.text)
 
-def _fields(line: str) -> tuple[str, str, str]:
-    try:
-        record: object = json.loads(line)
-    except json.JSONDecodeError as error:
-        detail = f"not JSON at column {error.colno}"
-        raise NotTextError(RejectionReason.BROKEN_RECORD, detail) from None
-    except RecursionError:
-        raise NotTextError(RejectionReason.BROKEN_RECORD, "nested too deeply") from None
-    if not isinstance(record, dict):
-        detail = f"a {type(record).__name__}, not an object"
-        raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
-    values = [cast("dict[str, object]", record).get(name) for name in _FIELDS]
-    for name, value in zip(_FIELDS, values, strict=True):
-        if not isinstance(value, str):
-            detail = f"field {name!r} is missing or no text"
+    def document(self, record: object, *, file: str, number: int) -> Document:
+        """Return the document of a record.
+
+        Args:
+            record: What the file holds.
+            file: Name of the file.
+            number: Line or row.
+
+        Raises:
+            NotTextError: It is no record, has no text, or its id was there before.
+        """
+        if not isinstance(record, dict):
+            detail = f"a {type(record).__name__}, not an object"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
-    identifier, title, raw = map(str, values)
-    return identifier, title, raw
+        columns = cast("dict[str, object]", record)
+        raw = within(self._raw_text(columns), most=self._most)
+        identifier, key = self._identifier(columns, file)
+        text = cleaned(raw)
+        self._seen.add(key)
+        title = short_title(_one_line(_field(columns, self._fields.title)[1]))
+        name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
+        return Document(title=title or document_title(text) or name, text=text, source=name)
+
+    def _raw_text(self, columns: Mapping[str, object]) -> str:
+        description = without_tags(_field(columns, self._fields.description)[1]).strip()
+        name, text = _field(columns, self._fields.text)
+        if not name and not description:
+            names = ", ".join((*self._fields.text, *self._fields.description))
+            detail = f"none of the fields {names}; set collect.fields"
+            raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
+        if not description or description in text:
+            return text
+        return f"{description}\n\n{text}"
+
+    def _identifier(self, columns: Mapping[str, object], file: str) -> tuple[str, bytes]:
+        """Return the id, "" for none, and what to remember of it."""
+        name, value = _field(columns, self._fields.id)
+        identifier = _one_line(value)
+        if not identifier:
+            return "", b""
+        if len(identifier) > _MAX_ID_CHARS:
+            detail = f"id with {len(identifier)} characters"
+            raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
+        scope = "" if name in _WORLDWIDE_IDS else file
+        key = hashlib.sha256(f"{scope}\0{name}\0{identifier}".encode()).digest()[:16]
+        if key in self._seen:
+            detail = f"id with {len(identifier)} characters"
+            raise NotTextError(RejectionReason.DUPLICATE_ID, detail)
+        return identifier, key
+
+
+def _field(columns: Mapping[str, object], names: tuple[str, ...]) -> tuple[str, str]:
+    """Return the first of the named fields that holds something, and its text; two "" for none."""
+    empty = ""
+    for name in names:
+        value = columns.get(name)
+        if value is None or value != value:  # noqa: PLR0124 - NaN stands for nothing in a table
+            continue
+        if value in ("", []):
+            empty = empty or name
+            continue
+        if isinstance(value, float) and value.is_integer():  # a table with gaps has no integers
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
+            value = str(value)
+        if isinstance(value, list):
+            parts = cast("list[object]", value)
+            texts = [part for part in parts if isinstance(part, str)]
+            value = "\n\n".join(texts) if len(texts) == len(parts) else None
+        if not isinstance(value, str):
+            raise NotTextError(RejectionReason.BROKEN_RECORD, f"field {name!r} is no text")
+        return name, value
+    return empty, ""
+
+
+def _one_line(raw: str) -> str:
+    """Return a title or an id without tags, control characters and line ends."""
+    text = " ".join(normal_characters(without_tags(raw)).split())
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
+    return text

@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from rubric_train_openrlhf.config.cluster import (
+    ClusterConfig,
+    DeepspeedConfig,
+    EngineConfig,
+    LoraConfig,
+    RayConfig,
+    WarmStartConfig,
+)
 from rubric_train_openrlhf.config.loading import (
     dump_config,
     load_config,
@@ -26,17 +34,23 @@ from rubric_train_openrlhf.config.train import TrainConfig
 __all__ = [
     "AdvantageConfig",
     "CheckpointConfig",
+    "ClusterConfig",
     "DataConfig",
+    "DeepspeedConfig",
     "DynamicSamplingConfig",
+    "EngineConfig",
     "JudgingConfig",
     "LengthPenaltyConfig",
+    "LoraConfig",
     "OptimConfig",
     "PathModel",
+    "RayConfig",
     "RolloutConfig",
     "ShapingConfig",
     "TinyModel",
     "TrainConfig",
     "ValidationConfig",
+    "WarmStartConfig",
     "dump_config",
     "load_config",
     "parse_config",

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error
 from rubric_judge.yaml_files import read_yaml, yaml_value
+from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
@@ -60,7 +61,10 @@ def parse_config(values: Mapping[str, object], *, source: str = "configuration")
 
 def dump_config(config: TrainConfig) -> str:
     """Write the resolved configuration as YAML that load_config reads back."""
-    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False, allow_unicode=True)
+    # Machines that nobody spoke of would be noise in a run of one process.
+    unused = config.backend == "local" and config.cluster == ClusterConfig()
+    values = config.model_dump(mode="json", exclude={"cluster"} if unused else None)
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True)
 
 
 def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:

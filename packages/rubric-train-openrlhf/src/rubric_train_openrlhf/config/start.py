@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from rubric_train_openrlhf.config.sections import Section
-from rubric_train_openrlhf.policy import PretrainConfig, TinyConfig
+from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
 
 
 class PathModel(Section):

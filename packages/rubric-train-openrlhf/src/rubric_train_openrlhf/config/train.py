@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from rubric_train_openrlhf.config.cluster import ClusterConfig  # pydantic resolves it at runtime
 from rubric_train_openrlhf.config.sections import (
     LOWEST_TEMPERATURE,
     AdvantageConfig,
@@ -23,14 +24,15 @@ from rubric_train_openrlhf.config.sections import (
 )
 from rubric_train_openrlhf.config.start import ModelConfig  # as above
 from rubric_train_openrlhf.objective import ObjectiveConfig
-from rubric_train_openrlhf.policy import SftConfig  # as above
+from rubric_train_openrlhf.policy_config import SftConfig  # as above
 
 
 class TrainConfig(Section):
     """One training run."""
 
-    backend: Literal["local"] = "local"
-    """Who runs it: `local` is one process on a CPU or one GPU."""
+    backend: Literal["local", "openrlhf"] = "local"
+    """Who runs it: `local` is one process on a CPU or one GPU, `openrlhf` is Ray, DeepSpeed and
+    vLLM on the machines of `cluster`."""
     model: ModelConfig
     """The policy before training, which is the reference model too."""
     sft: SftConfig | None = None
@@ -55,6 +57,8 @@ class TrainConfig(Section):
     """Held-out passes, if data.validation is given."""
     checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
     """Checkpoints."""
+    cluster: ClusterConfig = Field(default_factory=ClusterConfig)
+    """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
     steps: Annotated[int, Field(ge=1)]
     """Rollout batches to train on."""
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
@@ -70,10 +74,18 @@ class TrainConfig(Section):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        problems = [*self._batch_problems(), *self._shaping_problems(), *self._number_problems()]
-        if problems:
+        if problems := self.problems():
             raise ValueError("; ".join(problems))
         return self
+
+    def problems(self) -> list[str]:
+        """What the sections, each right in itself, do not let each other do."""
+        return [
+            *self._batch_problems(),
+            *self._shaping_problems(),
+            *self._number_problems(),
+            *self._cluster_problems(),
+        ]
 
     @property
     def batch_size(self) -> int:
@@ -123,4 +135,20 @@ class TrainConfig(Section):
         for name, path in (("out", self.out), ("data.train", self.data.train)):
             if "\0" in str(path):
                 problems.append(f"{name}={str(path)!r} holds a null character; give a path")
+        return problems
+
+    def _cluster_problems(self) -> list[str]:
+        if self.backend != "openrlhf":
+            return []
+        problems = self.cluster.problems(self.rollout, self.optim)
+        if self.device not in {"auto", self.cluster.device}:
+            problems.append(
+                f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; "
+                "leave device at 'auto'"
+            )
+        if self.precision == "float32" and "flash" in self.cluster.attention:
+            problems.append(
+                "precision='float32': flash attention computes in 16 bits; use "
+                "precision='bfloat16', or cluster.deepspeed.attention='sdpa'"
+            )
         return problems

@@ -14,13 +14,14 @@ from rubric_judge import Ledger, LexicalConfig, load_replicas
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.local.judging import background_judge
 from rubric_train_openrlhf.local.policy_start import pick_device, start_policy, use_threads
-from rubric_train_openrlhf.local.randomness import PromptOrder
-from rubric_train_openrlhf.local.resume import begin, checkpoint_to_resume, go_back
+from rubric_train_openrlhf.local.resume import checkpoint_to_resume, go_back
 from rubric_train_openrlhf.local.rollout import Examiner
-from rubric_train_openrlhf.local.tasks import read_book
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
+from rubric_train_openrlhf.opening import begin
 from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.randomness import PromptOrder
+from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.events import EventWriter
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from rubric_core import Judge
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.policy_start import OnSupervised
-    from rubric_train_openrlhf.local.tasks import TaskBook
     from rubric_train_openrlhf.policy import Policy
+    from rubric_train_openrlhf.reward.tasks import TaskBook
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rubric_train_openrlhf.policy import concatenate
+from rubric_train_openrlhf.reward.credit import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,15 @@ class JudgedBatch:
         """Results by group."""
         size = self.group_size
         return [self.results[start : start + size] for start in range(0, len(self.results), size)]
+
+    @property
+    def sizes(self) -> Sizes:
+        """Lengths and ends by group."""
+        shape = (len(self.views), self.group_size)
+        return Sizes(
+            lengths_PG=self.rollouts.lengths_B.cpu().numpy().reshape(shape),
+            ended_PG=self.rollouts.ended_B.cpu().numpy().reshape(shape),
+        )
 
     def take_prompts(self, indices: Sequence[int]) -> JudgedBatch:
         """Keep these groups, in this order."""

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubric_train_openrlhf.local.credit import judge_rewards, shaped_rewards
-from rubric_train_openrlhf.local.informative import draw_informative, informative_groups
-from rubric_train_openrlhf.local.judging import check_judge
-from rubric_train_openrlhf.local.randomness import derived_seed
+from rubric_train_openrlhf.local.informative import draw_informative
 from rubric_train_openrlhf.local.rollout import Sampling, Timing
+from rubric_train_openrlhf.randomness import derived_seed
+from rubric_train_openrlhf.reward.credit import judge_rewards, shaped_rewards
+from rubric_train_openrlhf.reward.judge_checks import check_judge
+from rubric_train_openrlhf.reward.spread import informative_groups
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -90,6 +91,14 @@ class _Drawing:
 
     def informative(self, batch: JudgedBatch) -> npt.NDArray[np.bool_]:
         rubrics = [self._run.book.rubric(view.task_id) for view in batch.views]
-        rewards = judge_rewards(batch, rubrics, config=self._run.config)
-        shaped_PG = shaped_rewards(rewards, batch, config=self._run.config)
+        config = self._run.config
+        rewards = judge_rewards(
+            batch.results_PG, rubrics, on_unavailable=config.judge.on_unavailable
+        )
+        shaped_PG = shaped_rewards(
+            rewards,
+            batch.sizes,
+            shaping=config.shaping,
+            max_new_tokens=config.rollout.max_new_tokens,
+        )
         return informative_groups(shaped_PG, rewards.valid_PG)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from anyio.from_thread import start_blocking_portal
 
-from rubric_core import Outcome
 from rubric_judge import JudgePool
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_train_openrlhf.errors import JudgeAbortError
@@ -104,38 +102,3 @@ def background_judge(
         finally:
             for judge in replicas:
                 portal.call(close, judge)
-
-
-def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
-    """Stop a run whose judge fails too often to train on.
-
-    Raises:
-        JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
-    """
-    invalid_frac = outcome_frac(results, Outcome.INVALID)
-    unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
-    broken = [
-        f"{name} judgements {rate:.1%} > judge.{field}={limit}"
-        for name, field, rate, limit in (
-            ("invalid", "max_invalid_frac", invalid_frac, config.max_invalid_frac),
-            ("unavailable", "max_unavailable_frac", unavailable_frac, config.max_unavailable_frac),
-        )
-        if rate > limit
-    ]
-    if not broken:
-        return
-    reasons = Counter(result.reason.value for result in results if result.reason is not None)
-    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
-    raise JudgeAbortError(
-        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
-        "repair the judge and continue with --resume, or raise the limit",
-        step=step,
-        invalid_frac=invalid_frac,
-        unavailable_frac=unavailable_frac,
-        reasons=reasons,
-    )
-
-
-def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:
-    """Share of results with an outcome."""
-    return sum(result.outcome == outcome for result in results) / len(results)

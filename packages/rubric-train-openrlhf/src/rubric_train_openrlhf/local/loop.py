@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING
 import structlog
 import torch
 
-from rubric_core import RubricError
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.local.assembly import assembled
-from rubric_train_openrlhf.local.credit import assign_credit, judge_rewards, shaped_rewards
 from rubric_train_openrlhf.local.groups import sample_step
-from rubric_train_openrlhf.local.rows import StepRecord, judgement_rows, metrics_row, rollout_rows
+from rubric_train_openrlhf.local.rows import StepRecord, metrics_row, rollout_rows
 from rubric_train_openrlhf.local.update import UpdateBatch
 from rubric_train_openrlhf.local.validate import validate
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.reward.credit import assign_credit, judge_rewards, shaped_rewards
+from rubric_train_openrlhf.reward.summary import judgement_rows
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
     mark_best,
     prune,
     save_checkpoint,
 )
-from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
+from rubric_train_openrlhf.run.summary import best_row, write_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.assembly import LocalRun
     from rubric_train_openrlhf.policy import SupervisedStep
+    from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
 
 _log = structlog.get_logger()
 
@@ -77,15 +77,15 @@ def run_grpo(
     """
     with assembled(config, resume=resume, judge=judge, on_supervised=on_supervised) as run:
         clock = _Clock(run.start.wall_s)
-        _write_summary(run.folder, status="running", wall_s=clock.total_s)
+        write_summary(run.folder, status="running", wall_s=clock.total_s)
         try:
             _train(run, clock=clock, on_step=on_step, on_heldout=on_heldout)
         except Exception as error:
             # The error that stopped the run must reach the caller, also from a full disk.
             with contextlib.suppress(DiskWriteError, ResumeError):
-                _write_summary(run.folder, status="failed", wall_s=clock.total_s, error=error)
+                write_summary(run.folder, status="failed", wall_s=clock.total_s, error=error)
             raise
-        return _write_summary(run.folder, status="finished", wall_s=clock.total_s)
+        return write_summary(run.folder, status="finished", wall_s=clock.total_s)
 
 
 def _train(
@@ -105,8 +105,15 @@ def _train(
 
         batch = groups.kept
         rubrics_P = tuple(run.book.rubric(view.task_id) for view in batch.views)
-        rewards = judge_rewards(batch, rubrics_P, config=config)
-        shaped_PG = shaped_rewards(rewards, batch, config=config)
+        rewards = judge_rewards(
+            batch.results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
+        )
+        shaped_PG = shaped_rewards(
+            rewards,
+            batch.sizes,
+            shaping=config.shaping,
+            max_new_tokens=config.rollout.max_new_tokens,
+        )
         credit = assign_credit(rewards, shaped_PG, config=config.advantage)
 
         judged_at = time.perf_counter()
@@ -153,7 +160,7 @@ def _write_step(
 ) -> None:
     row = metrics_row(record)
     run.folder.write_step(
-        row, rollouts=list(rollout_rows(record)), judgements=list(judgement_rows(record))
+        row, rollouts=list(rollout_rows(record)), judgements=list(judgement_rows(record.judged))
     )
     run.events.write("train", row, step=row.step)
     _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
@@ -200,36 +207,6 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int, wall_s: float) -> Non
     )
     checkpoints = run.folder.checkpoints
     save_checkpoint(checkpoints, run.policy, state)
-    best_step = _best_row(run.folder).step if run.heldout is not None else step
+    best_step = best_row(run.folder).step if run.heldout is not None else step
     mark_best(checkpoints, step=best_step)
-    prune(checkpoints, keep=run.config.checkpoint.keep, best_step=best_step)
-
-
-def _best_row(folder: RunFolder) -> HeldoutRow:
-    return [row for row in folder.read_heldout() if row.best][-1]
-
-
-def _shown(error: Exception) -> str:
-    """Name an error; only our own are known to hold no text of a task or an answer."""
-    name = type(error).__name__
-    return f"{name}: {error}" if isinstance(error, RubricError) else name
-
-
-def _write_summary(
-    folder: RunFolder, *, status: Status, wall_s: float, error: Exception | None = None
-) -> RunSummary:
-    steps = folder.read_metrics()
-    heldout = folder.read_heldout()
-    best = _best_row(folder) if heldout else None
-    summary = RunSummary(
-        status=status,
-        steps=steps[-1].step if steps else 0,
-        best_step=best.step if best else None,
-        best_heldout_reward=best.reward_mean if best else None,
-        first_heldout_reward=heldout[0].reward_mean if heldout else None,
-        last_heldout_reward=heldout[-1].reward_mean if heldout else None,
-        wall_s=wall_s,
-        error=None if error is None else _shown(error),
-    )
-    folder.write_summary(summary)
-    return summary
+    prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})

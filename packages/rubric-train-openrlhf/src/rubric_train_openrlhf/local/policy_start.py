@@ -12,15 +12,15 @@ import torch
 from rubric_train_openrlhf.config import PathModel, TinyModel
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.local.corpus import read_corpus
-from rubric_train_openrlhf.local.randomness import derived_seed
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
+from rubric_train_openrlhf.randomness import derived_seed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.local.tasks import TaskBook
     from rubric_train_openrlhf.policy import Policy, SupervisedStep
+    from rubric_train_openrlhf.reward.tasks import TaskBook
 
 OnSupervised: TypeAlias = "Callable[[str, SupervisedStep], None]"
 

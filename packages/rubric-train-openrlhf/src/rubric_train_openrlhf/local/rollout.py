@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from rubric_train_openrlhf.local.batch import JudgedBatch, join_batches
 from rubric_train_openrlhf.local.precision import bfloat16_if
-from rubric_train_openrlhf.local.randomness import torch_generator
 from rubric_train_openrlhf.policy import sample_groups
+from rubric_train_openrlhf.randomness import torch_generator
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from rubric_core import JudgeView, PolicyView
     from rubric_train_openrlhf.config import RolloutConfig
     from rubric_train_openrlhf.local.judging import BackgroundJudge, Judged
-    from rubric_train_openrlhf.local.tasks import TaskBook
     from rubric_train_openrlhf.policy import Policy, Rollouts
+    from rubric_train_openrlhf.reward.tasks import TaskBook
 
 
 @dataclass(frozen=True)

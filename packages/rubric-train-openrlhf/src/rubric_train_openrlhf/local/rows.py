@@ -4,25 +4,23 @@
 # torch annotates these methods in part only.
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from rubric_core import Outcome
-from rubric_train_openrlhf.local.judging import outcome_frac
-from rubric_train_openrlhf.run.records import JudgementRow, MetricsRow, RolloutRow, row_id
+from rubric_train_openrlhf.reward.judge_checks import outcome_frac
+from rubric_train_openrlhf.reward.summary import JudgedStep, criterion_means, zero_reasons
+from rubric_train_openrlhf.run.records import MetricsRow, RolloutRow, row_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    import numpy.typing as npt
-
-    from rubric_core import JudgeResult, Rubric
-    from rubric_train_openrlhf.local.credit import Credit, Rewards
+    from rubric_core import Rubric
     from rubric_train_openrlhf.local.groups import StepGroups
     from rubric_train_openrlhf.local.update import UpdateMetrics
+    from rubric_train_openrlhf.reward.credit import Credit, Rewards
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,18 @@ class StepRecord:
     update: UpdateMetrics
     update_s: float
     step_s: float
+
+    @property
+    def judged(self) -> JudgedStep:
+        """What concerns the judge alone."""
+        return JudgedStep(
+            step=self.step,
+            task_ids_P=tuple(view.task_id for view in self.groups.kept.views),
+            rubrics_P=self.rubrics_P,
+            results=self.groups.kept.results,
+            rewards=self.rewards,
+            credit=self.credit,
+        )
 
 
 def metrics_row(record: StepRecord) -> MetricsRow:
@@ -99,53 +109,3 @@ def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
             ended=ended_B[row],
             outcome=record.groups.kept.results[row].outcome,
         )
-
-
-def judgement_rows(record: StepRecord) -> Iterator[JudgementRow]:
-    """What the judge said, and what every criterion gave to the advantage."""
-    size = record.groups.kept.group_size
-    for row, result in enumerate(record.groups.kept.results):
-        prompt, member = divmod(row, size)
-        rubric = record.rubrics_P[prompt]
-        attribution = _by_id(rubric, record.credit.attribution_PGM[prompt, member])
-        shaping = float(record.credit.shaping_PG[prompt, member])
-        if shaping:
-            attribution["shaping"] = shaping
-        yield JudgementRow(
-            id=row_id(step=record.step, prompt=prompt, response=member),
-            step=record.step,
-            task_id=record.groups.kept.views[prompt].task_id,
-            result=result,
-            z=_by_id(rubric, record.rewards.z_PGM[prompt, member]),
-            shares=_by_id(rubric, rubric.shares_M),
-            attribution=attribution,
-        )
-
-
-def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, float]:
-    """Share of responses with reward 0, by the judge's reason; "scored" where it gave 0."""
-    zero_B = (rewards.valid_PG & (rewards.rewards_PG == 0.0)).reshape(-1)
-    counts = Counter(
-        "scored" if result.reason is None else result.reason.value
-        for result, is_zero in zip(results, zero_B, strict=True)
-        if is_zero
-    )
-    return {reason: count / len(results) for reason, count in sorted(counts.items())}
-
-
-def criterion_means(rewards: Rewards, rubrics_P: Sequence[Rubric]) -> dict[str, float]:
-    """Mean z of each criterion id over the valid responses to the questions that have it."""
-    scores: defaultdict[str, list[float]] = defaultdict(list)
-    for z_GM, valid_G, rubric in zip(rewards.z_PGM, rewards.valid_PG, rubrics_P, strict=True):
-        for criterion_id, z_G in zip(rubric.ids, z_GM[valid_G].T, strict=False):
-            scores[criterion_id].extend(float(z) for z in z_G if not np.isnan(z))
-    return {name: float(np.mean(values)) for name, values in scores.items() if values}
-
-
-def _by_id(rubric: Rubric, values_M: npt.NDArray[np.float64]) -> dict[str, float]:
-    """Name the values, less the padding; what is nan does not exist and is left out."""
-    return {
-        criterion_id: float(value)
-        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
-        if not np.isnan(value)
-    }

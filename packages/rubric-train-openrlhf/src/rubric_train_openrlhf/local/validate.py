@@ -5,19 +5,16 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from rubric_train_openrlhf.local.credit import judge_rewards
-from rubric_train_openrlhf.local.judging import check_judge
-from rubric_train_openrlhf.local.randomness import derived_seed
 from rubric_train_openrlhf.local.rollout import Sampling
-from rubric_train_openrlhf.local.rows import criterion_means, zero_reasons
+from rubric_train_openrlhf.randomness import derived_seed
+from rubric_train_openrlhf.reward.heldout import heldout_reward
+from rubric_train_openrlhf.reward.judge_checks import check_judge
 from rubric_train_openrlhf.run.records import HeldoutRow
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.rollout import Examiner
-    from rubric_train_openrlhf.local.tasks import TaskBook
+    from rubric_train_openrlhf.reward.tasks import TaskBook
 
 
 def validate(
@@ -56,18 +53,15 @@ def validate(
     batch, _ = examiner.examine(book.views, book=book, sampling=sampling, seed=seed)
     check_judge(batch.results, config=config.judge, step=step)
     rubrics_N = tuple(book.rubric(view.task_id) for view in book.views)
-    rewards = judge_rewards(batch, rubrics_N, config=config)
-    judged_N = rewards.valid_PG.any(axis=1)
-    means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
-    mean = float(means_N.mean())
+    reward = heldout_reward(batch.results_PG, rubrics_N, on_unavailable=config.judge.on_unavailable)
     return HeldoutRow(
         step=step,
-        reward_mean=mean,
-        reward_std=float(means_N.std()),
-        zero_reward_frac=sum(zero_reasons(batch.results, rewards).values()),
-        n=int(judged_N.sum()),
-        criteria=criterion_means(rewards, rubrics_N),
+        reward_mean=reward.reward_mean,
+        reward_std=reward.reward_std,
+        zero_reward_frac=reward.zero_reward_frac,
+        n=reward.n,
+        criteria=reward.criteria,
         response_tokens_mean=float(batch.rollouts.lengths_B.double().mean()),
         eval_s=time.perf_counter() - started,
-        best=best_so_far is None or mean > best_so_far,
+        best=best_so_far is None or reward.reward_mean > best_so_far,
     )

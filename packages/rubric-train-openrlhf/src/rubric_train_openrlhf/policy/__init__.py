@@ -17,21 +17,21 @@ from __future__ import annotations
 
 from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses, pack_rollouts
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
-from rubric_train_openrlhf.policy.load import Policy, load_policy
+from rubric_train_openrlhf.policy.load import Policy, load_codec, load_policy
 from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs, response_logprobs
-from rubric_train_openrlhf.policy.pretrain import PretrainConfig, pretrain
+from rubric_train_openrlhf.policy.pretrain import pretrain
 from rubric_train_openrlhf.policy.prompts import EncodedPrompt
 from rubric_train_openrlhf.policy.rollouts import Rollouts, concatenate
 from rubric_train_openrlhf.policy.sampling import sample_groups
-from rubric_train_openrlhf.policy.sft import SftConfig, SftReport, sft
+from rubric_train_openrlhf.policy.sft import SftReport, sft
 from rubric_train_openrlhf.policy.slots import SlotCodec, slot_names
 from rubric_train_openrlhf.policy.supervised import SupervisedStep
 from rubric_train_openrlhf.policy.tiny import (
-    TinyConfig,
     build_tiny_llama,
     build_tiny_policy,
     build_tokenizer,
 )
+from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig, TinyConfig
 
 __all__ = [
     "ChatCodec",
@@ -51,6 +51,7 @@ __all__ = [
     "build_tiny_policy",
     "build_tokenizer",
     "concatenate",
+    "load_codec",
     "load_policy",
     "pack_responses",
     "pack_rollouts",

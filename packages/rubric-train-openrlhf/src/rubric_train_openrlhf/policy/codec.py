@@ -75,6 +75,9 @@ class ChatCodec:
         vocabulary = tokenizer.get_vocab()
         self._eos_token_id = vocabulary[tokenizer.eos_token]
         self._pad_token_id = vocabulary[tokenizer.pad_token or tokenizer.eos_token]
+        # "A" is one token in every vocabulary: what stands before it was added.
+        added = self.encode_text("A")[: -len(self._ids("A"))]
+        self._lead = tokenizer.decode(list(added), skip_special_tokens=False)
 
     @property
     def eos_token_id(self) -> int:
@@ -89,19 +92,32 @@ class ChatCodec:
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
         if self._tokenizer.chat_template:
-            text = self._tokenizer.apply_chat_template(
-                [{"role": "user", "content": view.question}],
-                add_generation_prompt=True,
-                tokenize=False,
-            )
-            return EncodedPrompt(self._ids(text))
-        return EncodedPrompt(self.encode_text(f"Question: {view.question}\nAnswer:"))
+            return EncodedPrompt(self._ids(self.prompt_text(view)))
+        return EncodedPrompt(self.encode_text(self._plain(view)))
+
+    def prompt_text(self, view: PolicyView) -> str:
+        """Write the prompt as text, for programs that tokenize it themselves.
+
+        Returns:
+            What tokenizes to the prompt where no special token is added: those that the tokenizer
+            would put first are in it already.
+
+        Raises:
+            PolicyLoadError: the chat template is none, or refuses a user's question.
+        """
+        if self._tokenizer.chat_template:
+            return self._rendered(view)
+        return f"{self._lead}{self._plain(view)}"
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""
         del view
+        return (*self._ids(self.answer_text(answer)), self._eos_token_id)
+
+    def answer_text(self, answer: str) -> str:
+        """Write an answer as it follows the prompt's text, without the end token."""
         lead = "" if self._tokenizer.chat_template else " "
-        return (*self._ids(f"{lead}{answer.strip()}"), self._eos_token_id)
+        return f"{lead}{answer.strip()}"
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
@@ -116,6 +132,25 @@ class ChatCodec:
     def save(self, path: Path) -> None:
         """Write the tokenizer's files."""
         self._tokenizer.save_pretrained(path)
+
+    def _rendered(self, view: PolicyView) -> str:
+        try:
+            return self._tokenizer.apply_chat_template(
+                [{"role": "user", "content": view.question}],
+                add_generation_prompt=True,
+                tokenize=False,
+            )
+        # The named boundary of a template, which is a program that came with the model.
+        except Exception as error:
+            path = self._tokenizer.name_or_path
+            message = (
+                f"the chat template of {path!r} cannot render a question ({type(error).__name__}); "
+                "repair chat_template in the tokenizer's files"
+            )
+            raise PolicyLoadError(message, path=path) from error
+
+    def _plain(self, view: PolicyView) -> str:
+        return f"Question: {view.question}\nAnswer:"
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))

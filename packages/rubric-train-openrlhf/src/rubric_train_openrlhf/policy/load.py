@@ -120,6 +120,30 @@ def load_policy(
     return Policy(model, codec)
 
 
+def load_codec(path: Path | str) -> TextCodec:
+    """Read how a saved policy takes questions and gives answers, without its weights.
+
+    Args:
+        path: a folder that `load_policy` reads.
+
+    Raises:
+        PolicyLoadError: no such folder, or no tokenizer in it.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        message = f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer"
+        raise PolicyLoadError(message, path=folder)
+    try:
+        return _codec(folder, _read_tokenizer(folder))
+    except PolicyLoadError:
+        raise
+    # The named boundary of `load_policy`, for the tokenizer alone.
+    except Exception as error:
+        why = str(error).strip().partition("\n")[0]
+        message = f"the tokenizer in {str(folder)!r} could not be read: {why}"
+        raise PolicyLoadError(message, path=folder) from error
+
+
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
     read: Any = AutoModelForCausalLM
     return read.from_pretrained(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.supervised import (
@@ -18,28 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rubric_train_openrlhf.policy.load import Policy
+    from rubric_train_openrlhf.policy_config import PretrainConfig
 
 # Most windows begin where a text begins, so that the model learns how texts open.
 _AT_START_FRAC = 0.7
-
-
-class PretrainConfig(BaseModel):
-    """Schedule of language-model training, in steps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    steps: PositiveInt = 200
-    """Optimiser steps."""
-    batch_size: PositiveInt = 8
-    """Windows per step."""
-    window_tokens: PositiveInt = 192
-    """Tokens per window."""
-    learning_rate: NonNegativeFloat = 3e-3
-    """Highest learning rate; it falls to a tenth along a cosine."""
-    warmup_steps: NonNegativeInt = 20
-    """Steps over which the learning rate rises."""
-    weight_decay: NonNegativeFloat = 0.05
-    """Of AdamW."""
 
 
 def pretrain(

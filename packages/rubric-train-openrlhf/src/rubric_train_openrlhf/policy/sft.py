@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict, NonNegativeFloat, NonNegativeInt, PositiveInt
 
 from rubric_core import PolicyView
 from rubric_train_openrlhf.errors import PolicyInputError
@@ -23,27 +22,7 @@ if TYPE_CHECKING:
     from rubric_core import SftExample
     from rubric_train_openrlhf.policy.load import Policy
     from rubric_train_openrlhf.policy.prompts import EncodedPrompt
-
-
-class SftConfig(BaseModel):
-    """Schedule of the warm start, in steps."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-    steps: PositiveInt = 250
-    """Optimiser steps."""
-    batch_size: PositiveInt = 8
-    """Examples per step; all of them where there are fewer."""
-    learning_rate: NonNegativeFloat = 2e-3
-    """Highest learning rate; it falls to a tenth in a straight line."""
-    warmup_steps: NonNegativeInt = 10
-    """Steps over which the learning rate rises."""
-    weight_decay: NonNegativeFloat = 0.01
-    """Of AdamW."""
-    max_prompt_tokens: PositiveInt = 1024
-    """Examples with longer questions are left out."""
-    max_answer_tokens: PositiveInt = 1024
-    """Examples with longer answers, end token included, are left out."""
+    from rubric_train_openrlhf.policy_config import SftConfig
 
 
 class SftReport(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import torch
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 from tokenizers import Tokenizer as BackendTokenizer
 from tokenizers import decoders, models, pre_tokenizers, trainers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -18,44 +17,13 @@ from rubric_train_openrlhf.policy.slots import SLOT_TOKENS, SlotCodec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Self
 
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy_config import TinyConfig
 
 _CONTROL_TOKENS = ("<pad>", "<bos>", "<eos>")
 _PAD_ID, _BOS_ID, _EOS_ID = range(3)
 _INITIAL_STD = 0.02
-
-
-class TinyConfig(BaseModel):
-    """Shape of the tiny policy; the default has 1.16 million parameters."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    vocab_size: int = Field(default=3000, ge=300)
-    """Tokens of the vocabulary, at most; few texts give fewer."""
-    hidden_size: PositiveInt = 128
-    """Width of the residual stream."""
-    intermediate_size: PositiveInt = 336
-    """Width inside the feed-forward layers."""
-    layers: PositiveInt = 4
-    """Decoder layers."""
-    heads: PositiveInt = 4
-    """Attention heads; divides `hidden_size` into even parts."""
-    kv_heads: PositiveInt = 4
-    """Key and value heads; divides `heads`."""
-    max_positions: PositiveInt = 512
-    """Longest prompt plus answer, in tokens."""
-
-    @model_validator(mode="after")
-    def _check_heads(self) -> Self:
-        if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:
-            message = (
-                f"hidden_size {self.hidden_size}, heads {self.heads}, kv_heads {self.kv_heads}: "
-                "heads must divide hidden_size into even parts and kv_heads must divide heads"
-            )
-            raise ValueError(message)
-        return self
 
 
 def build_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:

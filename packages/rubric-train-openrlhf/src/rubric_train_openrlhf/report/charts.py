@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import nan
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -153,18 +154,23 @@ def _update(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
             ),
             is_share=True,
         ),
-        Chart(
-            "entropy",
-            "Entropy of the policy",
-            "Mean over response tokens, in nats.",
-            (_line(metrics, "entropy", "train", lambda row: row.entropy),),
-        ),
+        *_entropy(metrics),
         Chart(
             "grad-norm",
             "Gradient norm",
             "Mean over the updates of a step, before clipping.",
             (_line(metrics, "gradient norm", "train", lambda row: row.grad_norm),),
         ),
+    )
+
+
+def _entropy(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
+    """A chart where the backend computes it."""
+    if all(row.entropy is None for row in metrics):
+        return ()
+    line = _line(metrics, "entropy", "train", lambda r: nan if r.entropy is None else r.entropy)
+    return (
+        Chart("entropy", "Entropy of the policy", "Mean over response tokens, in nats.", (line,)),
     )
 
 
@@ -203,13 +209,15 @@ def _responses(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> 
 
 
 def _seconds(row: MetricsRow) -> dict[str, float]:
-    known = row.generate_s + row.judge_wait_s + row.update_s
-    return {
+    parts = {
         "generating": row.generate_s,
         "waiting for the judge": row.judge_wait_s,
         "updating": row.update_s,
-        "other": max(row.step_s - known, 0.0),
     }
+    if row.cluster is not None:
+        parts["log-probabilities"] = row.cluster.experience_s
+        parts["weights to the engines"] = row.cluster.sync_s
+    return {**parts, "other": max(row.step_s - sum(parts.values()), 0.0)}
 
 
 def _line(

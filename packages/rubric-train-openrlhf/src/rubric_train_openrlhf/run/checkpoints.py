@@ -10,8 +10,6 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import torch
-
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.writing import (
     disk_errors,
@@ -21,6 +19,7 @@ from rubric_train_openrlhf.run.writing import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from rubric_train_openrlhf.policy import Policy
@@ -71,6 +70,9 @@ def load_state(path: Path) -> TrainerState:
     Raises:
         ResumeError: the file is missing or is not such a state.
     """
+    # Only this needs torch, and only a run that goes on.
+    import torch  # noqa: PLC0415
+
     file = path / _STATE_FILE
     try:
         state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
@@ -112,17 +114,28 @@ def mark_best(checkpoints: Path, *, step: int) -> None:
     point_link(checkpoints / "best", checkpoint_path(checkpoints, step=step).name)
 
 
-def prune(checkpoints: Path, *, keep: int, best_step: int | None) -> None:
+def prune(checkpoints: Path, *, keep: int, best: Collection[int | None]) -> None:
     """Delete all but the first, the best and the last `keep` checkpoints."""
     newest_first = sorted(_all_checkpoints(checkpoints), key=step_of, reverse=True)
     for path in newest_first[keep:]:
-        if step_of(path) not in {0, best_step}:
-            with disk_errors(path):
-                # Renamed first: a kill must not leave half a checkpoint under a whole one's name.
-                doomed = path.with_name(f".{path.name}.tmp")
-                shutil.rmtree(doomed, ignore_errors=True)
-                path.rename(doomed)
-                shutil.rmtree(doomed)
+        if step_of(path) not in {0, *best}:
+            _delete(path)
+
+
+def drop_after(checkpoints: Path, *, step: int) -> None:
+    """Delete the checkpoints of later steps, which are done again."""
+    for path in _all_checkpoints(checkpoints):
+        if step_of(path) > step:
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    with disk_errors(path):
+        # Renamed first: a kill must not leave half a checkpoint under a whole one's name.
+        doomed = path.with_name(f".{path.name}.tmp")
+        shutil.rmtree(doomed, ignore_errors=True)
+        path.rename(doomed)
+        shutil.rmtree(doomed)
 
 
 def _all_checkpoints(checkpoints: Path) -> list[Path]:

@@ -12,8 +12,6 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -33,6 +31,9 @@ def describe_environment(
     *, seed: int, config_text: str, tasks_sha256: Mapping[str, str]
 ) -> dict[str, object]:
     """Collect what another machine would need to repeat the run."""
+    # Seconds of import, which reading a run folder does without.
+    import torch  # noqa: PLC0415
+
     return {
         "python": sys.version.split()[0],
         "platform": platform.platform(),

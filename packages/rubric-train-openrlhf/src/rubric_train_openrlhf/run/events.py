@@ -4,11 +4,12 @@
 # torch annotates these methods in part only.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from rubric_train_openrlhf.run.writing import disk_errors
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from types import TracebackType
 
@@ -40,9 +41,15 @@ class EventWriter:
         self._writer.close()
 
     def write(self, group: str, row: BaseModel, *, step: int) -> None:
-        """Write the numbers of a row, and of the tables in it, under `group`."""
-        for name, value in row.model_dump(exclude={"step", "best"}).items():
-            table = cast("dict[str, float]", value if isinstance(value, dict) else {"": value})
-            for key, number in table.items():
-                tag = "/".join(part for part in (group, name, key) if part)
-                self._writer.add_scalar(tag, number, step)
+        """Write the numbers of a row, and of the tables in it, under `group`; None is no number."""
+        for tag, number in _numbers(group, row.model_dump(exclude={"step", "best"})):
+            self._writer.add_scalar(tag, number, step)
+
+
+def _numbers(prefix: str, table: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    for name, value in table.items():
+        tag = f"{prefix}/{name}"
+        if isinstance(value, dict):
+            yield from _numbers(tag, cast("dict[str, Any]", value))
+        elif value is not None:
+            yield tag, value

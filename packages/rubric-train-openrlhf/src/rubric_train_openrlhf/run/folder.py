@@ -26,7 +26,7 @@ from rubric_train_openrlhf.run.writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Sequence
+    from collections.abc import Collection, Generator, Iterable, Sequence
     from pathlib import Path
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -85,8 +85,20 @@ class RunFolder:
         judgements: Sequence[JudgementRow],
     ) -> None:
         """Write all rows of one step; the metrics come last and mark it as done."""
-        write_lines(self._step_file(self.rollouts, row.step), map(_json_line, rollouts))
-        write_lines(self._step_file(self.judgements, row.step), map(_json_line, judgements))
+        self.write_rollouts(row.step, rollouts)
+        self.write_judgements(row.step, judgements)
+        self.write_metrics(row)
+
+    def write_rollouts(self, step: int, rows: Iterable[RolloutRow]) -> None:
+        """Write what the policy was asked and answered."""
+        write_lines(self._step_file(self.rollouts, step), map(_json_line, rows))
+
+    def write_judgements(self, step: int, rows: Iterable[JudgementRow]) -> None:
+        """Write what the judge said; on a cluster its side does, which alone has it."""
+        write_lines(self._step_file(self.judgements, step), map(_json_line, rows))
+
+    def write_metrics(self, row: MetricsRow) -> None:
+        """Add the figures of a step, after all its other rows: they mark it as done."""
         append_line(self.metrics, _json_line(row))
 
     def write_heldout(self, row: HeldoutRow) -> None:
@@ -96,6 +108,19 @@ class RunFolder:
     def write_summary(self, summary: RunSummary) -> None:
         """Replace summary.json."""
         write_text(self.summary, summary.model_dump_json(indent=2) + "\n")
+
+    def read_summary(self) -> RunSummary:
+        """How the run stands.
+
+        Raises:
+            ResumeError: there is no summary, or it is damaged.
+        """
+        with _reading(self.summary):
+            text = self.summary.read_text(encoding="utf-8")
+        try:
+            return RunSummary.model_validate_json(text)
+        except ValidationError as exc:
+            raise ResumeError(f"{str(self.summary)!r} is damaged", path=self.path) from exc
 
     def read_metrics(self) -> list[MetricsRow]:
         """All steps written so far."""

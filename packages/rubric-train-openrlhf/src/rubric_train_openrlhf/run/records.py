@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
 
 from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
@@ -15,6 +15,31 @@ class _Row(BaseModel):
     """One JSON object on one line; texts stay out of validation errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class ClusterStep(_Row):
+    """What a step on a cluster has beside the figures of every step."""
+
+    sampler_gap: float
+    """Mean |log π_engine − log π_policy| of the tokens trained on, in nats, before the update: what
+    the engines' arithmetic differs by, and large where they hold other weights than the policy."""
+    dropped_frac: float | None = None
+    """Share of tokens, or of responses, out of the bounds of the importance correction, which caps
+    or leaves them out; none without one."""
+    updates: int
+    """Optimiser updates made; those without a valid response are left out."""
+    experience_s: float
+    """Log-probabilities of policy and reference, and the judge's side dividing the credit."""
+    sync_s: float
+    """New weights from the policy to the engines."""
+    engine_restarts: int
+    """Engines that died in this step and were started again."""
+    resent_responses: int
+    """Responses that died with them and were asked for again."""
+    judge_restarts: int
+    """Processes of the judge that died since the step before and were replaced."""
+    attribution: dict[str, float]
+    """Mean |share of the advantage| of each criterion id; empty under the decoupled estimator."""
 
 
 class MetricsRow(_Row):
@@ -43,7 +68,8 @@ class MetricsRow(_Row):
     kl: float
     clip_frac: float
     ratio_mean: float
-    entropy: float
+    entropy: float | None
+    """None where the backend does not compute it: OpenRLHF does for an entropy bonus alone."""
     grad_norm: float
     """Mean over the step's optimiser updates, before clipping."""
     lr: float
@@ -60,6 +86,15 @@ class MetricsRow(_Row):
     update_s: float
     step_s: float
     resampled_prompts: int
+    cluster: ClusterStep | None = None
+    """Left out of the row where the backend is not a cluster."""
+
+    @model_serializer(mode="wrap")
+    def _without_absent(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        row: dict[str, Any] = serialize(self)
+        if self.cluster is None:
+            row.pop("cluster", None)
+        return row
 
 
 class HeldoutRow(_Row):

@@ -9,7 +9,6 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import torch
 from safetensors import SafetensorError
 
 from rubric_train_openrlhf.errors import DiskWriteError
@@ -75,6 +74,9 @@ def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
 
 def save_tensors(path: Path, tensors: object) -> None:
     """Write a nest of tensors and plain values in torch's format."""
+    # Rows and folders are written by processes that have no other use for torch.
+    import torch  # noqa: PLC0415
+
     try:
         torch.save(tensors, path)
     except (OSError, RuntimeError) as exc:

@@ -1,0 +1,185 @@
+"""A language model that is asked questions with a schema for the answer: judges and synthesis."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+from zlib import crc32
+
+from pydantic import BaseModel, ConfigDict
+
+from rubric_core import Reason, Usage
+from rubric_judge.chat import ChatClient, ChatReply, Transport
+from rubric_judge.client import LiteLLMClient
+from rubric_judge.direct import DirectClient
+from rubric_judge.errors import JudgeSetupError, JudgeTransportError
+from rubric_judge.limits import Limiter, LocalLimiter
+from rubric_judge.model_config import ModelConfig
+from rubric_judge.retries import RetryingClient
+from rubric_judge.router_file import read_router_file
+from rubric_judge.settings import variable
+
+__all__ = ["ChatModel"]
+
+
+# The answer to the question that `ChatModel.check` asks. A docstring would go to the model.
+class _Ready(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    ready: bool
+
+
+class ChatModel:
+    """Asks one model, on one or several replicas: limits, further attempts, prices.
+
+    Close it with `aclose`, or use it as an asynchronous context manager.
+    """
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        *,
+        client: ChatClient | None = None,
+        limiter: Limiter | None = None,
+        role: str = "model",
+    ) -> None:
+        """Read the key and the `litellm_config`; nothing is sent.
+
+        Args:
+            config: the model, where it is, limits and prices.
+            client: carries the calls; one made of the configuration when left out.
+            limiter: lets attempts through; one of this model's own when left out.
+            role: what messages call it, such as "judge".
+
+        Raises:
+            JudgeSetupError: the configuration names a variable for a key that is not set.
+            ConfigError: the `litellm_config` cannot be used.
+        """
+        self._config = config
+        self._role = role
+        self._limiter = limiter or LocalLimiter(config.limits)
+        self._deployments = ""
+        if config.litellm_config is not None:
+            file = read_router_file(config.litellm_config, model=config.model)
+            self._deployments = file.identity(variable)
+        self._clients = (client,) if client else _clients(config, self._limiter)
+
+    @property
+    def limiter(self) -> Limiter:
+        """What lets the attempts through."""
+        return self._limiter
+
+    @property
+    def identity(self) -> dict[str, object]:
+        """All that may change an answer to the same messages; no address and no key.
+
+        A model is who it says it is, wherever it runs: replicas share their answers. The transport
+        is in it, for the two may read an odd answer differently.
+        """
+        config = self._config
+        return {
+            "model": config.model,
+            "transport": config.transport,
+            "deployments": self._deployments,
+            "temperature": config.temperature,
+            "max_tokens": config.max_tokens,
+            "parameters": config.parameters,
+        }
+
+    async def complete(
+        self, *, system: str, user: str, reply: type[BaseModel], affinity: str = ""
+    ) -> ChatReply:
+        """Ask once; ask again only while no answer comes; see `ChatClient.complete`.
+
+        Args:
+            system: the system message.
+            user: the user message.
+            reply: the model of the reply, whose JSON schema goes to the server.
+            affinity: calls with the same word go to the same replica, whose prefix cache may hold
+                what they share.
+
+        Returns:
+            The first answer that comes, valid or not, with its price where one is known.
+
+        Raises:
+            JudgeTransportError: no answer came within the attempts and the deadline.
+        """
+        client = self._client(affinity)
+        try:
+            answer = await client.complete(system=system, user=user, reply=reply)
+        except JudgeTransportError as error:
+            error.usage = self._priced(error.usage)
+            raise
+        usage = self._priced(answer.usage)
+        return answer if usage is answer.usage else replace(answer, usage=usage)
+
+    async def check(self) -> None:
+        """Ask every replica a question of one line, to know within seconds that it answers.
+
+        For commands that are about to make thousands of calls. An endpoint that says "too many
+        requests" is there, and passes.
+
+        Raises:
+            JudgeSetupError: no answer, or litellm's router refuses the `litellm_config`; says which
+                model and address, or which key of the file, and what to do.
+        """
+        for client, address in zip(self._clients, self._config.addresses, strict=False):
+            asking = client.hurried() if isinstance(client, RetryingClient) else client
+            try:
+                await asking.complete(
+                    system='Answer with JSON: {"ready": true}', user="Are you ready?", reply=_Ready
+                )
+            except JudgeTransportError as error:
+                if error.reason is not Reason.RATE_LIMITED:
+                    raise JudgeSetupError(self._not_there(error, address)) from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        for client in self._clients:
+            await client.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    def _priced(self, usage: Usage | None) -> Usage | None:
+        prices = self._config.prices
+        if usage is None or prices is None:
+            return usage
+        return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
+
+    def _client(self, affinity: str) -> ChatClient:
+        if len(self._clients) == 1:
+            return self._clients[0]
+        return self._clients[crc32(affinity.encode()) % len(self._clients)]
+
+    def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
+        config = self._config
+        where = address or config.litellm_config or "its provider's address"
+        key = config.api_key_env or ("none" if address else "the provider's usual variable")
+        if config.litellm_config is not None:
+            key = "as that file says"
+        return (
+            f"the {self._role} {config.model!r} at {str(where)!r} (key: {key}) does not answer: "
+            f"{error.reason.value} after {error.attempts} attempt(s), {error.detail}"
+        )
+
+
+def _clients(config: ModelConfig, limiter: Limiter) -> tuple[ChatClient, ...]:
+    make: type[LiteLLMClient | DirectClient] = (
+        DirectClient if config.transport == "direct" else LiteLLMClient
+    )
+    alone = [config.model_copy(update={"api_base": address}) for address in config.addresses]
+    transports: list[Transport] = [make(one) for one in alone]
+    return tuple(
+        RetryingClient(transport, one, limiter)
+        for transport, one in zip(transports, alone, strict=True)
+    )

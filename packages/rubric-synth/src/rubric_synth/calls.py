@@ -1,0 +1,305 @@
+"""What was asked about one document, and answered: no question is asked twice, over any restart."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import uuid
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rubric_core import JudgeResult, Outcome, Usage
+from rubric_judge import ChatReply, JudgeTransportError, LexicalJudge
+from rubric_judge.capabilities import fingerprint
+from rubric_judge.chat import Finish
+from rubric_judge.limits import Limited
+from rubric_synth.rejection import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from contextlib import AbstractContextManager
+
+    from rubric_core import Judge, JudgeView
+    from rubric_judge import ChatModel
+
+_CONTRACT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+_SHARED_CHARS = 200
+"""Questions about one document begin alike, with its mark: they go to one replica, whose cache then
+holds it."""
+_MOST_KEPT = 1024
+"""Models of replies whose schemas are remembered."""
+
+
+class CallRecord(BaseModel):
+    """One call of a model or judge that was answered, or paid for; printing one shows no text."""
+
+    model_config = _CONTRACT
+
+    key: str
+    """Hash of all that may change the answer."""
+    stage: Stage
+    """The step that asked."""
+    text: str = Field(repr=False)
+    """The model's reply as it came, or the judge's result as JSON."""
+    finish: Finish = "complete"
+    """How the reply ended."""
+    usage: Usage | None = None
+    """Of all attempts."""
+    attempts: int = 1
+    """Attempts that it took."""
+    answered: bool = True
+    """False where tokens were used and no answer came: it is asked again, and was paid for."""
+
+
+class CallTotals(BaseModel):
+    """What several calls took."""
+
+    model_config = _CONTRACT
+
+    calls: int = 0
+    """Answered calls."""
+    attempts: int = 0
+    """Attempts of them."""
+    prompt_tokens: int = 0
+    """Tokens read."""
+    completion_tokens: int = 0
+    """Tokens written."""
+    cost_usd: float = 0.0
+    """Of the calls with a known price."""
+    unpriced_calls: int = 0
+    """Calls without one."""
+
+    @classmethod
+    def of(cls, records: Sequence[CallRecord]) -> CallTotals:
+        """Add up calls; in whatever order they were answered, the sum is the same."""
+        sums = RunningTotals()
+        costs: list[float] = []
+        for record in records:
+            cost_usd = record.usage.cost_usd if record.usage else None
+            sums.add_call(record, cost_usd)
+            if cost_usd is not None:
+                costs.append(cost_usd)
+        sums.cost_usd = math.fsum(costs)
+        return sums.totals
+
+
+@dataclass(slots=True)
+class RunningTotals:
+    """What calls took, while it is added up."""
+
+    calls: int = 0
+    attempts: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float = 0.0
+    unpriced_calls: int = 0
+
+    @property
+    def totals(self) -> CallTotals:
+        """The sum until now."""
+        return CallTotals(
+            calls=self.calls,
+            attempts=self.attempts,
+            prompt_tokens=self.prompt_tokens,
+            completion_tokens=self.completion_tokens,
+            cost_usd=self.cost_usd,
+            unpriced_calls=self.unpriced_calls,
+        )
+
+    def add_call(self, record: CallRecord, cost_usd: float | None) -> None:
+        """Add a call, at the price that is known of it."""
+        self.calls += record.answered
+        self.attempts += record.attempts
+        if record.usage is not None:
+            self.prompt_tokens += record.usage.prompt_tokens
+            self.completion_tokens += record.usage.completion_tokens
+        self.cost_usd += cost_usd or 0.0
+        self.unpriced_calls += cost_usd is None
+
+    def add(self, totals: CallTotals) -> None:
+        """Add a sum."""
+        self.calls += totals.calls
+        self.attempts += totals.attempts
+        self.prompt_tokens += totals.prompt_tokens
+        self.completion_tokens += totals.completion_tokens
+        self.cost_usd += totals.cost_usd
+        self.unpriced_calls += totals.unpriced_calls
+
+
+class DocumentCalls:
+    """The calls of one document: known answers first, the model for the rest."""
+
+    def __init__(
+        self,
+        known: Iterable[CallRecord] = (),
+        *,
+        permit: Callable[[], AbstractContextManager[object]] = nullcontext,
+        on_answer: Callable[[CallRecord], None] = lambda _: None,
+    ) -> None:
+        """Start from what was answered before.
+
+        Args:
+            known: records of earlier runs.
+            permit: called before each new call and entered around it; raises where none may
+                be made any more.
+            on_answer: given each new record, before its answer is used, and what was used up by a
+                call without an answer.
+        """
+        self._known = {record.key: record for record in known}
+        self._permit = permit
+        self._on_answer = on_answer
+        self._used: dict[Stage, dict[str, CallRecord]] = {}
+        self._interruption: Exception | None = None
+
+    @property
+    def totals(self) -> dict[Stage, CallTotals]:
+        """What each stage has used, known answers included."""
+        return {stage: CallTotals.of([*used.values()]) for stage, used in self._used.items()}
+
+    def raise_interruption(self) -> None:
+        """Raise again what `permit` or `on_answer` raised, whatever a stage made of it.
+
+        Raises:
+            CallsStoppedError: no further call may be made.
+            SynthError: an answer could not be kept.
+        """
+        if self._interruption is not None:
+            raise self._interruption
+
+    async def ask(
+        self, model: ChatModel, *, stage: Stage, system: str, user: str, reply: type[BaseModel]
+    ) -> ChatReply:
+        """Ask a model, unless the same was answered before; see `ChatModel.complete`.
+
+        Raises:
+            JudgeTransportError: no answer came.
+        """
+        key = _with_texts(_asked(model, stage, reply), system, user)
+        record = self._known.get(key)
+        if record is None:
+            with self._permitted():
+                try:
+                    answer = await model.complete(
+                        system=system, user=user, reply=reply, affinity=user[:_SHARED_CHARS]
+                    )
+                except JudgeTransportError as error:
+                    self._used_up(stage, error.usage, error.attempts)
+                    raise
+            record = CallRecord(
+                key=key,
+                stage=stage,
+                text=answer.text,
+                finish=answer.finish,
+                usage=answer.usage,
+                attempts=answer.attempts,
+            )
+            self._remember(record)
+        self._count(record)
+        return ChatReply(
+            text=record.text, finish=record.finish, usage=record.usage, attempts=record.attempts
+        )
+
+    async def judge(self, judge: Judge, view: JudgeView) -> JudgeResult:
+        """Judge a response, unless the same was judged before; an unavailable one is not kept."""
+        if isinstance(judge, LexicalJudge):
+            return judge.judge_now(view)  # a program: cheaper to run again than to remember
+        key = _hash([fingerprint(judge), view.task_id, view.response])
+        record = self._known.get(key)
+        if record is not None:
+            self._count(record)
+            return JudgeResult.model_validate_json(record.text)
+        with self._permitted():
+            result = await judge.judge(view)
+        if result.outcome is Outcome.UNAVAILABLE:
+            self._used_up("quality", result.usage, result.attempts or 1)
+        else:
+            usage = result.usage
+            if usage is None and not isinstance(judge, Limited):
+                usage = Usage(cost_usd=0.0)  # no model was asked
+            record = CallRecord(
+                key=key,
+                stage="quality",
+                text=result.model_dump_json(),
+                usage=usage,
+                attempts=result.attempts or 1,
+            )
+            self._remember(record)
+            self._count(record)
+        return result
+
+    def _permitted(self) -> AbstractContextManager[object]:
+        self.raise_interruption()
+        try:
+            return self._permit()
+        except Exception as error:
+            self._interruption = error
+            raise
+
+    def _remember(self, record: CallRecord) -> None:
+        self._known[record.key] = record
+        self._tell(record)
+
+    def _used_up(self, stage: Stage, usage: Usage | None, attempts: int) -> None:
+        """Tell what a call without an answer took; no document's account holds it."""
+        if usage is None:
+            return
+        key = _hash([uuid.uuid4().hex])  # of no question: it is never taken for an answer
+        self._tell(
+            CallRecord(
+                key=key, stage=stage, text="", usage=usage, attempts=attempts, answered=False
+            )
+        )
+
+    def _tell(self, record: CallRecord) -> None:
+        try:
+            self._on_answer(record)
+        except Exception as error:
+            self._interruption = error
+            raise
+
+    def _count(self, record: CallRecord) -> None:
+        self._used.setdefault(record.stage, {})[record.key] = record  # one question, one price
+
+
+@lru_cache(maxsize=_MOST_KEPT)
+def _schema_hash(reply: type[BaseModel]) -> str:
+    return _hash([reply.model_json_schema()])
+
+
+_OF_MODELS: WeakKeyDictionary[ChatModel, dict[tuple[Stage, type[BaseModel]], bytes]] = (
+    WeakKeyDictionary()
+)
+
+
+def _asked(model: ChatModel, stage: Stage, reply: type[BaseModel]) -> bytes:
+    """Return what all calls of a stage have in common; made once, a model does not change."""
+    made = _OF_MODELS.setdefault(model, {})
+    if (stage, reply) not in made:
+        if len(made) >= _MOST_KEPT:  # a stage that makes a model of reply for each document
+            made.clear()
+        made[stage, reply] = _json([stage, model.identity, reply.__name__, _schema_hash(reply)])
+    return made[stage, reply]
+
+
+def _hash(parts: list[Any]) -> str:
+    return hashlib.sha256(_json(parts)).hexdigest()
+
+
+def _json(parts: list[Any]) -> bytes:
+    return json.dumps(parts, sort_keys=True).encode()
+
+
+def _with_texts(parts: bytes, *texts: str) -> str:
+    """Hash small parts as JSON, and long texts as they are: to escape them takes longer."""
+    digest = hashlib.sha256(parts)
+    for text in texts:
+        encoded = text.encode("utf-8", "surrogatepass")
+        digest.update(len(encoded).to_bytes(8))  # so that no two lists of texts are one
+        digest.update(encoded)
+    return digest.hexdigest()

@@ -1,0 +1,8 @@
+"""Whether a dataset folder is what it says: it parses, adds up, leaks nothing, splits cleanly."""
+
+from __future__ import annotations
+
+from rubric_synth.check.folder import check_dataset
+from rubric_synth.check.problems import CheckReport
+
+__all__ = ["CheckReport", "check_dataset"]

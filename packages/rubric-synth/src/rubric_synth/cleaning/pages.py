@@ -1,0 +1,252 @@
+"""Lines of printed pages to Markdown: headings and paragraphs, without what only print needs.
+
+Running heads, page numbers, tables of contents and the list of references go; words that were
+parted at the end of a line are whole again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rubric_synth.cleaning.characters import without_ligatures
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+PARTED: Final = "\x02"
+"""Stands where the end of a line parted a word."""
+
+_EDGE_LINES: Final = 2
+_MIN_REPEATS: Final = 3
+_SHORT_PRINT_PAGES: Final = 4
+_HEADING_SCALE: Final = 1.12
+_PARAGRAPH_GAP: Final = 1.35
+_HEADING_LEADING: Final = 2.0
+_INDENT: Final = 0.8
+_SHORT_LINE: Final = 0.75
+_MAX_HEADING_CHARS: Final = 120
+_MAX_PAGE_NUMBER_CHARS: Final = 60
+_CONTENTS_CHARS: Final = 200
+_MIN_LETTERS: Final = 3
+_MIN_LETTER_FRAC: Final = 0.5
+_MIN_LINE_LETTERS: Final = 0.25
+_PAGE_NUMBER = re.compile(
+    r"(?:page|p\.)?\s*[-–—\[(|]?\s*(?:\d{1,4}|[ivxlc]{1,7})\s*[-–—\])|]?(?:\s*(?:/|of)\s*\d{1,4})?",
+    re.IGNORECASE,
+)
+_CONTENTS_LINE = re.compile(r"(?:\.\s?){4,}\s*\w{0,5}$")
+_NUMBERED_HEADING = re.compile(r"(?:\d{1,2}|[A-Z])(?:\.\d{1,2}){0,4}\.?\s+[A-Z][^.;:!?]{2,90}$")
+_NAMED_HEADING = re.compile(
+    r"(?:abstract|summary|introduction|background|methods?|materials and methods|theory|results"
+    r"|results and discussion|discussion|conclusions?|acknowledge?ments|appendix|references"
+    r"|bibliography|literature cited)",
+    re.IGNORECASE,
+)
+_REFERENCES = re.compile(
+    r"(?:[\dIVX.]+\s+)?(?:references|bibliography|literature cited)", re.IGNORECASE
+)
+_BULLET = re.compile(r"[•◦▪‣●○■–]\s+")
+_SENTENCE_END = re.compile(r"[.!?:][\"')\]]*$")
+_PARTED_WORD = re.compile(rf"\b(\w+)(?:{PARTED}|-\n)(\w+)")
+_WORD = re.compile(r"\w+(?:-\w+)*")
+
+
+class Line(NamedTuple):
+    """One printed line."""
+
+    text: str
+    height: float
+    """Of its first letter."""
+    top: float
+    """Distance from the lower edge of the page."""
+    left: float
+    """Distance from the left edge."""
+
+
+class _Measures(NamedTuple):
+    """What is usual in one print."""
+
+    height: float
+    gap: float
+    chars: float
+
+
+def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str] = ()) -> str:
+    """Return the running text of a print.
+
+    Args:
+        pages: Lines of each page, in the order of reading.
+        outline: Headings that the file names itself.
+    """
+    if not any(pages):
+        return ""
+    usual = _measures(pages)
+    lines = [
+        line
+        for page in _without_running_lines(pages, usual)
+        for line in page
+        if not _CONTENTS_LINE.search(line.text[-_CONTENTS_CHARS:])
+        and _letter_frac(line.text) >= _MIN_LINE_LETTERS
+    ]
+    known = frozenset(_key(title) for title in outline)
+    blocks = _without_references(list(_blocks(lines, usual, known)))
+    text = "\n\n".join(block for block in blocks if _is_text(block))
+    return without_ligatures(_whole_words(text))
+
+
+def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) -> list[list[Line]]:
+    """Drop what comes back at the edges of pages; a title above them all is taller and stays."""
+    edges = [
+        {line for line in _edge_lines(page) if line.height < _HEADING_SCALE * usual.height}
+        for page in pages
+    ]
+    repeats = Counter(key for page in edges for key in {_key(line.text) for line in page})
+    least = 2 if len(pages) <= _SHORT_PRINT_PAGES else _MIN_REPEATS
+    return [
+        [
+            line
+            for line in page
+            if line not in edge
+            or (repeats[_key(line.text)] < least and not _is_page_number(line.text))
+        ]
+        for page, edge in zip(pages, edges, strict=True)
+    ]
+
+
+def _is_page_number(text: str) -> bool:
+    return len(text) <= _MAX_PAGE_NUMBER_CHARS and _PAGE_NUMBER.fullmatch(text) is not None
+
+
+def _edge_lines(page: Sequence[Line]) -> set[Line]:
+    ordered = sorted(page, key=lambda line: line.top)
+    return {*ordered[:_EDGE_LINES], *ordered[-_EDGE_LINES:]}
+
+
+def _key(text: str) -> str:
+    """Return what stays the same in a running line: all but numbers and case."""
+    return " ".join(re.sub(r"\d+|\b[ivxlc]+\b", "#", text.casefold()).split())
+
+
+def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
+    lines = [line for page in pages for line in page]
+    heights: Counter[float] = Counter()
+    for line in lines:
+        heights[round(line.height * 2) / 2] += len(line.text)
+    height = heights.most_common(1)[0][0]
+    downward = [above.top - below.top for page in pages for above, below in pairwise(page)]
+    usual = [gap for gap in downward if 0 < gap < 4 * height] or [height]
+    return _Measures(height, median(usual), median(len(line.text) for line in lines))
+
+
+def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> Iterator[str]:
+    """Yield headings, list items and paragraphs; a paragraph keeps its lines."""
+    current: list[str] = []
+    before: Line | None = None
+    heading_height = 0.0
+    for line in lines:
+        if _is_heading(line, before, usual, known):
+            continues = (
+                before is not None
+                and heading_height == line.height
+                and 0 < before.top - line.top <= _HEADING_LEADING * line.height
+            )
+            yield from _paragraph(current)
+            current = []
+            yield f"{'#+' if continues else '##'} {line.text}"
+            heading_height = line.height
+        else:
+            bullet = _BULLET.match(line.text)
+            if before is not None and current and (bullet or _begins(line, before, usual)):
+                yield from _paragraph(current)
+                current = []
+            current.append(f"- {line.text[bullet.end() :]}" if bullet else line.text)
+            heading_height = 0.0
+        before = line
+    yield from _paragraph(current)
+
+
+def _paragraph(lines: list[str]) -> Iterator[str]:
+    if lines:
+        yield "\n".join(lines)
+
+
+def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozenset[str]) -> bool:
+    text = line.text
+    if len(text) > _MAX_HEADING_CHARS or sum(map(str.isalpha, text)) < _MIN_LETTERS:
+        return False
+    if line.height >= _HEADING_SCALE * usual.height or (known and _key(text) in known):
+        return True
+    if _NAMED_HEADING.fullmatch(text):
+        return True
+    stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
+    return stands_off and _NUMBERED_HEADING.match(text) is not None
+
+
+def _begins(line: Line, before: Line, usual: _Measures) -> bool:
+    """Say whether a line begins a paragraph."""
+    gap = _gap(before, line, usual)
+    ended = _SENTENCE_END.search(before.text) is not None
+    if gap <= 0:  # the next column or page
+        return ended and not line.text[:1].islower()
+    if gap > _PARAGRAPH_GAP * usual.gap:
+        return True
+    indented = line.left > before.left + _INDENT * usual.height
+    return ended and (indented or len(before.text) < _SHORT_LINE * usual.chars)
+
+
+def _gap(above: Line, below: Line, usual: _Measures) -> float:
+    """Return the distance of two lines; one with parted words reaches over several."""
+    return above.top - below.top - above.text.count(PARTED) * usual.gap
+
+
+def _without_references(blocks: list[str]) -> list[str]:
+    """Join headings of several lines, and drop the list of references with its heading."""
+    joined: list[str] = []
+    for block in blocks:
+        if block.startswith("#+ ") and joined:
+            joined[-1] += block.removeprefix("#+")
+        else:
+            joined.append(block)
+    kept: list[str] = []
+    in_references = False
+    for index, block in enumerate(joined):
+        if block.startswith("## "):
+            is_last_half = index > len(joined) // 2
+            named = _REFERENCES.fullmatch(block.removeprefix("## ")) is not None
+            in_references = named and is_last_half
+        if not in_references:
+            kept.append(block)
+    return kept
+
+
+def _is_text(block: str) -> bool:
+    """Tell text from the numbers and single letters of a figure."""
+    letters = sum(map(str.isalpha, block))
+    return letters >= _MIN_LETTERS and _letter_frac(block) >= _MIN_LETTER_FRAC
+
+
+def _letter_frac(text: str) -> float:
+    bare = "".join(text.split())
+    return sum(map(str.isalpha, bare)) / max(1, len(bare))
+
+
+def _whole_words(text: str) -> str:
+    """Join the halves of parted words; a hyphen stays where the print has it elsewhere."""
+    seen = Counter(_WORD.findall(_PARTED_WORD.sub(" ", text).lower()))
+
+    def whole(parts: re.Match[str]) -> str:
+        first, second = parts[1], parts[2]
+        are_capitals = first.isupper() and second.isupper()
+        if (second[:1].isupper() and not are_capitals) or first[-1:].isdigit():
+            return f"{first}-{second}"
+        apart = seen[f"{first}-{second}".lower()]
+        together = seen[f"{first}{second}".lower()]
+        both = seen[first.lower()] and seen[second.lower()]
+        is_compound = apart > together or (not together and both)
+        return f"{first}-{second}" if is_compound else f"{first}{second}"
+
+    return _PARTED_WORD.sub(whole, text).replace(PARTED, "-")

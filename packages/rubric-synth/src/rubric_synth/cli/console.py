@@ -1,0 +1,54 @@
+"""What the commands share: consoles, settings, tables and messages."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, NoReturn
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from rubric_synth.config import SynthConfig, load_config
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+out_console = Console()
+err_console = Console(stderr=True)
+
+
+def read_settings(path: Path | None) -> SynthConfig:
+    """Read a configuration file, or take the defaults."""
+    return load_config(path) if path is not None else SynthConfig()
+
+
+def print_counts(title: str, counts: Mapping[str, int]) -> None:
+    """Print counts as a table, unless there are none."""
+    table = Table("", "count", title=escape(title), title_justify="left")
+    for name, count in counts.items():
+        table.add_row(escape(name), str(count))  # a model may have made the name up
+    if counts:
+        out_console.print(table)
+
+
+def print_line(text: str) -> None:
+    """Print one line whole: names in it are no markup, and are not broken."""
+    out_console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Print one message on standard error."""
+    _say(message, style="yellow")
+
+
+def fail(message: str, *, status: int = 1) -> NoReturn:
+    """Print one message on standard error and end."""
+    _say(message, style="red")
+    sys.exit(status)
+
+
+def _say(message: str, *, style: str) -> None:
+    shown = f"rubric-synth: {message}"
+    err_console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)

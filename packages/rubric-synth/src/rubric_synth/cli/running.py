@@ -1,0 +1,142 @@
+"""`rubric-synth run`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
+from pydantic import ValidationError
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from rubric_core import RubricError
+from rubric_core.configuration import config_error
+from rubric_judge import JudgeSetupError
+from rubric_synth.advice import empty_splits, fatal_shortfall, few_accepted, spent, unanswered
+from rubric_synth.cli.app import app
+from rubric_synth.cli.console import (
+    err_console,
+    fail,
+    print_counts,
+    print_line,
+    read_settings,
+    warn,
+)
+from rubric_synth.config import SynthConfig
+from rubric_synth.dataset import REJECTED_FILE
+from rubric_synth.errors import UnfinishedError
+from rubric_synth.pipeline import synthesise
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from rubric_synth.pipeline import Progress as RunProgress
+
+_STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4, "interrupted": 130}
+_NO_ANSWER: Final = _STATUS["unavailable"]
+
+
+@app.command
+def run(
+    collected: Path,
+    *,
+    out: Path,
+    config: Path | None = None,
+    limit: Annotated[int | None, Parameter(validator=Number(gte=1))] = None,
+    max_cost_usd: float | None = None,
+    engine: Literal["local", "ray"] | None = None,
+) -> None:
+    """Turn a collected folder into a dataset: train, validation and test tasks.
+
+    Goes on where an earlier run into the same folder ended, however it ended: what was answered is
+    not asked again. Ends with status 3 where the ceiling on costs is reached, 4 where a model or
+    judge does not answer, at the start or for any document, 5 where prices are missing, 130 after
+    an interrupt; what is done is written each time, and the same command goes on.
+
+    Args:
+        collected: Folder written by `collect`.
+        out: Dataset folder to write.
+        config: YAML file.
+        limit: Work on the first so many documents only.
+        max_cost_usd: Stop before a call that is expected to take the cost of all runs above this,
+            going by the mean of the dearest stage so far; needs known prices.
+        engine: Where to work, in place of the configuration's.
+    """
+    settings = _overridden(read_settings(config), max_cost_usd=max_cost_usd, engine=engine)
+    try:
+        with _shown_progress() as on_progress:
+            report = synthesise(
+                collected, out, config=settings, limit=limit, on_progress=on_progress
+            )
+    except UnfinishedError as error:
+        _stop(error, _STATUS[error.cause])
+    except JudgeSetupError as error:
+        _stop(error, _NO_ANSWER)
+    except RubricError as error:
+        _stop(error, 1)
+    except KeyboardInterrupt:
+        _stop(RubricError("left at once: the same command goes on"), _STATUS["interrupted"])
+    print_counts(f"Left out, line by line in {report.out / REJECTED_FILE}", report.rejected)
+    print_counts("Tasks", report.tasks)
+    print_line(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")
+    if taken := spent(report):
+        print_line(taken)
+    if shortfall := fatal_shortfall(report):
+        fail(shortfall)
+    for warning in (few_accepted(report), unanswered(report), empty_splits(report)):
+        if warning:
+            warn(warning)
+
+
+def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
+    overrides = {name: value for name, value in given.items() if value is not None}
+    try:
+        return SynthConfig.model_validate(settings.model_dump() | overrides)
+    except ValidationError as error:
+        raise config_error(error, model=SynthConfig, source="the command line") from None
+
+
+def _stop(error: RubricError, status: int) -> NoReturn:
+    fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
+
+
+@contextmanager
+def _shown_progress() -> Generator[Callable[[RunProgress], None]]:
+    """Show a bar with rate, cost and remaining time; nothing where there is no terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeElapsedColumn(),
+    )
+    silent = not err_console.is_terminal
+    with Progress(*columns, console=err_console, transient=True, disable=silent) as bars:
+        bar = bars.add_task("documents done", total=None, figures="")
+
+        def show(now: RunProgress) -> None:
+            bars.update(bar, completed=now.done, total=now.total, figures=_figures(now))
+
+        yield show
+
+
+def _figures(now: RunProgress) -> str:
+    parts = [f"{now.documents_per_s:.1f}/s"]
+    if now.eta_s is not None:
+        minutes, seconds = divmod(round(now.eta_s), 60)
+        parts.append(f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left")
+    if now.calls_in_flight:
+        parts.append(f"{now.calls_in_flight} in flight")
+    if now.cost_usd:
+        parts.append(f"{now.cost_usd:.2f} USD")
+    if now.left_out:
+        parts.append(f"{now.left_out} left out")
+    return ", ".join(parts)

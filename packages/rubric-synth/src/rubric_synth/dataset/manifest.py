@@ -1,0 +1,126 @@
+"""The manifest of a dataset: counts, costs, origins, configuration and hashes of the files."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from rubric_core.configuration import may_be_key
+from rubric_synth.calls import CallTotals
+from rubric_synth.dataset.provenance import Provenance
+from rubric_synth.rejection import Stage
+
+_PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
+"""Settings that say where a model runs or which variable holds its key: not for publication."""
+_OPTIONS: Final = frozenset({"options", "parameters"})
+"""Settings that are passed on as they are: anything may stand there, a key by mistake too."""
+_SECRET: Final = re.compile(r"key|secret|password|credential|auth|token$", re.IGNORECASE)
+_NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
+_UNSHOWN: Final = "…"
+
+
+class Usage(BaseModel):
+    """Calls, tokens and costs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    total: CallTotals = CallTotals()
+    """Of all calls that were made for this dataset."""
+    by_stage: dict[Stage, CallTotals] = {}
+    """The same by the stage that asked."""
+    unfinished: CallTotals = CallTotals()
+    """Of the total, what no finished document used: calls for pending documents, for earlier
+    settings or collections, and tokens of calls without an answer."""
+
+
+class Manifest(BaseModel):
+    """What `manifest.json` holds; the same answers give the same bytes."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    versions: dict[str, str]
+    """Of the packages that made the dataset."""
+    collected_sha256: str
+    """Of the collected documents' file."""
+    documents: int = Field(ge=0)
+    """Documents collected: accepted, rejected and pending ones."""
+    accepted_documents: int = Field(ge=0)
+    """Finished documents with at least one task."""
+    rejected_documents: int = Field(ge=0)
+    """Finished documents without a task, each with its reasons in rejected.jsonl."""
+    pending_documents: int = Field(ge=0)
+    """Documents that another run goes on with."""
+    unanswered_documents: int = Field(default=0, ge=0)
+    """Those of the pending ones that were worked on and got no answer from a model or judge: each
+    has a line in rejected.jsonl that says so, and tasks where some of its questions were done."""
+    tasks: dict[str, int]
+    """Tasks by split."""
+    rejected: dict[str, int]
+    """Lines of rejected.jsonl by reason."""
+    rejected_by_stage: dict[Stage, dict[str, int]]
+    """The same, by stage and reason."""
+    model: dict[str, Any] | None
+    """Identity of the model that was asked; no address, no key."""
+    judge: str
+    """Name of the judge that checked the tasks."""
+    prompts: dict[str, str]
+    """SHA-256 of each prompt file."""
+    usage: Usage
+    """What the calls took, over all runs."""
+    config: dict[str, Any]
+    """Configuration, without the places of models and keys."""
+    sha256: dict[str, str]
+    """Of each file of the folder but the manifest."""
+
+    def provenance(self) -> Provenance:
+        """Return where the dataset comes from."""
+        return Provenance(
+            collected_sha256=self.collected_sha256,
+            documents=self.documents,
+            pending=self.pending_documents - self.unanswered_documents,
+            collect=self.config.get("collect"),
+            spent=self.usage.by_stage,
+            prompts=self.prompts,
+            model=self.model,
+            judge=self.judge,
+            versions=self.versions,
+        )
+
+
+def publishable(settings: BaseModel) -> dict[str, Any]:
+    """Return settings as JSON without addresses, paths and keys, at any depth."""
+    return published(settings.model_dump(mode="json"))
+
+
+def published(settings: dict[str, Any]) -> dict[str, Any]:
+    """Return settings without addresses, paths and what may be a key in a wrong place."""
+    return cast("dict[str, Any]", _shown(settings, name="", is_option=False))
+
+
+def without_key(name: str) -> str:
+    """Return the name of a model or judge; `…` for what may be a key. Dates are numbers."""
+    return _UNSHOWN if may_be_key(_NUMBER.sub("", name)) else name
+
+
+def _shown(value: object, *, name: str, is_option: bool) -> object:
+    match value:
+        case dict():
+            fields = cast("dict[str, object]", value)
+            return {
+                _UNSHOWN if is_option and may_be_key(key) else key: _shown(
+                    field, name=key, is_option=is_option or key in _OPTIONS
+                )
+                for key, field in fields.items()
+                if key not in _PLACES
+            }
+        case list():
+            items = cast("list[object]", value)
+            return [_shown(item, name=name, is_option=is_option) for item in items]
+        case str() if is_option and (may_be_key(value) or _SECRET.search(name)):
+            return _UNSHOWN
+        case str() if name == "model":
+            return without_key(value)
+        case _:
+            return value

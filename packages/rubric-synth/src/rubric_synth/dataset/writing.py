@@ -1,0 +1,236 @@
+"""Outcomes in, a dataset folder out: split, checked for repeated questions, counted and hashed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from typing import TYPE_CHECKING, TextIO, cast
+
+from rubric_core import split_of
+from rubric_synth.calls import CallTotals, RunningTotals
+from rubric_synth.dataset.card import card_text
+from rubric_synth.dataset.layout import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
+from rubric_synth.dataset.manifest import Manifest, Usage, publishable, published, without_key
+from rubric_synth.dataset.report import SynthReport
+from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
+from rubric_synth.duplicates import QuestionIndex
+from rubric_synth.errors import DatasetFolderError
+from rubric_synth.events import log_finished
+from rubric_synth.files import json_line, json_page, writing
+from rubric_synth.rejection import Rejection, RejectionReason, most_first
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from rubric_synth.config import SynthConfig
+    from rubric_synth.dataset.provenance import Provenance
+    from rubric_synth.outcome import Outcome
+    from rubric_synth.rejection import Stage
+
+_SHORT_HASH = 12
+
+
+def write_dataset(
+    out: Path, outcomes: Iterable[Outcome], *, config: SynthConfig, provenance: Provenance
+) -> SynthReport:
+    """Write a dataset folder, row by row, in memory that does not grow with the rows.
+
+    Writes train, validation and test as `.jsonl`, with `.parquet` beside them where pyarrow is
+    installed, `rejected.jsonl`, `manifest.json` and the card `README.md`. They take their places
+    together, when all are complete and on disk: a run that fails leaves an older dataset whole.
+    Of questions that are the same or nearly so the first is kept. No time of day is in any file.
+
+    Args:
+        out: Folder to write; made if missing.
+        outcomes: One for each document that is not pending, in the order of the collection.
+        config: Shares of the splits, and what makes two questions one.
+        provenance: Where the outcomes come from.
+
+    Raises:
+        OutputError: A file could not be written.
+        DatasetFolderError: A row is no task, or outcomes and pending documents do not add up.
+    """
+    names = [f"{split}.jsonl" for split in SPLITS] + [REJECTED_FILE]
+    if can_write_parquet():
+        names += [f"{split}.parquet" for split in SPLITS]
+    names += [CARD_FILE, MANIFEST_FILE]
+    with writing([out / name for name in names]) as opened:
+        buffers = [cast("TextIO", file).buffer for file in opened]
+        files = {name: HashedFile(file) for name, file in zip(names, buffers, strict=True)}
+        rows = _Rows(out, files, config)
+        with contextlib.closing(rows):
+            for outcome in outcomes:
+                rows.add(outcome)
+            rows.finish()
+        manifest = rows.manifest(provenance, hashed=[*names[:-2], CARD_FILE])
+        files[MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
+    if not can_write_parquet():
+        _remove_parquet(out)
+    report = _report(out, manifest)
+    log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
+    return report
+
+
+class _Rows:
+    """The open files of a dataset, and its counts."""
+
+    def __init__(self, out: Path, files: Mapping[str, HashedFile], config: SynthConfig) -> None:
+        self._out = out
+        self._files = files
+        self._config = config
+        self._parquet = {
+            split: ParquetRows(files[name], out / name)
+            for split in SPLITS
+            if (name := f"{split}.parquet") in files
+        }
+        self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
+        self._documents = self._accepted = self._unanswered = 0
+        self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
+        self._rejected: Counter[tuple[Stage, RejectionReason]] = Counter()
+        self._sums: dict[Stage, RunningTotals] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Write what came of one document."""
+        for rejection in outcome.rejections:
+            self._reject(rejection)
+        split = split_of(
+            outcome.doc_hash, train=self._config.train_frac, validation=self._config.validation_frac
+        )
+        written = [self._write(task, split, outcome) for task in outcome.tasks]
+        for stage, totals in outcome.totals.items():
+            if stage not in self._sums:
+                self._sums[stage] = RunningTotals()
+            self._sums[stage].add(totals)
+        self._documents += 1
+        self._unanswered += not outcome.is_settled
+        self._accepted += outcome.is_settled and any(written)
+
+    def finish(self) -> None:
+        """Complete the Parquet files."""
+        for rows in self._parquet.values():
+            rows.finish()
+
+    def close(self) -> None:
+        """Give up what is not finished."""
+        for rows in self._parquet.values():
+            rows.close()
+
+    def manifest(self, provenance: Provenance, *, hashed: list[str]) -> Manifest:
+        """Write the card, and return the manifest of all that was written.
+
+        Raises:
+            DatasetFolderError: Outcomes and pending documents are not all of the collection.
+        """
+        if self._documents + provenance.pending != provenance.documents:
+            message = (
+                f"{self._documents} documents with an outcome and {provenance.pending} pending ones"
+                f" are not the {provenance.documents} collected; run again"
+            )
+            raise DatasetFolderError(message, path=self._out)
+        used: dict[Stage, CallTotals] = {stage: sums.totals for stage, sums in self._sums.items()}
+        spent = used if provenance.spent is None else provenance.spent
+        total = _total(spent)
+        config = publishable(self._config)
+        if provenance.collect is not None:
+            config["collect"] = provenance.collect
+        manifest = Manifest(
+            versions=provenance.versions,
+            collected_sha256=provenance.collected_sha256,
+            documents=provenance.documents,
+            accepted_documents=self._accepted,
+            rejected_documents=self._documents - self._accepted - self._unanswered,
+            pending_documents=provenance.pending + self._unanswered,
+            unanswered_documents=self._unanswered,
+            tasks=self._tasks,
+            rejected=most_first(self._by_reason()),
+            rejected_by_stage=self._by_stage(),
+            model=None if provenance.model is None else published(provenance.model),
+            judge=without_key(provenance.judge),
+            prompts=dict(sorted(provenance.prompts.items())),
+            usage=Usage(
+                total=total,
+                by_stage=dict(sorted(spent.items())),
+                unfinished=_rest(total, _total(used)),
+            ),
+            config=config,
+            sha256={},
+        )
+        self._files[CARD_FILE].write(card_text(manifest, parquet=bool(self._parquet)).encode())
+        hashes = {name: self._files[name].sha256 for name in hashed}
+        return manifest.model_copy(update={"sha256": hashes})
+
+    def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
+        twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
+        if twin is not None:
+            self._reject(_duplicate(outcome, twin))
+            return False
+        line = json_line(task)
+        self._files[f"{split}.jsonl"].write(line)
+        if split in self._parquet:
+            self._parquet[split].add(line)
+        self._tasks[split] += 1
+        return True
+
+    def _reject(self, rejection: Rejection) -> None:
+        self._files[REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
+        self._rejected[rejection.stage, rejection.reason] += 1
+
+    def _by_reason(self) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        for (_, reason), count in self._rejected.items():
+            counts[str(reason)] += count
+        return counts
+
+    def _by_stage(self) -> dict[Stage, dict[str, int]]:
+        found: dict[Stage, Counter[str]] = {}
+        for (stage, reason), count in sorted(self._rejected.items()):
+            found.setdefault(stage, Counter())[str(reason)] = count
+        return {stage: most_first(counts) for stage, counts in found.items()}
+
+
+def _duplicate(outcome: Outcome, twin: str) -> Rejection:
+    return Rejection(
+        source=outcome.source,
+        stage="quality",
+        reason=RejectionReason.DUPLICATE_QUESTION,
+        detail=f"of a question of document {twin}",
+        doc_hash=outcome.doc_hash,
+    )
+
+
+def _total(by_stage: Mapping[Stage, CallTotals]) -> CallTotals:
+    sums = RunningTotals()
+    for totals in by_stage.values():
+        sums.add(totals)
+    return sums.totals
+
+
+def _rest(total: CallTotals, used: CallTotals) -> CallTotals:
+    """Return what is left of a total; nothing where all calls and tokens were used."""
+    left = {
+        name: max(0, getattr(total, name) - getattr(used, name)) for name in CallTotals.model_fields
+    }
+    if not (left["calls"] or left["prompt_tokens"] or left["completion_tokens"]):
+        return CallTotals()
+    return CallTotals(**{**left, "cost_usd": round(left["cost_usd"], 9)})
+
+
+def _remove_parquet(out: Path) -> None:
+    """Remove files of an older run, made where pyarrow was installed, that would now be stale."""
+    for split in SPLITS:
+        (out / f"{split}.parquet").unlink(missing_ok=True)
+
+
+def _report(out: Path, manifest: Manifest) -> SynthReport:
+    return SynthReport(
+        out=out,
+        documents=manifest.documents,
+        accepted_documents=manifest.accepted_documents,
+        pending_documents=manifest.pending_documents,
+        unanswered_documents=manifest.unanswered_documents,
+        tasks=manifest.tasks,
+        rejected=manifest.rejected,
+        usage=manifest.usage.total,
+    )

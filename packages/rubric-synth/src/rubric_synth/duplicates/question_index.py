@@ -1,0 +1,113 @@
+"""Questions that were asked before: equal ones, and ones that share nearly all of their wording."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from array import array
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
+_RUN_WORDS: Final = 3  # one other name in a question of usual length makes another question
+_MOST_COMPARED: Final = 64
+_SKETCH_BITS: Final = 128
+
+
+class QuestionIndex:
+    """Questions by their words, for one pass over a dataset.
+
+    Questions are compared by their runs of three words, exactly. A twin misses few of these, so
+    it misses few words, and it holds one of the rarest words of the question: only questions
+    that do are compared, at most 64 of them, those with the rarest words first.
+    """
+
+    def __init__(self, jaccard: float) -> None:
+        """Begin without questions.
+
+        Args:
+            jaccard: Above this share of common runs two questions are one.
+        """
+        self._jaccard = jaccard
+        self._tasks: list[str] = []
+        self._by_text: dict[bytes, int] = {}
+        self._numbers: dict[str, int] = {}
+        self._holders: list[array[int]] = []
+        self._runs: list[array[int]] = []
+        self._sketches: list[int] = []
+
+    def find_or_add(self, question: str, task_id: str) -> str | None:
+        """Return the task of an earlier twin of a question; None if it is new, and is added.
+
+        Args:
+            question: Compared without case, spacing and punctuation.
+            task_id: Given back for later twins of this question.
+        """
+        words = _WORD.findall(question.casefold())
+        key = hashlib.sha256(" ".join(words).encode(errors="replace")).digest()[:12]
+        twin = self._by_text.get(key)
+        if twin is None:
+            runs = _runs(words)
+            sketch = _sketch(runs)
+            twin = self._near(words, runs, sketch)
+            if twin is None:
+                self._add(words, runs, sketch, key=key, task_id=task_id)
+                return None
+        return self._tasks[twin]
+
+    def _near(self, words: Sequence[str], runs: set[int], sketch: int) -> int | None:
+        known = {self._numbers[word] for word in words if word in self._numbers}
+        missed_runs = math.floor((1 - self._jaccard) * len(runs) + 1e-9)
+        spare = missed_runs * _RUN_WORDS - (len(set(words)) - len(known))
+        if spare < 0:  # too many words that no question holds
+            return None
+        for number in sorted(self._candidates(known, spare + 1)):
+            # A bit that they lack is a run that they lack: that tells most apart.
+            if (sketch & ~self._sketches[number]).bit_count() > missed_runs:
+                continue
+            theirs = self._runs[number]
+            common = len(runs.intersection(theirs))
+            if common > self._jaccard * (len(runs) + len(theirs) - common):
+                return number
+        return None
+
+    def _candidates(self, known: set[int], probes: int) -> set[int]:
+        found: set[int] = set()
+        rarest = sorted(known, key=lambda word: (len(self._holders[word]), word))
+        for word in rarest[:probes]:
+            found.update(self._holders[word][: _MOST_COMPARED - len(found)])
+            if len(found) >= _MOST_COMPARED:
+                break
+        return found
+
+    def _add(
+        self, words: Sequence[str], runs: set[int], sketch: int, *, key: bytes, task_id: str
+    ) -> None:
+        question = len(self._tasks)
+        self._tasks.append(task_id)
+        self._by_text[key] = question
+        for word in dict.fromkeys(words):
+            number = self._numbers.setdefault(word, len(self._holders))
+            if number == len(self._holders):
+                self._holders.append(array("i"))
+            self._holders[number].append(question)
+        self._runs.append(array("q", runs))
+        self._sketches.append(sketch)
+
+
+def _runs(words: Sequence[str]) -> set[int]:
+    """Return hashes of the runs of a question, which take less than the runs."""
+    if len(words) <= _RUN_WORDS:
+        return {hash(tuple(words))}
+    return set(map(hash, zip(words, words[1:], words[2:], strict=False)))
+
+
+def _sketch(runs: set[int]) -> int:
+    """Return a number with a bit set for each run; several runs may share one."""
+    sketch = 0
+    for run in runs:
+        sketch |= 1 << run % _SKETCH_BITS
+    return sketch

@@ -1,0 +1,98 @@
+"""Which documents are twins of an earlier one: equal, nearly equal or equally named."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, NamedTuple
+
+from rubric_synth.duplicates.near_api import cosine_twins
+from rubric_synth.duplicates.shingles import signature
+from rubric_synth.rejection import RejectionReason
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from rubric_synth.config import CollectConfig
+    from rubric_synth.document import Document
+
+
+class Fingerprint(NamedTuple):
+    """What duplicates are told by, so that no text need be held."""
+
+    text_key: bytes
+    """Hash of the text without case and spacing."""
+    name_key: str | None
+    """Bare name of an API entry; None for prose."""
+    signature: bytes
+    """MinHash of prose; empty for API entries and for texts without words."""
+
+
+class Twin(NamedTuple):
+    """Why a document is left out, and for which earlier one."""
+
+    reason: RejectionReason
+    earlier: int
+
+
+def fingerprint(document: Document) -> Fingerprint:
+    """Return what tells a document from another."""
+    normalised = " ".join(document.text.casefold().split())
+    is_api = document.kind == "api"
+    return Fingerprint(
+        text_key=hashlib.sha256(normalised.encode()).digest()[:16],
+        name_key=document.title.rpartition(".")[2].lower() if is_api else None,
+        signature=b"" if is_api else signature(document.text),
+    )
+
+
+def find_twins(
+    fingerprints: Sequence[Fingerprint],
+    text_of: Callable[[int], str],
+    *,
+    config: CollectConfig,
+    settled: int = 0,
+) -> dict[int, Twin]:
+    """Map each document that is left out to its reason and to the earlier twin.
+
+    Nothing that is kept is close to anything else that is kept, as far as an estimate can tell,
+    so that no split can hold a twin of a document on another side.
+
+    Args:
+        fingerprints: Of all documents, in the order in which the first is kept.
+        text_of: Reads the text of a document by its place in that order.
+        config: The two thresholds.
+        settled: This many documents, at the beginning, were found to be no near duplicates
+            before and are not dropped as such: later documents move the weights of words.
+    """
+    from rubric_synth.duplicates.near_prose import signature_twins  # noqa: PLC0415 - loads numpy
+
+    twins = _same(fingerprints)
+    left = [index for index in range(len(fingerprints)) if index not in twins]
+    prose = [index for index in left if fingerprints[index].signature]
+    close = signature_twins(
+        [fingerprints[index].signature for index in prose],
+        jaccard=config.near_duplicate_jaccard,
+        settled=sum(index < settled for index in prose),
+    )
+    _add(twins, {prose[later]: prose[earlier] for later, earlier in close.items()})
+    entries = [index for index in left if fingerprints[index].name_key is not None]
+    cosine = config.near_duplicate_cosine
+    _add(twins, cosine_twins(entries, text_of, cosine=cosine, settled=settled))
+    return twins
+
+
+def _same(fingerprints: Iterable[Fingerprint]) -> dict[int, Twin]:
+    twins: dict[int, Twin] = {}
+    by_text: dict[bytes, int] = {}
+    by_name: dict[str, int] = {}
+    for index, (text_key, name_key, _) in enumerate(fingerprints):
+        if (earlier := by_text.setdefault(text_key, index)) != index:
+            twins[index] = Twin(RejectionReason.EXACT_DUPLICATE, earlier)
+        elif name_key and (earlier := by_name.setdefault(name_key, index)) != index:
+            twins[index] = Twin(RejectionReason.SAME_NAME, earlier)
+    return twins
+
+
+def _add(twins: dict[int, Twin], close: dict[int, int]) -> None:
+    for later, earlier in close.items():
+        twins[later] = Twin(RejectionReason.NEAR_DUPLICATE, earlier)

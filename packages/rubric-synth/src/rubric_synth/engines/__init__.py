@@ -1,0 +1,23 @@
+"""Where the work on documents is done: in this process, or on the actors of a Ray cluster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_synth.engines.local import LocalEngine
+from rubric_synth.engines.protocol import Engine, Pending, Sink
+from rubric_synth.engines.spec import OwnStages, WorkerSpec
+
+if TYPE_CHECKING:
+    from rubric_synth.config import SynthConfig
+
+__all__ = ["Engine", "LocalEngine", "OwnStages", "Pending", "Sink", "WorkerSpec", "make_engine"]
+
+
+def make_engine(config: SynthConfig, spec: WorkerSpec) -> Engine:
+    """Return the engine that a configuration names."""
+    if config.engine == "ray":
+        from rubric_synth.engines.ray import RayEngine  # noqa: PLC0415 - Ray takes a second to load
+
+        return RayEngine(config, spec)
+    return LocalEngine(config, spec)

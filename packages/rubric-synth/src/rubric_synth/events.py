@@ -1,0 +1,23 @@
+"""What is logged: names, numbers and reasons; never a text.
+
+structlog is loaded at the first event, because it loads rich; it is configured by command lines
+and applications, not here.
+"""
+
+from __future__ import annotations
+
+__all__ = ["log_finished", "log_warning"]
+
+
+def log_finished(event: str, **values: object) -> None:
+    """Log the end of one step, with what came of it."""
+    import structlog  # noqa: PLC0415 - see above
+
+    structlog.get_logger("rubric_synth").info(event, **values)
+
+
+def log_warning(event: str, **values: object) -> None:
+    """Log what somebody should look at, though the work goes on."""
+    import structlog  # noqa: PLC0415 - see above
+
+    structlog.get_logger("rubric_synth").warning(event, **values)

@@ -1,0 +1,232 @@
+"""A document as numbered paragraphs: what the model is shown, and what a passage is cut out of.
+
+A long document is shown in part: the sections that say most, in their order, gaps marked.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rubric_synth.language import STOP_WORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+GAP: Final = "[…]"
+"""Stands in a passage where paragraphs between its first and last were not shown."""
+
+_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
+_HEADING: Final = re.compile(r"#{1,6}\s[^\n]{1,200}")
+_BACK_MATTER: Final = re.compile(
+    r"#{1,6}\s+(?:[\dIVX.]+\s+)?(?:references|bibliography|acknowledge?ments?|further reading|"
+    r"external links|see also|index|table of contents|contents|copyright|licen[cs]e|"
+    r"author contributions|conflicts? of interest|funding|disclaimer)"
+    r"(?:\s+(?:and|&)\s[^\n]{1,40})?\s*:?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SPACE: Final = re.compile(r"\s+")
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_LONGEST: Final = 4_000
+"""A paragraph above this, such as the page of a PDF, is cut."""
+_LONG_SECTION: Final = 5_000
+"""A section above this, such as all of a text without headings, is chosen in parts."""
+_MOST_READ: Final = 50_000
+"""Paragraphs that are looked at, of a text of nothing but line breaks."""
+_NUMBER_CHARS: Final = 10
+"""Of a paragraph's number and the blank line behind it."""
+
+
+class Paragraph(NamedTuple):
+    """Where a paragraph stands in the text."""
+
+    start: int
+    """Of its heading, where it has one."""
+    body: int
+    """Of its own first line."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """The paragraphs of a document that the model is shown, numbered from 1."""
+
+    text: str
+    """The whole document."""
+    paragraphs: tuple[Paragraph, ...]
+    """Shown ones, in order."""
+    omitted: tuple[int, ...]
+    """Paragraphs left out before each shown one, and after the last."""
+
+    def rendered(self) -> str:
+        """Return the paragraphs with their numbers; gaps say how much is missing."""
+        parts: list[str] = []
+        for number, paragraph in enumerate(self.paragraphs, start=1):
+            if left_out := self.omitted[number - 1]:
+                parts.append(_gap(left_out))
+            parts.append(f"[{number}] {self.text[paragraph.start : paragraph.end]}")
+        if left_out := self.omitted[-1]:
+            parts.append(_gap(left_out))
+        return "\n\n".join(parts)
+
+    def passage(self, first: int, last: int) -> str:
+        """Return the text from one shown paragraph to another; "" where there are none such."""
+        if not 1 <= first <= last <= len(self.paragraphs):
+            return ""
+        parts: list[str] = []
+        start = self.paragraphs[first - 1].body  # a title in the passage would look like a leak
+        for number in range(first, last + 1):
+            if number == last or self.omitted[number]:
+                parts.append(self.text[start : self.paragraphs[number - 1].end])
+                start = self.paragraphs[number].start if number < last else 0
+        return f"\n\n{GAP}\n\n".join(parts)
+
+
+def shown_text(text: str, *, limit: int) -> ShownText:
+    """Choose what the model is shown of a document.
+
+    Args:
+        text: the whole document.
+        limit: most characters, numbers included.
+
+    Returns:
+        All paragraphs where they fit. Else those of the sections with the most weight of words for
+        their length, where the weight of a word grows with how often the document uses it; the
+        first paragraph, which says what the document is about, is among them.
+    """
+    found = _paragraphs(text)
+    paragraphs = tuple(islice(found, _MOST_READ))
+    unread = sum(1 for _ in islice(found, 1))
+    if not unread and _cost(paragraphs) <= limit:
+        return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
+    kept = _richest(text, paragraphs, limit)
+    omitted: list[int] = []
+    before = -1
+    for index in (*kept, len(paragraphs) + unread):
+        omitted.append(index - before - 1)
+        before = index
+    return ShownText(text, tuple(paragraphs[index] for index in kept), tuple(omitted))
+
+
+def _gap(left_out: int) -> str:
+    return f"[{left_out} paragraph{'s' if left_out > 1 else ''} left out here]"
+
+
+def _cost(paragraphs: Sequence[Paragraph]) -> int:
+    return sum(paragraph.end - paragraph.start + _NUMBER_CHARS for paragraph in paragraphs)
+
+
+def _paragraphs(text: str) -> Iterator[Paragraph]:
+    """Cut at blank lines outside of fenced code; a heading goes with what follows it."""
+    heading: int | None = None
+    for start, end in _blocks(text):
+        if _HEADING.fullmatch(text, start, end):
+            heading = start if heading is None else heading
+            continue
+        for piece in _pieces(text, start, end):
+            yield Paragraph(piece.start if heading is None else heading, piece.start, piece.end)
+            heading = None
+    if heading is not None:
+        yield Paragraph(heading, heading, len(text.rstrip()))
+
+
+class _Span(NamedTuple):
+    start: int
+    end: int
+
+
+def _blocks(text: str) -> Iterator[_Span]:
+    start = len(text) - len(text.lstrip())
+    stop = len(text.rstrip())
+    # The marks first: the pattern looks at every line break and what follows it.
+    has_code = ("```" in text or "~~~" in text) and _CODE_FENCE.search(text) is not None
+    in_code = False
+    seen = start
+    for blank in _BLANK.finditer(text, start, stop):
+        if has_code and len(_CODE_FENCE.findall(text, seen, blank.start())) % 2:
+            in_code = not in_code
+        seen = blank.end()
+        if not in_code or blank.start() - start > _LONGEST:  # a fence may never be closed
+            yield _Span(start, blank.start())
+            start = seen
+    if start < stop:
+        yield _Span(start, stop)
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[_Span]:
+    while end - start > _LONGEST:
+        cut = _cut(text, start + _LONGEST // 2, start + _LONGEST)
+        piece = text[start:cut].rstrip()
+        if piece:
+            yield _Span(start, start + len(piece))
+        start = _skip_space(text, cut)
+    if start < end:
+        yield _Span(start, end)
+
+
+def _cut(text: str, earliest: int, latest: int) -> int:
+    """Return the last good place to cut: behind a line, a sentence, a word; or the latest."""
+    for mark in ("\n", ". ", " "):
+        found = text.rfind(mark, earliest, latest)
+        if found >= 0:
+            return found + len(mark)
+    return latest
+
+
+def _skip_space(text: str, start: int) -> int:
+    found = _SPACE.match(text, start)
+    return found.end() if found else start
+
+
+def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
+    """Return the positions of the paragraphs to show."""
+    weights = _word_weights(text)
+    sections = list(_sections(text, paragraphs))
+    ranked = sorted(
+        sections, key=lambda section: (-_density(text, paragraphs, section, weights), section[0])
+    )
+    room = limit - _cost(paragraphs[:1])
+    kept = {0}
+    for section in ranked:
+        for index in section:
+            if index in kept:
+                continue
+            cost = _cost((paragraphs[index],))
+            if cost > room:
+                break  # what follows in this section would follow on nothing
+            kept.add(index)
+            room -= cost
+    return sorted(kept)
+
+
+def _word_weights(text: str) -> dict[str, float]:
+    counts = Counter(_WORD.findall(text.lower()))
+    return {word: math.log(n) for word, n in counts.items() if n > 1 and word not in STOP_WORDS}
+
+
+def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:
+    """Cut the paragraphs before headings, and where a section grows long without one."""
+    first, chars = 0, 0
+    for index, paragraph in enumerate(paragraphs):
+        if index > first and (chars > _LONG_SECTION or _HEADING.match(text, paragraph.start)):
+            yield range(first, index)
+            first, chars = index, 0
+        chars += paragraph.end - paragraph.start
+    if paragraphs:
+        yield range(first, len(paragraphs))
+
+
+def _density(
+    text: str, paragraphs: Sequence[Paragraph], section: range, weights: Mapping[str, float]
+) -> float:
+    start, end = paragraphs[section[0]].start, paragraphs[section[-1]].end
+    if _BACK_MATTER.match(text, start):
+        return -1.0
+    words = set(_WORD.findall(text[start:end].lower()))
+    # The root: ten times as long a section holds more different words, but not ten times as many.
+    return sum(weights.get(word, 0.0) for word in words) / math.sqrt(end - start)

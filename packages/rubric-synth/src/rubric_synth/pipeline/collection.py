@@ -1,0 +1,138 @@
+"""The collected documents as a run sees them: told apart without being read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from array import array
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from rubric_synth.collect import DOCUMENTS_FILE, MANIFEST_FILE, collected_hashes, read_document
+from rubric_synth.errors import CollectedFolderError
+from rubric_synth.files import file_sha256
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rubric_synth.document import Document
+
+_HASH_BYTES: Final = 32
+_DIGEST_BYTES: Final = 16
+_BUFFER_BYTES: Final = 256 * 1024
+
+
+class CollectedLine(NamedTuple):
+    """One line of the collected file."""
+
+    doc_hash: str
+    settings: bytes
+    """Digest of the line and of all settings that shape its outcome."""
+    offset: int
+    """Bytes before the line."""
+    read: Callable[[int], Document]
+
+    def document(self) -> Document:
+        """Read the document.
+
+        Raises:
+            CollectedFolderError: The line is damaged.
+        """
+        return self.read(self.offset)
+
+
+class Collection:
+    """The documents of a collected folder, of which the first may be all that is to be done.
+
+    What tells the lines apart is kept, 56 bytes each: a run goes through them several times.
+    """
+
+    def __init__(self, folder: Path, *, limit: int | None = None) -> None:
+        """Go through the lines once, without reading the documents.
+
+        Args:
+            folder: Written by `collect`.
+            limit: Only so many documents are to be done.
+
+        Raises:
+            CollectedFolderError: The file is missing, or a line is none of a document.
+        """
+        self.folder = folder
+        self._path = folder / DOCUMENTS_FILE
+        self._hashes = bytearray()
+        self._offsets = array("Q")
+        for doc_hash, offset in collected_hashes(folder):
+            self._hashes += bytes.fromhex(doc_hash)
+            self._offsets.append(offset)
+        self._digests: tuple[bytes, bytearray] | None = None
+        self._file: IO[bytes] | None = None
+        self.documents = len(self._offsets)
+        self.to_do = self.documents if limit is None else min(limit, self.documents)
+        self._version = _version(self._path.stat())
+        self.sha256 = file_sha256(self._path)
+        self.config = _config(folder)
+        """That it was collected with, None where its manifest does not say."""
+
+    def hashes(self) -> set[str]:
+        """Return the hashes of all documents."""
+        return {doc_hash for doc_hash, _ in collected_hashes(self.folder)}
+
+    def lines(self, settings: bytes) -> Iterator[CollectedLine]:
+        """Yield all lines, in order; each can be read until `close`.
+
+        Args:
+            settings: Digest of the settings, at most 64 bytes.
+
+        Raises:
+            CollectedFolderError: The file cannot be read.
+        """
+        digests = self._digests_with(settings)
+        for number, offset in enumerate(self._offsets):
+            doc_hash = self._hashes[number * _HASH_BYTES : (number + 1) * _HASH_BYTES].hex()
+            digest = bytes(digests[number * _DIGEST_BYTES : (number + 1) * _DIGEST_BYTES])
+            yield CollectedLine(doc_hash, digest, offset, self._read)
+
+    def close(self) -> None:
+        """Read no more documents."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _read(self, offset: int) -> Document:
+        if self._file is None:
+            self._file = self._opened()
+        return read_document(self._file, offset)
+
+    def _opened(self) -> IO[bytes]:
+        file = self._path.open("rb", buffering=_BUFFER_BYTES)
+        if _version(os.fstat(file.fileno())) != self._version:
+            file.close()
+            message = f"{str(self._path)!r} was replaced meanwhile; give the same command again"
+            raise CollectedFolderError(message, path=self._path)
+        return file
+
+    def _digests_with(self, settings: bytes) -> bytearray:
+        if self._digests is None or self._digests[0] != settings:
+            digests = bytearray()
+            with self._opened() as lines:
+                for line, _ in zip(lines, self._offsets, strict=True):
+                    made = hashlib.blake2b(line, key=settings, digest_size=_DIGEST_BYTES)
+                    digests += made.digest()
+            self._digests = settings, digests
+        return self._digests[1]
+
+
+def _version(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def _config(folder: Path) -> dict[str, Any] | None:
+    try:
+        content: object = json.loads((folder / MANIFEST_FILE).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    if not isinstance(content, dict):
+        return None
+    config = cast("dict[str, object]", content).get("config")
+    return cast("dict[str, Any]", config) if isinstance(config, dict) else None

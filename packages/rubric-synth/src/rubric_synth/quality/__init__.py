@@ -1,0 +1,20 @@
+"""Checks that a draft passes before it becomes a task of the dataset; the first failure counts.
+
+In this order:
+
+`check_unrepeated` compares with the document's earlier questions.
+`check_draft` reads: structure, self-containedness, leaks.
+`check_executable_criteria` runs what a program can decide.
+`check_rewards` asks a judge: what the reference answer earns, and what answers earn that should
+not.
+
+Each raises `StageRefusal` with its reason; none raises anything else for what a draft holds.
+"""
+
+from __future__ import annotations
+
+from rubric_synth.quality.draft import check_draft, check_unrepeated
+from rubric_synth.quality.executable import check_executable_criteria
+from rubric_synth.quality.rewards import check_rewards
+
+__all__ = ["check_draft", "check_executable_criteria", "check_rewards", "check_unrepeated"]

@@ -1,0 +1,130 @@
+"""What a user can do about each reason for leaving out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rubric_synth.rejection import RejectionReason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = ["remedies", "what_to_do_about_unread"]
+
+_UNREAD: Final = (
+    RejectionReason.UNREADABLE,
+    RejectionReason.WRONG_ENCODING,
+    RejectionReason.BROKEN_RECORD,
+    RejectionReason.BROKEN_PDF,
+    RejectionReason.ENCRYPTED,
+    RejectionReason.NO_TEXT_LAYER,
+    RejectionReason.CONVERSION_FAILED,
+    RejectionReason.MISSING_EXTRA,
+)
+
+_STRONGER: Final = "choose a stronger model"
+_STRUCTURED: Final = "choose a model and a server that keep to a JSON schema"
+
+_REMEDIES: Final = {
+    # collect
+    RejectionReason.UNREADABLE: "see that this user may read the files",
+    RejectionReason.UNSUPPORTED_TYPE: (
+        "give text, Markdown, HTML, PDF, JSON, JSON Lines or Parquet files"
+    ),
+    RejectionReason.WRONG_ENCODING: "save the files as UTF-8",
+    RejectionReason.BROKEN_RECORD: (
+        "name the fields of the records in collect.fields of the configuration, or mend them"
+    ),
+    RejectionReason.DUPLICATE_ID: "name the field with an id of its own in collect.fields.id",
+    RejectionReason.IMPORT_FAILED: "install the package so that Python can import it",
+    RejectionReason.BROKEN_PDF: "save the PDF files again with a program that can open them",
+    RejectionReason.ENCRYPTED: "save the PDF files without a password",
+    RejectionReason.NO_TEXT_LAYER: "run text recognition (OCR) over the scanned PDF files",
+    RejectionReason.CONVERSION_FAILED: (
+        "raise collect.conversion_timeout_s in the configuration, or convert the files to text"
+    ),
+    RejectionReason.MISSING_EXTRA: "run the command that rejected.jsonl gives for these files",
+    RejectionReason.OTHER_LANGUAGE: "add the language to collect.languages in the configuration",
+    RejectionReason.TOO_SHORT: "lower collect.min_document_words in the configuration",
+    RejectionReason.TOO_LONG: (
+        "divide the files, or raise collect.max_document_bytes in the configuration"
+    ),
+    RejectionReason.NEAR_DUPLICATE: (
+        "raise collect.near_duplicate_jaccard, of API entries collect.near_duplicate_cosine, "
+        "where these are no copies"
+    ),
+    # analyse, synthesise, enrich
+    RejectionReason.NO_PARAMETERS: (
+        "document parameters in the docstrings (numpydoc, Google or Sphinx), "
+        "or choose a package that does"
+    ),
+    RejectionReason.NO_SUMMARY: "begin each docstring with a sentence",
+    RejectionReason.NO_PASSAGE: (
+        "collect longer documents, or lower synthesiser.min_passage_words in the configuration"
+    ),
+    RejectionReason.NO_QUESTION: "collect documents in complete English sentences",
+    RejectionReason.STAGE_FAILED: "see rejected.jsonl for the place of the fault",
+    RejectionReason.MODEL_UNAVAILABLE: (
+        "see that the model answers, and run again; of a `bad_request`, which may be a document "
+        "too long for the server, lower synthesiser.document_chars"
+    ),
+    RejectionReason.MODEL_REFUSED: "choose another model",
+    RejectionReason.REPLY_TRUNCATED: "raise synthesiser.model.max_tokens in the configuration",
+    RejectionReason.REPLY_NOT_JSON: _STRUCTURED,
+    RejectionReason.REPLY_OFF_SCHEMA: _STRUCTURED,
+    RejectionReason.PASSAGE_NOT_IN_DOCUMENT: _STRONGER,
+    # quality
+    RejectionReason.EMPTY_QUESTION: _STRONGER,
+    RejectionReason.TOO_FEW_CRITERIA: (
+        "collect documents that say more, or lower quality.min_criteria in the configuration"
+    ),
+    RejectionReason.TOO_MANY_CRITERIA: "raise quality.max_criteria in the configuration",
+    RejectionReason.LOW_TOTAL_WEIGHT: "lower quality.min_total_weight in the configuration",
+    RejectionReason.NEGATIVE_WEIGHT: _STRONGER,
+    RejectionReason.WEIGHT_OUT_OF_RANGE: _STRONGER,
+    RejectionReason.MISSING_FIELD: _STRONGER,
+    RejectionReason.FIELD_TOO_LONG: _STRONGER,
+    RejectionReason.REPEATED_CRITERION: _STRONGER,
+    RejectionReason.INVALID_SCHEMA: _STRONGER,
+    RejectionReason.NO_REFERENCE: _STRONGER,
+    RejectionReason.NOT_SELF_CONTAINED: _STRONGER,
+    RejectionReason.LEAK: f"{_STRONGER}, or raise quality.leak_words in the configuration",
+    RejectionReason.DUPLICATE_QUESTION: (
+        "lower synthesiser.questions_per_document, or raise "
+        "quality.near_duplicate_question_jaccard in the configuration"
+    ),
+    RejectionReason.JUDGE_UNAVAILABLE: "see that the judge answers, and run again",
+    RejectionReason.JUDGE_INVALID: (
+        "choose a judge that keeps to a JSON schema, or raise quality.judge.max_tokens"
+    ),
+    RejectionReason.LOW_REFERENCE_REWARD: (
+        "lower quality.min_reference_reward in the configuration, or repair the synthesiser"
+    ),
+    RejectionReason.REWARDED_EMPTY_ANSWER: (
+        "choose a stricter judge, or raise quality.max_empty_reward in the configuration"
+    ),
+    RejectionReason.REWARDED_QUESTION_ECHO: (
+        "choose a stricter judge, or raise quality.max_echo_reward in the configuration"
+    ),
+    RejectionReason.NOT_DISCRIMINATING: (
+        "choose a stricter judge, or lower quality.min_discrimination in the configuration"
+    ),
+    RejectionReason.BROKEN_CHECK: (
+        f"{_STRONGER}, or ask for open questions alone (synthesiser.task_types)"
+    ),
+}
+
+
+def remedies(reasons: Iterable[str]) -> str:
+    """Say what to do about some reasons, each thing once; "" where nothing can be done."""
+    found = (_REMEDIES.get(RejectionReason(reason)) for reason in reasons)
+    return "; ".join(dict.fromkeys(remedy for remedy in found if remedy))
+
+
+def what_to_do_about_unread(counts: Mapping[str, int]) -> str:
+    """Say, in one line, what would let documents be read that could not be; "" where all were."""
+    found = {reason: counts[reason] for reason in _UNREAD if reason in counts}
+    if not found:
+        return ""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
+    return f"not read: {reasons}. What to do: {remedies(found)}"

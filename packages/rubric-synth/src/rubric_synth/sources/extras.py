@@ -1,0 +1,41 @@
+"""Optional libraries: their absence is told with the command that installs them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final, Literal
+
+from rubric_synth.errors import SourceError
+from rubric_synth.rejection import RejectionReason
+from rubric_synth.sources.raw_text import NotTextError
+
+Extra = Literal["datasets", "parquet", "pdf"]
+
+_MODULES: Final[dict[Extra, str]] = {
+    "datasets": "datasets",
+    "parquet": "pyarrow",
+    "pdf": "pypdfium2",
+}
+
+
+def missing_extra(extra: Extra) -> NotTextError | None:
+    """Return the refusal of a file whose library is not installed; None where it is."""
+    if find_spec(_MODULES[extra]) is not None:
+        return None
+    return NotTextError(RejectionReason.MISSING_EXTRA, install_command(extra))
+
+
+def need_extra(extra: Extra, *, source: str) -> None:
+    """Check that a source can be read here.
+
+    Raises:
+        SourceError: Its library is not installed.
+    """
+    if find_spec(_MODULES[extra]) is None:
+        message = f"source {source!r} needs {_MODULES[extra]}; run {install_command(extra)}"
+        raise SourceError(message, source=source)
+
+
+def install_command(extra: Extra) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'rubric-synth[{extra}]'"

@@ -1,0 +1,134 @@
+"""The statistics as one page that needs no other file and no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from markupsafe import Markup
+
+from rubric_synth.dataset import asked_of_models
+from rubric_synth.files import write_lines
+from rubric_synth.stats import charts
+from rubric_synth.stats.drawing import svg
+from rubric_synth.stats.visible import visible
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rubric_synth.calls import CallTotals
+    from rubric_synth.dataset import Manifest
+    from rubric_synth.stats.examples import Examples
+    from rubric_synth.stats.report import DatasetStatistics
+
+_SCRIPT: Final = "stats.js"
+_STYLE: Final = "stats.css"
+
+
+class Figure(NamedTuple):
+    """One number at the top."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+def write_page(
+    path: Path,
+    statistics: DatasetStatistics,
+    manifest: Manifest,
+    examples: Examples,
+    *,
+    name: str,
+) -> None:
+    """Write the page; the same dataset gives the same bytes.
+
+    Args:
+        path: HTML file.
+        statistics: Numbers to show.
+        manifest: Where the dataset comes from.
+        examples: Tasks and refused drafts to read.
+        name: Of the dataset, for the heading.
+
+    Raises:
+        OutputError: The page could not be written.
+    """
+    # Loaded at its first use: `import rubric_synth` stays quick.
+    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+
+    environment = Environment(
+        loader=PackageLoader("rubric_synth.stats"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["visible"] = visible
+    script = _asset(_SCRIPT)
+    content: dict[str, Any] = {
+        "name": name,
+        "origin": _origin(manifest),
+        "found": statistics,
+        "usage": asked_of_models(statistics.usage),
+        "manifest": manifest,
+        "configuration": json.dumps(manifest.config, ensure_ascii=False, indent=2),
+        "examples": examples,
+        "figures": figures(statistics),
+        "charts": charts,
+        "svg": svg,
+        "style": _asset(_STYLE),
+        "script": script,
+        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    }
+    page = environment.get_template("stats.html.j2").render(content)
+    write_lines(path, [page])
+
+
+def figures(found: DatasetStatistics) -> list[Figure]:
+    """Return the numbers at the top of the page."""
+    tasks = sum(found.tasks.values())
+    criteria = sum(number * count for number, count in found.criteria_per_task.items()) / tasks
+    splits = " · ".join(f"{count:,} {split}" for split, count in found.tasks.items())
+    accepted = found.documents_accepted / max(found.documents_collected, 1)
+    shown = [
+        Figure("Tasks", f"{tasks:,}", splits),
+        Figure(
+            "Documents accepted",
+            f"{100 * accepted:.0f} %",
+            f"{found.documents_accepted:,} of {found.documents_collected:,}",
+        ),
+        Figure("Criteria per task", f"{criteria:.1f}", "mean"),
+        Figure("Effective criteria", f"{found.effective_criteria.median:.2f}", "median M_eff"),
+    ]
+    if (reference := found.controls.get("reference")) is not None:
+        learned = found.controls.get("learned_template")
+        note = "" if learned is None else f"a learned template {learned:.2f}"
+        shown.append(Figure("Reference answer earns", f"{reference:.2f}", note))
+    asked = asked_of_models(found.usage).total
+    return [*shown, _cost(asked)] if asked.calls else shown
+
+
+def _cost(total: CallTotals) -> Figure:
+    unpriced = f", {total.unpriced_calls:,} without a price" if total.unpriced_calls else ""
+    return Figure("Cost", f"${total.cost_usd:,.2f}", f"{total.calls:,} calls{unpriced}")
+
+
+def _origin(manifest: Manifest) -> str:
+    if manifest.model:
+        return f"Synthesis by {manifest.model.get('model', 'a language model')}"
+    kind = str(manifest.config.get("synthesiser", {}).get("type", "unknown"))
+    return "Synthesis by a language model" if kind == "llm" else f"{kind.capitalize()} synthesis"
+
+
+def _shown(value: object) -> object:
+    """Make the characters of a text visible; what is markup already was made of such texts."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _asset(name: str) -> str:
+    folder = files("rubric_synth.stats") / "templates"
+    return (folder / name).read_text(encoding="utf-8")

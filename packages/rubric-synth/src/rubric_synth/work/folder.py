@@ -1,0 +1,285 @@
+"""The folder `work` of a dataset: what was asked and answered, and what came of each document.
+
+calls-00000.jsonl …   every answered call, before its answer was used
+shard-00000.jsonl …   the outcome of every finished document
+index.sqlite          where both lie, by the document's hash; made again if it is deleted
+README.txt            what this is, and the version of its format
+lock                  held by the run that is at work
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from rubric_synth.calls import CallRecord
+from rubric_synth.errors import OutputError, WorkFolderError
+from rubric_synth.files import write_lines
+from rubric_synth.outcome import Outcome
+from rubric_synth.work.index import FoundOutcome, Index, note_of
+from rubric_synth.work.lock import FolderLock
+from rubric_synth.work.segments import Segments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from rubric_core import Usage
+    from rubric_synth.calls import CallTotals
+    from rubric_synth.rejection import Stage
+    from rubric_synth.work.index import Wanted
+    from rubric_synth.work.segments import Place
+
+_FORMAT: Final = "rubric-synth work folder, format 1"
+_ABOUT: Final = f"""{_FORMAT}
+
+What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
+where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
+"""
+_INDEX_FILE: Final = "index.sqlite"
+_CALLS_PER_FILE: Final = 10_000
+_OUTCOMES_PER_FILE: Final = 1_000
+_LOOKED_UP: Final = 64
+
+
+class _Line(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class _CallLine(_Line):
+    document: str
+    call: CallRecord
+
+
+class _OutcomeLine(_Line):
+    settings: str
+    outcome: Outcome
+
+
+_AnyLine = TypeVar("_AnyLine", bound=_Line)
+_AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
+
+
+class _Key(NamedTuple):
+    doc_hash: str
+    settings: bytes
+
+
+class WorkFolder:
+    """Keeps calls and outcomes so that a run that ends in any way is gone on with.
+
+    Each is handed to the kernel before anybody uses it: a process that is killed loses nothing.
+    A power cut may take what was written in the last seconds, for nothing waits for the disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the folder, or make it, and find again what a killed run did not index.
+
+        Raises:
+            WorkFolderError: It is in use, damaged or of another version.
+            OutputError: It cannot be written.
+        """
+        self._path = path
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            lock = FolderLock(path / "lock")
+        except OSError as error:
+            raise _unwritable(path, error) from error
+        try:
+            _check_format(path)
+            self._index = Index(path / _INDEX_FILE)
+            self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
+            self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
+            self._find_again()
+        except BaseException:
+            lock.release()
+            raise
+        self._lock = lock
+
+    def __enter__(self) -> Self:
+        """Return the open folder."""
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Close it, whatever happened; what could not be indexed is found again."""
+        self.close()
+
+    def add_call(self, document: str, record: CallRecord) -> None:
+        """Keep a call.
+
+        Args:
+            document: Hash of the document that it was made for.
+            record: The call.
+
+        Raises:
+            OutputError: It could not be written.
+        """
+        place = self._calls.append(_encoded({"document": document, "call": record}))
+        self._index.add_call(document, record, place)
+
+    def add_outcome(self, outcome: Outcome, settings: bytes) -> None:
+        """Keep what came of a document.
+
+        Args:
+            outcome: Tasks and rejections.
+            settings: Digest of all that shaped it.
+
+        Raises:
+            OutputError: It could not be written.
+        """
+        place = self._shards.append(_encoded({"settings": settings.hex(), "outcome": outcome}))
+        self._index_outcome(outcome, settings, place)
+
+    def calls_of(self, document: str) -> tuple[CallRecord, ...]:
+        """Return the answered calls of a document."""
+        places = self._index.calls_of(document)
+        lines = (_decoded(_CallLine, self._calls, place) for place in sorted(places))
+        return tuple(line.call for line in lines)
+
+    def is_settled(self, document: str, settings: bytes) -> bool | None:
+        """Whether a document is done; None where it has no outcome with these settings."""
+        ((_, is_settled),) = self.settled([_Key(document, settings)])
+        return is_settled
+
+    def settled(self, wanted: Iterable[_AnyWanted]) -> Iterator[tuple[_AnyWanted, bool | None]]:
+        """Yield each with whether it is done, None where it has no outcome.
+
+        Some are looked up at a time: what comes to be done meanwhile is not seen of these.
+        """
+        for one, found in self._found(wanted):
+            yield one, None if found is None else found.is_settled
+
+    def outcome_of(self, document: str, settings: bytes) -> Outcome | None:
+        """Return what came of a document with these settings, None where nothing has yet."""
+        return next(self.outcomes([_Key(document, settings)]), None)
+
+    def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
+        """Yield what came of those that something came of, in order."""
+        for _, found in self._found(wanted):
+            if found is not None:
+                yield _decoded(_OutcomeLine, self._shards, found.place).outcome
+
+    def spent(
+        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
+    ) -> dict[Stage, CallTotals]:
+        """Return what the calls of all runs took, by stage.
+
+        Args:
+            price: Of tokens of calls that came without one; None where it is not known.
+        """
+        return self._index.spent(price)
+
+    def documents(self) -> set[str]:
+        """Return the hashes of all documents that runs into this folder have finished."""
+        return self._index.documents()
+
+    def note(self, name: str) -> str | None:
+        """Return what was noted under a name."""
+        return self._index.note(name)
+
+    def set_note(self, name: str, content: str) -> None:
+        """Note something that can be lost without harm."""
+        self._index.set_note(name, content)
+
+    def flush(self) -> None:
+        """Index all that was added, for reading it.
+
+        Raises:
+            OutputError: It could not be written.
+        """
+        self._index.flush()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        with suppress(OutputError, WorkFolderError):
+            self._index.flush()
+        self._index.close()
+        self._calls.close()
+        self._shards.close()
+        self._lock.release()
+
+    def _find_again(self) -> None:
+        for place, body in self._calls.scan(self._index.extents("calls")):
+            line = _parsed(_CallLine, body, self._calls, place)
+            self._index.add_call(line.document, line.call, place)
+        for place, body in self._shards.scan(self._index.extents("shard")):
+            line = _parsed(_OutcomeLine, body, self._shards, place)
+            self._index_outcome(line.outcome, bytes.fromhex(line.settings), place)
+        self._index.flush()
+
+    def _found(
+        self, wanted: Iterable[_AnyWanted]
+    ) -> Iterator[tuple[_AnyWanted, FoundOutcome | None]]:
+        rest = iter(wanted)
+        while some := list(islice(rest, _LOOKED_UP)):
+            yield from zip(some, self._index.outcomes_of(some), strict=True)
+
+    def _index_outcome(self, outcome: Outcome, settings: bytes, place: Place) -> None:
+        found = FoundOutcome(place, outcome.is_settled)
+        self._index.add_outcome(outcome.doc_hash, settings, found)
+
+
+def note_of_finished(path: Path, name: str) -> str | None:
+    """Return a note of a folder that cannot be opened for writing, None where there is none."""
+    return note_of(path / _INDEX_FILE, name)
+
+
+def _check_format(path: Path) -> None:
+    about = path / "README.txt"
+    try:
+        found = about.read_text(encoding="utf-8").partition("\n")[0]
+    except FileNotFoundError:
+        if any(path.glob("*.jsonl")):
+            found = "nothing of its version"
+        else:
+            write_lines(about, [_ABOUT])
+            return
+    except (OSError, UnicodeDecodeError) as error:
+        found = type(error).__name__
+    if found != _FORMAT:
+        message = (
+            f"{str(about)!r} should say {_FORMAT!r} and says {found[:80]!r}: use the release that "
+            f"wrote it, choose another folder, or delete {str(path)!r} and lose what it holds"
+        )
+        raise WorkFolderError(message, path=path)
+
+
+def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
+    """Return a line as its model would be written, without making one to write it."""
+    try:
+        return to_json(line, inf_nan_mode="null")
+    except PydanticSerializationError:  # a lone surrogate, which a model can write in JSON
+        plain = {
+            name: part.model_dump() if isinstance(part, BaseModel) else part
+            for name, part in line.items()
+        }
+        return json.dumps(plain).encode()
+
+
+def _decoded(kind: type[_AnyLine], segments: Segments, place: Place) -> _AnyLine:
+    return _parsed(kind, segments.read(place), segments, place)
+
+
+def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:
+    try:
+        try:
+            return kind.model_validate_json(body)
+        except ValidationError:
+            return kind.model_validate(json.loads(body))  # as in `_encoded`
+    except ValueError as error:
+        path = segments.path(place.segment)
+        message = (
+            f"{str(path)!r} holds a line of another release: use that release, choose another "
+            f"folder, or delete {str(path.parent)!r} and lose what it holds"
+        )
+        raise WorkFolderError(message, path=path) from error
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    reason = error.strerror or type(error).__name__
+    return OutputError(f"cannot write {str(path)!r}: {reason}; choose another folder", path=path)

@@ -1,0 +1,132 @@
+"""What a run has spent and what it has left: as message, manifest, card and report say."""
+
+# ruff: noqa: ANN401 - doubles of conftest.py, which no test can import
+
+from __future__ import annotations
+
+import itertools
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from rubric_judge.testing import FakeEndpoint, Fault
+from rubric_synth import check_dataset, collect, load_config, synthesise
+from rubric_synth.dataset import read_manifest
+from rubric_synth.errors import UnfinishedError
+from rubric_synth.pipeline import WORK_FOLDER
+from rubric_synth.testing import scripted_reply
+from rubric_synth.work import WorkFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def _at(path: Path, url: str, **settings: object) -> Path:
+    """Write a configuration again, for a model at another address."""
+    content = yaml.safe_load(path.read_text())
+    content["synthesiser"]["model"].update(api_base=url, **settings)
+    path.write_text(yaml.safe_dump(content))
+    return path
+
+
+def test_a_server_that_dies_in_mid_run_leaves_documents_pending(
+    tmp_path: Path, generated: Callable[[int], Path], configured: Callable[..., Path]
+) -> None:
+    collected, out = generated(6), tmp_path / "data"
+    faults = itertools.chain([None] * 7, itertools.repeat(Fault.SERVER_ERROR))
+    with FakeEndpoint(scripted_reply, faults=faults) as endpoint:
+        path = _at(configured(max_concurrency=1), endpoint.url, max_transport_attempts=1)
+        with pytest.raises(UnfinishedError, match="documents got no answer") as stopped:
+            synthesise(collected, out, config=load_config(path))
+    assert stopped.value.cause == "unavailable"
+    manifest = read_manifest(out)
+    pending = manifest.pending_documents
+    assert 0 < pending == manifest.unanswered_documents == stopped.value.pending < 6
+    assert manifest.accepted_documents + manifest.rejected_documents + pending == 6
+    assert (
+        f"{pending} pending, {pending} of them because no answer" in (out / "README.md").read_text()
+    )
+    problems = check_dataset(out, collected=collected).problems
+    assert [
+        problem for problem in problems if "document" in problem and "collect" not in problem
+    ] == []
+    with FakeEndpoint(scripted_reply) as endpoint:
+        report = synthesise(collected, out, config=load_config(_at(path, endpoint.url)))
+    assert (report.pending_documents, report.unanswered_documents) == (0, 0)
+
+
+@pytest.mark.usefixtures("model")
+def test_message_and_manifest_agree_on_calls_and_costs(
+    tmp_path: Path, generated: Callable[[int], Path], configured: Callable[..., Path]
+) -> None:
+    collected, out = generated(8), tmp_path / "data"
+    whole = synthesise(collected, tmp_path / "whole", config=load_config(configured()))
+    config = load_config(configured(max_cost_usd=whole.usage.cost_usd * 0.6, max_concurrency=3))
+    with pytest.raises(UnfinishedError, match="max_cost_usd") as stopped:
+        synthesise(collected, out, config=config)
+    usage = read_manifest(out).usage
+    assert f"{usage.total.calls} calls have cost {usage.total.cost_usd:.4g} USD" in str(
+        stopped.value
+    )
+    with WorkFolder(out / WORK_FOLDER) as work:
+        spent = work.spent()
+        lines = sum(totals.calls for totals in spent.values())
+    assert usage.by_stage == spent
+    assert usage.total.calls == lines
+    assert 0 < usage.unfinished.calls < lines
+    assert read_manifest(tmp_path / "whole").usage.unfinished.calls == 0
+    assert usage.total.cost_usd <= whole.usage.cost_usd * 0.6 * 1.05
+
+
+def test_a_ceiling_counts_calls_that_were_answered_without_a_price(
+    tmp_path: Path, model: Any, generated: Callable[[int], Path], configured: Callable[..., Path]
+) -> None:
+    collected, out = generated(6), tmp_path / "data"
+    whole = synthesise(collected, tmp_path / "whole", config=load_config(configured()))
+    synthesise(collected, out, config=load_config(configured(prices=False)), limit=4)
+    model.endpoint.calls.clear()
+    ceiling = {"max_cost_usd": whole.usage.cost_usd * 0.3}
+    with pytest.raises(UnfinishedError) as stopped:
+        synthesise(collected, out, config=load_config(configured(prices=False, **ceiling)))
+    assert stopped.value.cause == "unpriced"
+    with pytest.raises(UnfinishedError) as stopped:
+        synthesise(collected, out, config=load_config(configured(**ceiling)))
+    assert stopped.value.cause == "cost"
+    assert not model.questions
+    report = synthesise(collected, out, config=load_config(configured()))
+    assert report.usage.unpriced_calls == 0
+    assert report.usage.cost_usd == pytest.approx(whole.usage.cost_usd)
+
+
+def test_another_collection_into_the_same_folder_says_what_is_gone(
+    tmp_path: Path,
+    folder: Path,
+    package: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = tmp_path / "data"
+    collect([folder, f"python:{package}"], tmp_path / "c")
+    before = synthesise(tmp_path / "c", out).documents
+    assert "documents_gone" not in "".join(capsys.readouterr())
+    collect([f"python:{package}"], tmp_path / "d")
+    after = synthesise(tmp_path / "d", out).documents
+    told = "".join(capsys.readouterr())
+    assert "synth.run.documents_gone" in told
+    assert f"documents={before - after}" in told
+
+
+def test_a_finished_dataset_is_recognised_where_nothing_can_be_written(
+    tmp_path: Path, collected: Callable[[], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, out = collected(), tmp_path / "data"
+    report = synthesise(source, out)
+
+    def read_only(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr("rubric_synth.work.folder.FolderLock", read_only)
+    assert synthesise(source, out) == report
+    with pytest.raises(OSError, match="Read-only file system"):
+        synthesise(source, tmp_path / "other")

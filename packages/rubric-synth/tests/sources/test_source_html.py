@@ -1,0 +1,131 @@
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_synth.cleaning import article_text, without_tags
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_PAGE = """<!doctype html><html><head><title>Tides &amp; coasts</title>
+<style>p {color: red}</style><script>var tracked = 1;</script></head><body>
+<header><a href="/">Home</a></header>
+<nav><ul><li><a href="/a">Alpha page</a></li><li><a href="/b">Beta page</a></li></ul></nav>
+<div class="cookie-banner">We value your privacy.</div>
+<div class="content"><h1>How tides arise</h1>
+<p>The <em>moon</em> raises a <a href="https://x.org/bulge">bulge</a> of water, and CO<sub>2</sub>
+has nothing to do with it.</p>
+<!-- a comment -->
+<table><tr><th>Tide</th><th>Metres</th></tr><tr><td>Spring</td><td>4</td></tr></table>
+<pre><code>level = 3
+
+flood = 4</code></pre>
+<ul><li><a href="/1">One related thing</a></li><li><a href="/2">Another related thing</a></li>
+<li><a href="/3">A third related thing</a></li></ul>
+</div><footer>Copyright</footer></body></html>"""
+
+
+def test_a_page_becomes_its_main_content_as_markdown(tmp_path: Path, read: Callable) -> None:
+    (tmp_path / "tides.html").write_text(_PAGE)
+    (found,) = read(tmp_path / "tides.html")
+    assert found.title == "Tides & coasts"
+    assert found.text.startswith(
+        "# How tides arise\n\nThe *moon* raises a bulge of water, and CO2 has"
+    )
+    assert "| Spring | 4" in found.text
+    assert "level = 3\n\nflood = 4" in found.text
+    for left_out in ("Home", "Alpha", "privacy", "tracked", "red", "comment", "third", "Copyright"):
+        assert left_out not in found.text
+
+
+def test_the_main_part_of_a_page_is_enough_where_it_says_much(
+    tmp_path: Path, read: Callable
+) -> None:
+    prose = "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
+    page = f"<body><p>Before.</p><main><h1>Tides</h1>{prose}</main><p>After.</p></body>"
+    (tmp_path / "a.htm").write_text(page)
+    (found,) = read(tmp_path / "a.htm")
+    assert "Before" not in found.text
+    assert "After" not in found.text
+    assert found.title == "Tides"
+
+
+def test_a_name_of_a_wrapper_does_not_make_its_content_a_menu(
+    tmp_path: Path, read: Callable
+) -> None:
+    prose = "<p>The moon raises a bulge of water on the near side of the planet.</p>" * 10
+    (tmp_path / "a.html").write_text(f'<body class="with-sidebar menu-left">{prose}</body>')
+    (found,) = read(tmp_path / "a.html")
+    assert found.text.count("bulge") == 10
+
+
+def test_a_page_is_decoded_as_it_declares(tmp_path: Path, read: Callable) -> None:
+    page = '<head><meta charset="iso-8859-2"></head><p>Zażółć gęślą jaźń.</p>'
+    (tmp_path / "a.html").write_bytes(page.encode("iso-8859-2"))
+    (found,) = read(tmp_path / "a.html")
+    assert found.text == "Zażółć gęślą jaźń."
+
+
+@pytest.mark.parametrize("charset", ["undefined", "idna", "hex", "utf-16", "no-such", "utf-7"])
+def test_what_a_page_declares_need_not_be_true(
+    tmp_path: Path, read: Callable, charset: str
+) -> None:
+    text = "The café on the pier is 20 °C warm, and the tide falls slowly. " * 4
+    page = f'<head><meta charset="{charset}"></head><p>{text}</p>'
+    (tmp_path / "a.html").write_bytes(page.encode("cp1252"))
+    (found,) = read(tmp_path / "a.html")
+    assert found.text == text.strip()
+
+
+def test_pages_without_text_are_counted_with_their_reason(
+    tmp_path: Path, reasons: Callable
+) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    (root / "binary.html").write_bytes(b"<p>\0\1</p>")
+    (root / "deep.html").write_text("<div>" * 200_000 + "deep")
+    (root / "empty.html").write_text("")
+    (root / "menu.html").write_text("<body><nav><a href=x>Home</a></nav></body>")
+    (root / "script.html").write_text("<script>let a = 1;</script>")
+    assert reasons(root) == {
+        "in/binary.html": "binary",
+        "in/deep.html": "conversion_failed",
+        "in/empty.html": "empty",
+        "in/menu.html": "empty",
+        "in/script.html": "empty",
+    }
+
+
+def test_a_page_whose_tags_never_end_is_read_at_once(tmp_path: Path, read: Callable) -> None:
+    (tmp_path / "a.html").write_text("<main>" * 300_000 + "<p>High water comes twice a day.</p>")
+    (found,) = read(tmp_path / "a.html", conversion_timeout_s=20)
+    assert found.detail.endswith("as where tags lie too deep in each other")
+
+
+def test_a_page_that_takes_too_long_costs_its_time_and_no_more(
+    tmp_path: Path, read: Callable
+) -> None:
+    root = tmp_path / "in"
+    root.mkdir()
+    (root / "a.html").write_text("<p><b><i>" * 1_000_000)
+    (root / "b.html").write_text("<p>High water comes twice a day.</p>")
+    start = time.monotonic()
+    slow, fine = read(root, conversion_timeout_s=1)
+    assert time.monotonic() - start < 8
+    assert (slow.reason, slow.detail) == ("conversion_failed", "not read within 1 s")
+    assert fine.text == "High water comes twice a day."
+
+
+def test_links_in_running_text_leave_their_words() -> None:
+    text = "See [the [big] bulge](https://x.org/a_(b)) and ![a picture](p.png) there."
+    assert article_text(text) == "See the [big] bulge and  there."
+
+
+def test_tags_and_entities_of_a_field_go_and_comparisons_stay() -> None:
+    assert without_tags("<p>CO<sub>2</sub> &gt; 3</p><p>a < b and c > d</p>").split("\n") == [
+        "", "", "CO2 > 3", "", "", "", "a < b and c > d", "", "",
+    ]  # fmt: skip

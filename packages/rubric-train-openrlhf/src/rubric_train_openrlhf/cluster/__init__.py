@@ -1,0 +1,1 @@
+"""The `openrlhf` backend: the same algorithm through OpenRLHF, on Ray, DeepSpeed and vLLM."""

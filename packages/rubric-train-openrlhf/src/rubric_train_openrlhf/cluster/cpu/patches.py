@@ -1,0 +1,151 @@
+"""What OpenRLHF assumes of a GPU, by the module that assumes it."""
+
+# pyright: reportUnknownMemberType=false, reportAttributeAccessIssue=false
+# Modules of other projects are given attributes that their types do not know.
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from rubric_train_openrlhf.cluster.cpu.gloo import join_gloo_group
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from rubric_train_openrlhf.cluster.cpu.hooks import Patch
+
+_FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
+_FLASH_ATTENTION: Final = {
+    "flash_attn": (),
+    "flash_attn.bert_padding": ("index_first_axis", "pad_input", "rearrange", "unpad_input"),
+    "flash_attn.utils": (),
+    "flash_attn.utils.distributed": ("all_gather",),
+}
+"""What `openrlhf.models.ring_attn_utils` imports; it is called for packed samples alone."""
+
+
+class _CpuDevice(str):
+    """The device "cpu", which reads as the number 0 where a device number is formatted.
+
+    OpenRLHF passes `torch.cuda.current_device()` to `Tensor.to` and builds `cuda:0` from it too.
+    """
+
+    __slots__ = ()
+
+    def __format__(self, format_spec: str, /) -> str:
+        return format("0", format_spec)
+
+
+@contextmanager
+def _without_cuda(module: ModuleType) -> Generator[None]:
+    """Answer the calls to torch.cuda that OpenRLHF makes without asking whether there is one."""
+    del module
+    import torch  # noqa: PLC0415  # only processes that load OpenRLHF pay for it
+
+    device = _CpuDevice("cpu")
+    torch.cuda.current_device = lambda: device
+    for name in ("current_stream", "empty_cache", "set_device", "synchronize"):
+        setattr(torch.cuda, name, _nothing())
+    # Where Triton is installed this loss imports, and then fails for want of a GPU.
+    sys.modules.setdefault(_FUSED_LOSS, None)  # pyright: ignore[reportArgumentType]
+    yield
+
+
+def _nothing() -> Callable[..., None]:
+    """Make a call about a GPU that is not there; torch's compiler wants one object per name."""
+
+    def nothing(*_args: object, **_options: object) -> None:
+        pass
+
+    return nothing
+
+
+@contextmanager
+def _without_flash_attention(module: ModuleType) -> Generator[None]:
+    """Let the module import names of flash-attn; nobody else finds the package afterwards."""
+    del module
+    hidden = {name: sys.modules.get(name) for name in _FLASH_ATTENTION}
+    for name, functions in _FLASH_ATTENTION.items():
+        stand_in = ModuleType(name)
+        for function in functions:
+            setattr(stand_in, function, _absent(f"{name}.{function}"))
+        sys.modules[name] = stand_in
+    try:
+        yield
+    finally:
+        for name, original in hidden.items():
+            if original is None:
+                del sys.modules[name]
+            else:
+                sys.modules[name] = original
+
+
+def _absent(name: str) -> Callable[..., NoReturn]:
+    def refuse(*_args: object, **_options: object) -> NoReturn:
+        raise ClusterError(
+            f"{name} was called, and flash-attn does not run without a GPU; leave packed samples "
+            "and ring attention off where cluster.device is 'cpu'"
+        )
+
+    return refuse
+
+
+@contextmanager
+def _with_gloo_sync(module: ModuleType) -> Generator[None]:
+    """Send weights to the engines through gloo; vLLM's communicator is NCCL's alone."""
+    yield
+    module.stateless_init_process_group = join_gloo_group
+
+
+@contextmanager
+def _on_cpus(module: ModuleType) -> Generator[None]:
+    """Name the ranks' device as it is, and train with torch's AdamW."""
+    yield
+    build_mesh: Callable[..., Any] = module.init_device_mesh
+    strategy: Any = module.DeepspeedStrategy
+    configure: Callable[..., dict[str, Any]] = strategy.get_ds_train_config
+
+    def init_device_mesh(device_type: str, *args: object, **options: object) -> object:
+        del device_type
+        return build_mesh("cpu", *args, **options)
+
+    def get_ds_train_config(*args: object, **options: object) -> dict[str, Any]:
+        config = configure(*args, **options)
+        if "optimizer" in config:
+            # DeepSpeed's own would be compiled here first, by a C++ compiler and for minutes.
+            config["optimizer"]["params"]["torch_adam"] = True
+            config["zero_force_ds_cpu_optimizer"] = False
+        return config
+
+    module.init_device_mesh = init_device_mesh
+    strategy.get_ds_train_config = get_ds_train_config
+
+
+@contextmanager
+def _without_sklearn(module: ModuleType) -> Generator[None]:
+    """Leave out scikit-learn, which takes every process seconds to load and is for no tokenizer.
+
+    A rehearsal is half a dozen processes that load transformers, and little more.
+    """
+    yield
+    module.is_sklearn_available = lambda: False
+
+
+@contextmanager
+def _without_shared_memory(module: ModuleType) -> Generator[None]:
+    """Sum over ranks by gloo; what DeepSpeed has for ranks on one machine is compiled first."""
+    yield
+    module.build_shm_op = _nothing()
+
+
+PATCHES: Final[dict[str, Patch]] = {
+    "openrlhf": _without_cuda,
+    "openrlhf.models.ring_attn_utils": _without_flash_attention,
+    "openrlhf.utils.distributed_util": _with_gloo_sync,
+    "openrlhf.utils.deepspeed.deepspeed": _on_cpus,
+    "deepspeed.comm.torch": _without_shared_memory,
+    "transformers.utils.import_utils": _without_sklearn,
+}

@@ -1,0 +1,161 @@
+"""How the other processes of a run speak to the judge's desk, which may die and come back."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# Ray's handles have no types.
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any, cast
+
+import ray
+import structlog
+from ray.exceptions import ActorUnavailableError, RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rubric_core import Reason
+from rubric_train_openrlhf.cluster.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.verdict import Verdict
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.config import TrainConfig
+
+DESK = "rubric-desk"
+"""The desk's name in the namespace of its run."""
+PATIENCE_S = 300.0
+"""How long a desk that died is waited for: its process imports, reads the tasks and starts the
+judge's actors again."""
+_TRY_AGAIN_S = 1.0
+_AT_ONCE = 100_000
+
+_log = structlog.get_logger()
+
+
+def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Start the judge's side of a run in an actor of its own, and wait until it can judge.
+
+    It stays on this node, where the task files and the run folder are, and is started again
+    whenever it dies. It ends with the process that calls this.
+
+    Args:
+        config: of the run. The judge's keys are read from the environment of Ray's workers.
+        namespace: of Ray, one for each run.
+
+    Returns:
+        Ray's handle of a `JudgeDesk`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_book`.
+        JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
+        LedgerError: the ledger cannot be used.
+        ClusterError: the actor does not come up.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    options: dict[str, Any] = {
+        "name": DESK,
+        "namespace": namespace,
+        "num_cpus": 0,
+        "max_restarts": -1,
+        "max_concurrency": _AT_ONCE,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
+    }
+    desk = cast("Any", ray).remote(JudgeDesk).options(**options).remote(config)
+    try:
+        ask(desk.open)
+    except BaseException:
+        ray.kill(desk)
+        raise
+    return desk
+
+
+def stop_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+    """End the judge and then its desk; one that is dead already is as good."""
+    try:
+        ray.get(desk.aclose.remote(), timeout=30)
+    except RayError as error:
+        _log.warning("cluster.desk.not_closed", error=type(error).__name__)
+    ray.kill(desk)
+
+
+def find_desk(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Find the desk of a run.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    try:
+        return ray.get_actor(DESK, namespace=namespace)
+    except ValueError as error:
+        raise ClusterError(
+            f"no judge's desk in Ray's namespace {namespace!r}: it has ended for good; see the "
+            "logs of the run"
+        ) from error
+
+
+def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
+    """Call a method of the desk and wait for its answer, also through a restart.
+
+    Args:
+        method: such as `desk.credit`.
+        args: its arguments. A call may be carried out twice; the desk's methods allow it.
+
+    Raises:
+        ClusterError: the desk stays away.
+        Exception: whatever the method raises.
+    """
+    gives_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return ray.get(method.remote(*args))
+        except RayTaskError as error:
+            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            raise error.cause from None
+        except RayActorError as error:
+            if not _may_come_back(error) or time.monotonic() > gives_up_s:
+                raise _gone(error) from None
+        time.sleep(_TRY_AGAIN_S)
+
+
+async def verdict_of(desk: Any, task_id: str, response: str) -> Verdict:  # noqa: ANN401
+    """Have a response judged.
+
+    Returns:
+        The verdict; `unavailable` where the desk fails or stays away. Nothing is ever raised.
+    """
+    gives_up_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await desk.judge.remote(task_id, response)
+        except RayActorError as error:
+            if not _may_come_back(error) or time.monotonic() > gives_up_s:
+                return _unreachable(task_id, Reason.CONNECTION, error)
+        # The named boundary of the executor: a response without a verdict is masked, and the
+        # share of those stops the run when it grows.
+        except Exception as error:  # noqa: BLE001
+            return _unreachable(task_id, Reason.JUDGE_ERROR, error)
+        await asyncio.sleep(_TRY_AGAIN_S)
+
+
+def _may_come_back(error: RayActorError) -> bool:
+    """Whether the desk is being started again: it is for ever, unless the run was ended."""
+    return isinstance(error, ActorUnavailableError)
+
+
+def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
+    cause = getattr(error, "cause", None) or error
+    _log.warning(
+        "cluster.judge.unreachable",
+        task_id=task_id,
+        reason=reason.value,
+        error=type(cause).__name__,
+    )
+    return Verdict.unreachable(task_id, reason)
+
+
+def _gone(error: Exception) -> ClusterError:
+    return ClusterError(
+        f"the judge's desk does not answer ({type(error).__name__}); see the logs of the run and "
+        "continue with --resume"
+    )

@@ -1,0 +1,63 @@
+"""The judge's desk as the trainer asks it: by groups of responses."""
+
+# pyright: reportMissingTypeStubs=false
+# Ray's handles have no types.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rubric_train_openrlhf.cluster.desk_calls import ask
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_train_openrlhf.cluster.groups import Group
+    from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.reward.heldout import HeldoutReward
+
+
+class GroupDesk:
+    """Hands over names of judgements and lengths, never a text."""
+
+    def __init__(self, desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+        """Take the desk of the run."""
+        self._desk = desk
+
+    def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
+        """Whether the rewards of each group differ; once for every round of a step.
+
+        Raises:
+            JudgeAbortError: too many judgements of the round failed.
+        """
+        return ask(self._desk.spread, step, *_columns(groups))
+
+    def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
+        """Divide the credit of a step.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+        """
+        return ask(self._desk.credit, step, *_columns(groups))
+
+    def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
+        """Average the rewards of a held-out pass.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+        """
+        return ask(self._desk.heldout, step, [group.judgements for group in groups])
+
+    def forget(self, groups: Sequence[Group]) -> None:
+        """Drop the judgements of groups that are not trained on."""
+        if groups:
+            ask(self._desk.forget, [name for group in groups for name in group.judgements])
+
+
+def _columns(
+    groups: Sequence[Group],
+) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
+    return (
+        [group.judgements for group in groups],
+        [group.lengths for group in groups],
+        [group.ended for group in groups],
+    )

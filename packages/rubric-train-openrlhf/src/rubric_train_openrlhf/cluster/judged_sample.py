@@ -1,0 +1,112 @@
+"""One response: generated, judged the moment it is there, and laid out for OpenRLHF."""
+
+from __future__ import annotations
+
+import time
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from rubric_core import Outcome
+from rubric_train_openrlhf.cluster.verdict import Label
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from rubric_train_openrlhf.cluster.verdict import Verdict
+
+
+class Completion(Protocol):
+    """What vLLM says of one generated response, as far as it is used here."""
+
+    token_ids: Sequence[int]
+    logprobs: Sequence[Mapping[int, Any]] | None
+    finish_reason: str | None
+
+
+class Engine(Protocol):
+    """OpenRLHF's actor around an engine of vLLM."""
+
+    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:  # noqa: ANN401
+        """Generate one response; its `outputs` hold one `Completion`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one response is asked for with."""
+
+    prompt: str
+    task_id: str
+    sampling: Any
+    """`vllm.SamplingParams`."""
+    max_length: int
+    """Longest prompt and response together, in tokens."""
+
+
+async def judged_sample(
+    asked: Asked,
+    *,
+    tokenizer: Any,  # noqa: ANN401  # transformers'
+    engine: Engine,
+    judge: Callable[[str, str], Awaitable[Verdict]],
+) -> dict[str, object]:
+    """Generate a response and have it judged.
+
+    Args:
+        asked: prompt, task and sampling.
+        tokenizer: of the policy.
+        engine: generates.
+        judge: judges by task id; never raises.
+
+    Returns:
+        A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
+        not happen is reward 0 too, and its label says that it is to be masked.
+
+    Raises:
+        Exception: whatever the engine raises. No reward is made up for an engine that died.
+    """
+    prompt_ids = list(tokenizer(text=asked.prompt, add_special_tokens=False)["input_ids"])
+    sampling = _with_room(asked, used=len(prompt_ids))
+    completion: Completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
+    generated_s = time.perf_counter()
+    tokens = list(completion.token_ids)
+    # As the policy's codec decodes: the judge reads no special token.
+    response = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    verdict = await judge(asked.task_id, response)
+    reward = 0.0 if verdict.reward is None else verdict.reward
+    return {
+        "prompt": asked.prompt,
+        "label": Label(asked.task_id, verdict.judgement, verdict.outcome).text,
+        "images": None,
+        "mm_train_inputs": None,
+        "observation_tokens": prompt_ids + tokens,
+        "action_ranges": [(len(prompt_ids), len(prompt_ids) + len(tokens))],
+        "rollout_log_probs": _logprobs(completion, prompt_tokens=len(prompt_ids)),
+        "truncated": completion.finish_reason != "stop",
+        "reward": reward,
+        "scores": reward,
+        "text": response,
+        # OpenRLHF averages these over samples, which must all have the same.
+        "extra_logs": {
+            "rubric/unavailable": float(verdict.outcome == Outcome.UNAVAILABLE),
+            "rubric/invalid": float(verdict.outcome == Outcome.INVALID),
+            "rubric/judge_s": time.perf_counter() - generated_s,
+        },
+    }
+
+
+def _with_room(asked: Asked, *, used: int) -> Any:  # noqa: ANN401  # vLLM's
+    """Sampling parameters of this response alone, with no more tokens than there is room for."""
+    sampling = deepcopy(asked.sampling)
+    room = max(1, asked.max_length - used)
+    sampling.max_tokens = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+    return sampling
+
+
+def _logprobs(completion: Completion, *, prompt_tokens: int) -> list[float] | None:
+    """The engine's log-probabilities of what it drew, 0 for the prompt; None if not asked for."""
+    if completion.logprobs is None:
+        return None
+    drawn = zip(completion.token_ids, completion.logprobs, strict=True)
+    return [0.0] * prompt_tokens + [float(at[token].logprob) for token, at in drawn]

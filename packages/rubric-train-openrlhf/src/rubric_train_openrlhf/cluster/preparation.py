@@ -1,0 +1,143 @@
+"""What is done before Ray starts: input is checked, and what OpenRLHF reads is written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import torch
+
+from rubric_train_openrlhf.cluster.command_check import check_command
+from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.prompts import write_prompts
+from rubric_train_openrlhf.cluster.warm_start import warm_start
+from rubric_train_openrlhf.config import PathModel, dump_config
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.opening import begin, check_tasks, holds_run_to_resume
+from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.reward.tasks import read_book
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.reward.tasks import TaskBook
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to start."""
+
+    folder: RunFolder
+    words: tuple[str, ...]
+    """Arguments of OpenRLHF's command."""
+    namespace: str
+    """Of the run's named actors in Ray: new for every start."""
+    resumed: bool
+
+
+def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
+    """Check what a run reads, open its folder, and make the policy that it starts from.
+
+    What can be wrong with the input is found before the run folder is touched.
+
+    Args:
+        config: of the run.
+        resume: go on from the last checkpoint in `config.out`.
+
+    Raises:
+        TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
+            for it, a task file is missing, or a prompt is too long.
+        MissingExtraError: OpenRLHF is not installed.
+        LeakError: a question gives its passage or rubric away.
+        RubricFileError: a line of a task file is no task.
+        PolicyLoadError: there is no usable tokenizer at the model's path.
+        ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
+        ClusterError: the warm start failed.
+        DiskWriteError: the run folder could not be written.
+    """
+    check_command(command_words(grpo_flags(config)))
+    model, codec = _model(config)
+    books = _books(config)
+    check_machine(config)
+    folder = RunFolder(config.out)
+    resumed = holds_run_to_resume(folder, config=config, resume=resume)
+    tasks_sha256 = {name: book.sha256 for name, book in books.items()}
+    if resumed:
+        check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
+    paths = ClusterPaths(config.out)
+    files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
+    for name, book in books.items():
+        write_prompts(
+            files[name],
+            book.views,
+            codec=codec,
+            source="train" if name == "train" else "heldout",
+            max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
+        )
+    if resumed:
+        write_text(folder.config, dump_config(config))
+    else:
+        begin(folder, config=config, tasks_sha256=tasks_sha256)
+    if config.sft is not None:
+        answers = books["train"].reference_answers()
+        model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
+    words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=resumed)))
+    namespace = f"rubric-{uuid4().hex}"
+    PolicyRun.of(config, namespace=namespace, resumed=resumed).write(paths.run)
+    return Prepared(folder=folder, words=words, namespace=namespace, resumed=resumed)
+
+
+def check_machine(config: TrainConfig) -> None:
+    """Look whether this machine can hold a run that starts a cluster of its own.
+
+    Raises:
+        TrainConfigError: it has too few GPUs, or several machines are asked for.
+    """
+    cluster = config.cluster
+    if cluster.ray.address is not None or cluster.ray.dashboard is not None:
+        return
+    if cluster.nodes > 1:
+        raise TrainConfigError(
+            f"cluster.nodes={cluster.nodes}: the Ray that a run starts is on this machine alone; "
+            "start it on all of them and give cluster.ray.address or cluster.ray.dashboard",
+            location="cluster.nodes",
+        )
+    found = torch.cuda.device_count()
+    if cluster.device == "cuda" and found < cluster.run_gpus:
+        raise TrainConfigError(
+            f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
+            "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address or "
+            "cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
+            location="cluster.gpus_per_node",
+        )
+
+
+def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
+    if not isinstance(config.model, PathModel):
+        raise TrainConfigError(
+            f"model.type={config.model.type!r} is built by the local backend; give the path of a "
+            "folder in Hugging Face format",
+            location="model",
+        )
+    codec = load_codec(config.model.path)
+    if not isinstance(codec, ChatCodec):
+        raise TrainConfigError(
+            f"the policy at {str(config.model.path)!r} reads its prompts through slots, which "
+            "vLLM does not know; use one with an ordinary tokenizer",
+            location="model.path",
+        )
+    return config.model.path, codec
+
+
+def _books(config: TrainConfig) -> dict[str, TaskBook]:
+    books = {"train": read_book(config.data.train, leak_ngram=config.data.leak_ngram)}
+    if config.data.validation is not None:
+        heldout = read_book(config.data.validation, leak_ngram=config.data.leak_ngram)
+        books["validation"] = heldout.first(config.validation.questions)
+    return books

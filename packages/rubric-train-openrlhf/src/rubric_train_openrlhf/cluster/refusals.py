@@ -1,0 +1,92 @@
+"""What a configuration can ask for and OpenRLHF 0.11.2 cannot do, nor we on top of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from rubric_train_openrlhf.config import PathModel
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.objective import IcePop, Truncated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+_SEEDS = 2**32
+"""numpy and vLLM take seeds below it."""
+
+
+class _Refusal(NamedTuple):
+    key: str
+    message: str
+    """Its value, what is wrong with it here, and what to do."""
+
+
+def check_expressible(config: TrainConfig) -> None:
+    """Refuse what would be done in another way than it is written.
+
+    Raises:
+        TrainConfigError: names every such key, and what to do.
+    """
+    problems = [
+        *_start_problems(config),
+        *_deepspeed_problems(config),
+        *_objective_problems(config),
+    ]
+    if problems:
+        text = "; ".join(f"{problem.key}{problem.message}" for problem in problems)
+        raise TrainConfigError(f"backend 'openrlhf': {text}", location=problems[0].key)
+
+
+def _start_problems(config: TrainConfig) -> Iterator[_Refusal]:
+    if not isinstance(config.model, PathModel):
+        yield _Refusal(
+            "model.type",
+            "='tiny' is built by the local backend, for prompts that vLLM cannot read; give type: "
+            "path and a folder in Hugging Face format",
+        )
+    last = _SEEDS - config.cluster.engine_count
+    if config.seed > last:
+        yield _Refusal("seed", f"={config.seed} must be at most {last}: engine i takes seed + i")
+
+
+def _deepspeed_problems(config: TrainConfig) -> Iterator[_Refusal]:
+    deepspeed = config.cluster.deepspeed
+    key = "cluster.deepspeed.zero_stage"
+    if deepspeed.zero_stage == 0:
+        yield _Refusal(
+            key,
+            "=0: without ZeRO DeepSpeed keeps no float32 weights beside those in bfloat16, names "
+            "no gradient norm in float32 and cannot move its state aside; use 2 or 3",
+        )
+    sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
+    if deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer:
+        yield _Refusal(
+            key,
+            "=1 in bfloat16 with grad_accumulation='float32' is another optimiser of DeepSpeed's, "
+            "which ends the run at a gradient of zero, as of an update whose groups are all tied, "
+            "and cannot move its state aside; use 2, which splits no less",
+        )
+
+
+def _objective_problems(config: TrainConfig) -> Iterator[_Refusal]:
+    objective, importance = config.objective, config.objective.importance
+    if isinstance(importance, Truncated | IcePop) and importance.level == "sequence":
+        yield _Refusal(
+            "objective.importance.level",
+            "='sequence' weighs by the product over a response, and OpenRLHF has weights per token "
+            "only; use level='token' or type='seq_mask_tis'",
+        )
+    if objective.ratio == "sequence" and importance.type != "none":
+        yield _Refusal(
+            "objective.importance.type",
+            f"={importance.type!r} with ratio='sequence': OpenRLHF's GSPO then drops the "
+            "correction and divides by the sampler's probabilities; use type='none'",
+        )
+    if objective.ratio == "sequence" and objective.aggregation == "token":
+        yield _Refusal(
+            "objective.aggregation",
+            "='token' with ratio='sequence': OpenRLHF averages GSPO over responses always; use "
+            "aggregation='sequence'",
+        )

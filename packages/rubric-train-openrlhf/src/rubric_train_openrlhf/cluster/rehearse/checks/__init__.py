@@ -1,0 +1,1 @@
+"""Questions that can be answered before anything is started, most of them in milliseconds."""

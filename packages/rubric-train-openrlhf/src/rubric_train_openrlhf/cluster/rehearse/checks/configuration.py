@@ -1,0 +1,100 @@
+"""Is the configuration one that OpenRLHF can run, in our reading and in its own?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rubric_train_openrlhf.cluster.command_check import check_command
+from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.refusals import check_expressible
+from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.rehearse.partial import sections_alone
+from rubric_train_openrlhf.cluster.traps import traps
+from rubric_train_openrlhf.cluster.warm_start import warm_start_flags
+from rubric_train_openrlhf.config import PathModel, parse_config
+from rubric_train_openrlhf.errors import TrainConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+
+_KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
+
+
+def check_configuration(subject: Subject) -> Iterator[Finding]:
+    """Every key and value, and what the sections require of each other."""
+    request = subject.request
+    try:
+        subject.config = parse_config(request.values, source=str(request.source))
+    except TrainConfigError as error:
+        # What is wrong between sections keeps nobody from looking at each of them.
+        partial, whole = sections_alone(request.values)
+        subject.config = partial
+        told = str(error).replace(f"{request.source}: ", "").splitlines()
+        for problem in partial.problems() if whole else told:
+            yield failed(problem, where=_key_in(problem))
+        return
+    config = subject.config
+    if config.backend != "openrlhf":
+        yield failed(
+            f"backend={config.backend!r} does not run on a cluster",
+            where="backend",
+            remedy="set backend: openrlhf, or run it here with `rubric-train run`",
+        )
+        return
+    yield passed(
+        f"{config.steps} steps of {config.rollout.prompts} prompts × {config.rollout.group_size} "
+        f"responses, {config.optim.updates_per_rollout} updates each, on {config.cluster.nodes} × "
+        f"{config.cluster.gpus_per_node} GPUs"
+    )
+
+
+def check_refusals(subject: Subject) -> Iterator[Finding]:
+    """What the configuration may say and OpenRLHF cannot do."""
+    check_expressible(subject.known)
+    yield passed("OpenRLHF can do everything that is asked for")
+
+
+def check_flags(subject: Subject) -> Iterator[Finding]:
+    """The command, read by the parser of the OpenRLHF that is installed here."""
+    config = subject.known
+    path = config.model.path if isinstance(config.model, PathModel) else config.out
+    words = command_words(grpo_flags(config, model=path))
+    try:
+        printed = check_command(words).warnings
+        if config.sft is not None:
+            more = command_words(warm_start_flags(config, model=path))
+            checked = check_command(more, program="openrlhf.cli.train_sft")
+            words, printed = [*words, *more], (*printed, *checked.warnings)
+    except ImportError as error:
+        yield unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")
+        return
+    except TrainConfigError as error:
+        yield failed(
+            str(error),
+            where=error.location or ("cluster.extra_flags" if config.cluster.extra_flags else ""),
+            remedy="see `rubric-train plan` for which key sets which flag",
+        )
+        return
+    for line in printed:
+        yield warning(f"OpenRLHF says: {line}", where=_key_in(line))
+    if not printed:
+        yield passed(f"OpenRLHF's parser takes all {len(words)} words of the command")
+
+
+def check_traps(subject: Subject) -> Iterator[Finding]:
+    """What runs, but seldom as meant."""
+    found = traps(subject.known)
+    for trap in found:
+        yield warning(trap, where=_key_in(trap))
+    if not found:
+        yield passed("none of the known ones")
+
+
+def _key_in(problem: str) -> str:
+    """The first dotted key that a problem names, or the section that it begins with."""
+    found = _KEY.search(problem)
+    return (found[1] or found[0]) if found else ""

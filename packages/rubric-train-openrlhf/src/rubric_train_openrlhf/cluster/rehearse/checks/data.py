@@ -1,0 +1,185 @@
+"""Are the tasks there, well formed, apart from each other, and short enough?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import RubricFileError, SchemaError, Task
+from rubric_core import read_tasks as read_parquet
+from rubric_core.files import read_each_line
+from rubric_core.leak import leaked_ngrams
+from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+
+_REPORTED: Final = 5
+"""Lines that are reported one by one; the rest are counted."""
+TRAIN: Final = "data.train"
+HELDOUT: Final = "data.validation"
+
+
+def check_training_tasks(subject: Subject) -> Iterator[Finding]:
+    """Read every row of the training file; with `--data`, of that file instead."""
+    config, given = subject.known, subject.request.data
+    if given is not None:
+        subject.stand_in(f"tasks: {str(given)!r} instead of {str(config.data.train)!r}")
+    yield from _read(subject, given or config.data.train, key=TRAIN, needed=given is not None)
+
+
+def check_heldout_tasks(subject: Subject) -> Iterator[Finding]:
+    """Read every row of the held-out file, if the run has one."""
+    path = subject.known.data.validation
+    if path is None:
+        yield warning(
+            "no held-out tasks: the last checkpoint counts as the best",
+            where=HELDOUT,
+            remedy="name a file that shares no document with data.train",
+        )
+        return
+    yield from _read(subject, path, key=HELDOUT, needed=False)
+
+
+def check_enough_tasks(subject: Subject) -> Iterator[Finding]:
+    """A step should not ask the same question twice."""
+    prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
+    if tasks < prompts:
+        yield warning(
+            f"rollout.prompts={prompts} is more than the {tasks} tasks of data.train: a step asks "
+            "some of them several times",
+            where="rollout.prompts",
+            remedy="lower it, or write more tasks",
+        )
+    else:
+        yield passed(f"{tasks} tasks for steps of {prompts}")
+
+
+def check_splits(subject: Subject) -> Iterator[Finding]:
+    """No document may be on both sides of the split."""
+    heldout = subject.tasks.get(HELDOUT, ())
+    shared = {task.doc_hash for task in subject.train_tasks} & {task.doc_hash for task in heldout}
+    if shared:
+        yield failed(
+            f"{len(shared)} documents have tasks to train on and held-out ones, the first "
+            f"{min(shared)!r}: the held-out reward would measure memory",
+            where=HELDOUT,
+            remedy="split by document, as `rubric-synth run` does",
+        )
+    elif heldout:
+        yield passed(f"no document of {len(heldout)} held-out tasks is trained on")
+    else:
+        yield unchecked("there are no held-out tasks to compare with", where=HELDOUT)
+
+
+def check_leaks(subject: Subject) -> Iterator[Finding]:
+    """No question may hold a run of words of its passage or its rubric."""
+    n = subject.known.data.leak_ngram
+    tasks = {**_by_id(subject.tasks.get(HELDOUT, ())), **_by_id(subject.train_tasks)}
+    leaks = [(key, found) for key, task in tasks.items() if (found := leaked_ngrams(task, n=n))]
+    for task_id, overlaps in leaks[:_REPORTED]:
+        sources = ", ".join(overlap.source for overlap in overlaps)
+        yield failed(
+            f"the question of task {task_id} shares {n} or more words in a row with its {sources}",
+            where="data.leak_ngram",
+            remedy="reword or drop the question",
+        )
+    if len(leaks) > _REPORTED:
+        yield failed(f"and {len(leaks) - _REPORTED} more questions do", where="data.leak_ngram")
+    if not leaks:
+        yield passed(f"{len(tasks)} questions share no {n} words in a row with what is hidden")
+
+
+def check_warm_start(subject: Subject) -> Iterator[Finding]:
+    """A warm start needs reference answers."""
+    sft = subject.known.sft
+    if sft is None:
+        yield passed("no warm start is asked for", where="sft")
+        return
+    tasks = subject.train_tasks
+    answered = sum(bool(task.reference_answer) for task in tasks)
+    if not answered:
+        yield failed(
+            f"sft is on, but none of {len(tasks)} tasks has a reference_answer",
+            where="sft",
+            remedy="add answers with `rubric-synth run`, or remove the section",
+        )
+    elif answered < sft.batch_size:
+        yield warning(
+            f"{answered} reference answers are fewer than one batch of {sft.batch_size}",
+            where="sft.batch_size",
+        )
+    else:
+        yield passed(f"{answered} of {len(tasks)} tasks have a reference answer", where="sft")
+
+
+def _read(subject: Subject, path: Path, *, key: str, needed: bool) -> Iterator[Finding]:
+    if path.exists() and not path.is_file():
+        remedy = "give the path of a JSONL or Parquet file of tasks"
+        yield failed(f"{str(path)!r} is a folder, not a file", where=key, remedy=remedy)
+        return
+    if not path.is_file():
+        missing = f"no file at {str(path)!r} on this machine"
+        if needed:
+            yield failed(missing, where=key, remedy="give `--data` the path of a task file")
+        else:
+            yield subject.absent(
+                missing,
+                where=key,
+                remedy="copy it here, give `--data`, or write it with `rubric-synth run`",
+            )
+        return
+    tasks: list[Task] = []
+    wrong: list[RubricFileError] = []
+    try:
+        for row in _rows(path):
+            (wrong if isinstance(row, RubricFileError) else tasks).append(row)  # type: ignore[arg-type]
+    except RubricFileError as error:
+        wrong.append(error)
+    subject.tasks[key] = tuple(_by_id(tasks).values())
+    for error in wrong[:_REPORTED]:
+        yield failed(str(error), where=key, remedy=_remedy(error))
+    if len(wrong) > _REPORTED:
+        yield failed(f"{path}: and {len(wrong) - _REPORTED} more rows", where=key)
+    if not wrong:
+        yield from _counted(subject, path, key=key, rows=len(tasks))
+
+
+def _counted(subject: Subject, path: Path, *, key: str, rows: int) -> Iterator[Finding]:
+    tasks = len(subject.tasks[key])
+    if not tasks:
+        remedy = "write one with `rubric-synth run`"
+        yield failed(f"{str(path)!r} holds no task", where=key, remedy=remedy)
+        return
+    yield passed(f"{rows} tasks in {str(path)!r}", where=key)
+    if tasks < rows:
+        yield warning(
+            f"{rows - tasks} rows are tasks that stand there already",
+            where=key,
+            remedy="drop them; the run reads each task once",
+        )
+
+
+def _remedy(error: RubricFileError) -> str:
+    return "repair the row or drop it" if error.line else "give a file of tasks"
+
+
+def _rows(path: Path) -> Iterator[Task | RubricFileError]:
+    """Every row, or what is wrong with it: unlike `read_tasks`, this goes on after a bad line."""
+    if path.suffix.lower() != ".jsonl":
+        yield from read_parquet(path)
+        return
+    for line, row in read_each_line(path):
+        try:
+            if isinstance(row, SchemaError):
+                raise row
+            yield Task.from_json(row)
+        except SchemaError as error:
+            yield RubricFileError(str(error), path=path, line=line, field=error.field)
+
+
+def _by_id(tasks: list[Task] | tuple[Task, ...]) -> dict[str, Task]:
+    return {task.task_id: task for task in tasks}

@@ -1,0 +1,98 @@
+"""Runs the rehearsal as the command would run it: another process, its log, and a deadline."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+_POLL_S: Final = 0.2
+_CLEAN_UP_S: Final = 60.0
+_CAUSE: Final = re.compile(r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$")
+_TAIL_LINES: Final = 400
+_LONGEST_CAUSE: Final = 500
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How the process ended."""
+
+    status: int | None
+    """Exit status; None where the deadline came first."""
+    wall_s: float
+    log: Path
+
+    @property
+    def cause(self) -> str:
+        """The last line of the log that names an error, or its last line."""
+        text = self.log.read_text(encoding="utf-8", errors="replace")
+        lines = [line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()]
+        causes = [line for line in lines if _CAUSE.match(line)]
+        return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
+
+
+def run_process(
+    config: TrainConfig,
+    *,
+    folder: Path,
+    deadline_s: float,
+    on_poll: Callable[[], None] | None = None,
+) -> Ended:
+    """Run `rubric-train run` and wait for it.
+
+    Args:
+        config: the rehearsal's.
+        folder: for its configuration and its log.
+        deadline_s: when to end it.
+        on_poll: called a few times a second, for a progress display.
+
+    Returns:
+        How it ended. All of its processes have ended too: it is asked to stop as Ctrl-C would ask,
+        and killed with its group if it has not cleaned up a minute later.
+    """
+    path, log = folder / "rehearsal.yaml", folder / "run.log"
+    write_text(path, dump_config(config))
+    command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), "--verbose"]
+    started_s = time.monotonic()
+    with log.open("wb") as output:
+        process = subprocess.Popen(  # noqa: S603  # our own command
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            while process.poll() is None and time.monotonic() - started_s < deadline_s:
+                if on_poll is not None:
+                    on_poll()
+                time.sleep(_POLL_S)
+        finally:
+            status = process.poll()
+            _end(process)
+    return Ended(status, time.monotonic() - started_s, log)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is not None:
+        return
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(_CLEAN_UP_S)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,208 @@
+"""A rehearsal from its first check to its report."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from functools import partial
+from importlib.util import find_spec
+from math import isfinite
+from typing import TYPE_CHECKING, Final
+
+from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
+from rubric_train_openrlhf.cluster.rehearse.checks import (
+    aftermath,
+    configuration,
+    data,
+    hardware,
+    judge,
+    kept,
+    model,
+    prompts,
+    storage,
+)
+from rubric_train_openrlhf.cluster.rehearse.finding import Report, failed, passed, unchecked
+from rubric_train_openrlhf.cluster.rehearse.process import run_process
+from rubric_train_openrlhf.cluster.rehearse.stage import staged
+from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.subject import Request
+    from rubric_train_openrlhf.config import TrainConfig
+
+REPORT: Final = "rehearse.json"
+
+BEFORE: Final = (
+    Check("configuration", configuration.check_configuration),
+    Check("what OpenRLHF can do", configuration.check_refusals),
+    Check("flags", configuration.check_flags, needs=("configuration", "what OpenRLHF can do")),
+    Check("known traps", configuration.check_traps, needs=("configuration",)),
+    Check("training tasks", data.check_training_tasks),
+    Check("held-out tasks", data.check_heldout_tasks),
+    Check("tasks of a step", data.check_enough_tasks),
+    Check("split", data.check_splits),
+    Check("leaks", data.check_leaks),
+    Check("warm start", data.check_warm_start),
+    Check("model", model.check_model),
+    Check("tokenizer", model.check_tokenizer),
+    Check("prompt lengths", prompts.check_prompt_lengths),
+    Check("judge reachable", judge.check_reachable),
+    Check("judge's contract", judge.check_contract),
+    Check("output folder", storage.check_output_folder),
+    Check("disk", hardware.check_disk, needs=("configuration",)),
+    Check("memory", hardware.check_memory, needs=("configuration",)),
+    Check("judge's capacity", hardware.check_judge_capacity, needs=("configuration",)),
+)
+"""Before anything is started."""
+_RUN: Final = "two steps"
+_RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's contract")
+
+
+def rehearse(request: Request, *, on_check: Callable[[str], None] | None = None) -> Report:
+    """Check a production configuration, run two steps of it on a CPU, and write the report.
+
+    Args:
+        request: what, where, and against which judge.
+        on_check: called with the name of each check before it runs.
+
+    Returns:
+        The report, which stands in the request's folder as rehearse.json too.
+
+    Raises:
+        TrainConfigError: the deadline is none, there can be no such folder, or it holds something
+            that is no rehearsal.
+        DiskWriteError: the report could not be written.
+    """
+    _check_deadline(request.deadline_s)
+    try:
+        _clear(request.folder)
+    except OSError as error:
+        raise TrainConfigError(
+            f"{str(request.folder)!r} cannot be made or cleared: {error.strerror or error}; choose "
+            "another --out",
+            location="--out",
+        ) from error
+    started_s = time.perf_counter()
+    subject = Subject(request)
+    findings = run_checks(BEFORE, subject, on_check=on_check)
+    shown = partial(_run_two_steps, on_check or _silent)
+    runs = (Check(_RUN, shown, needs=_RUN_NEEDS),)
+    if request.run:
+        findings += run_checks(runs, subject, on_check=on_check, earlier=findings)
+        if subject.rehearsed is not None:
+            after = _after(subject.rehearsed)
+            findings += run_checks(after, subject, on_check=on_check, earlier=findings)
+        findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=on_check)
+    report = Report(
+        config=str(request.source),
+        stand_ins=tuple(subject.stand_ins),
+        findings=tuple(findings),
+        wall_s=time.perf_counter() - started_s,
+    )
+    write_text(request.folder / REPORT, report.to_json())
+    return report
+
+
+def _run_two_steps(show: Callable[[str], None], subject: Subject) -> Iterator[Finding]:
+    request = subject.request
+    lacking = [name for name in ("openrlhf", "vllm") if find_spec(name) is None]
+    if lacking:
+        yield unchecked(
+            f"not installed here: {' and '.join(lacking)}",
+            remedy="install the extra openrlhf-cpu, or openrlhf on a machine with GPUs",
+        )
+        return
+    with staged(subject) as small:
+        subject.rehearsed = small
+        ended = run_process(
+            small,
+            folder=request.folder,
+            deadline_s=request.deadline_s,
+            on_poll=partial(_show_progress, small, show),
+        )
+    if ended.status is None:
+        yield failed(
+            f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}",
+            where=str(ended.log),
+            remedy="give it longer with --deadline-s, or read where it hangs",
+        )
+    elif ended.status:
+        yield failed(
+            f"ended with status {ended.status}: {ended.cause}",
+            where=str(ended.log),
+            remedy="the cluster would stop there too; the log has all of it",
+        )
+    else:
+        yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+
+
+def _show_progress(small: TrainConfig, show: Callable[[str], None]) -> None:
+    """Say how far the run is, which is silent for a minute while it starts."""
+    metrics = RunFolder(small.out).metrics
+    done = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
+    show(f"{_RUN}: {done} done" if done else f"{_RUN}: starting")
+
+
+def _silent(_: str) -> None:
+    """Show nothing."""
+
+
+def _after(small: TrainConfig) -> tuple[Check, ...]:
+    folder = RunFolder(small.out)
+    questions = {
+        "rows": aftermath.check_steps,
+        "rewards": aftermath.check_rewards,
+        "advantages": aftermath.check_advantages,
+        "weight sync": aftermath.check_sync,
+        "evaluation": aftermath.check_heldout,
+        "checkpoints": kept.check_checkpoints,
+        "asymmetry": kept.check_asymmetry,
+    }
+    return tuple(
+        Check(name, partial(_asked_of_run, question, small, folder), needs=(_RUN,))
+        for name, question in questions.items()
+    )
+
+
+def _asked_of_run(
+    question: Callable[[TrainConfig, RunFolder], Iterator[Finding]],
+    small: TrainConfig,
+    folder: RunFolder,
+    subject: Subject,
+) -> Iterator[Finding]:
+    del subject
+    return question(small, folder)
+
+
+def _check_deadline(deadline_s: float) -> None:
+    if not isfinite(deadline_s) or deadline_s <= 0:
+        raise TrainConfigError(
+            f"--deadline-s {deadline_s:g} is no time to wait; give a positive number of seconds",
+            location="--deadline-s",
+        )
+
+
+def _clear(folder: Path) -> None:
+    """Make room for a new rehearsal where an old one stands, and nowhere else."""
+    if folder.exists() and not folder.is_dir():
+        raise TrainConfigError(
+            f"{str(folder)!r} is a file; --out names a folder, which is made where it is missing",
+            location="--out",
+        )
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / REPORT).is_file():
+            raise TrainConfigError(
+                f"{str(folder)!r} is not empty and holds no {REPORT}; choose another --out",
+                location="--out",
+            )
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    # A rehearsal that is cut off leaves a folder that the next one may use.
+    write_text(folder / REPORT, "{}\n")

@@ -1,0 +1,154 @@
+"""A model small enough for a CPU: of the same class, with random weights.
+
+Same class, vocabulary, special tokens and chat template; few layers and narrow ones. Where the
+model's folder is not on this machine, one of its family and a tokenizer built in code.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# transformers and tokenizers annotate these in part only.
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from rubric_train_openrlhf.cluster.rehearse.families import family_of, write_tokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+_LAYERS: Final = 2
+_HIDDEN: Final = 64
+_INTERMEDIATE: Final = 128
+_HEAD_DIM: Final = 32
+"""The smallest that vLLM's attention on a CPU takes."""
+_EXPERTS: Final = 4
+_POSITIONS: Final = 32_768
+_INITIAL_STD: Final = 0.02
+_TOKENIZER_FILES: Final = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "merges.txt",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+
+
+def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
+    """Write a small model of a folder's architecture, with the folder's tokenizer.
+
+    Args:
+        folder: of the production model; only config.json and the tokenizer are read.
+        out: where it goes.
+        seed: of the weights.
+
+    Returns:
+        What it is, for the report.
+    """
+    config: Any = AutoConfig.from_pretrained(folder, local_files_only=True)
+    _shrink(config)
+    model = _save_model(config, out, seed=seed)
+    for name in _TOKENIZER_FILES:
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, out / name)
+    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
+
+
+def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> str:
+    """Write a small model of the family that a model's name belongs to, and a tokenizer for it.
+
+    Args:
+        name: of the production model, or its folder's.
+        out: where it goes.
+        texts: what the vocabulary is learnt from.
+        seed: of the weights.
+
+    Returns:
+        What it is, for the report.
+    """
+    family = family_of(name)
+    tokenizer = write_tokenizer(family, out, texts=texts)
+    ids: dict[str, int] = tokenizer.get_vocab()
+    config: Any = AutoConfig.for_model(
+        family.model_type,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=_POSITIONS,
+        bos_token_id=ids[family.bos],
+        eos_token_id=ids[family.eos],
+        pad_token_id=ids[family.pad],
+    )
+    _shrink(config)
+    model = _save_model(config, out, seed=seed)
+    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
+
+
+def _save_model(config: Any, out: Path, *, seed: int) -> Any:  # noqa: ANN401  # as transformers has it
+    """Weights in bfloat16, from a generator of their own."""
+    state = torch.get_rng_state()
+    model: Any = AutoModelForCausalLM.from_config(config)
+    torch.set_rng_state(state)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0.0, _INITIAL_STD, generator=generator)
+    model.to(torch.bfloat16).save_pretrained(out)
+    # Otherwise a server would stop at the end token of a model that is not this one.
+    (out / "generation_config.json").unlink(missing_ok=True)
+    return model
+
+
+def _shrink(config: Any) -> None:  # noqa: ANN401  # one of hundreds of classes
+    """Make a configuration of any text model small; what it does not have is left alone."""
+    heads, kv_heads = _heads(config)
+    # What many families call by names of their own is reached by these through `attribute_map`.
+    sizes = {
+        "hidden_size": _HIDDEN,
+        "intermediate_size": _INTERMEDIATE,
+        "moe_intermediate_size": _INTERMEDIATE,
+        "shared_expert_intermediate_size": _INTERMEDIATE,
+        "num_hidden_layers": _LAYERS,
+        "max_window_layers": _LAYERS,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        # Latent attention has widths of its own instead.
+        "head_dim": None if getattr(config, "kv_lora_rank", None) else _HEAD_DIM,
+        "num_local_experts": _EXPERTS,
+        "num_experts": _EXPERTS,
+        "n_routed_experts": _EXPERTS,
+    }
+    for name, size in sizes.items():
+        if size is not None and getattr(config, name, None) is not None:
+            setattr(config, name, size)
+    config.dtype = "bfloat16"
+    if getattr(config, "head_dim", None) is None:
+        config.hidden_size = heads * _HEAD_DIM
+    if getattr(config, "layer_types", None):
+        config.layer_types = _one_of_each(config.layer_types)
+    if getattr(config, "num_experts_per_tok", None):
+        config.num_experts_per_tok = min(config.num_experts_per_tok, _EXPERTS)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+
+
+def _heads(config: Any) -> tuple[int, int]:  # noqa: ANN401  # as above
+    """Heads and key-value heads in the proportion that the model has."""
+    heads = int(config.num_attention_heads)
+    kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+    if kv_heads == heads:
+        return 2, 2
+    return min(4, heads // kv_heads), 1
+
+
+def _one_of_each(layer_types: list[str]) -> list[str]:
+    """Two layers, of two kinds where the model has two."""
+    kinds = list(dict.fromkeys(layer_types))
+    return (kinds * _LAYERS)[:_LAYERS]

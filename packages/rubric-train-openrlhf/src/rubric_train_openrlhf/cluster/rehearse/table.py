@@ -1,0 +1,69 @@
+"""A report on a terminal: failures last, where the reader's eye is when the command ends."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from rubric_train_openrlhf.cluster.rehearse.finding import Status
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding, Report
+
+_STYLE: Final = {
+    Status.PASSED: "green",
+    Status.FAILED: "bold red",
+    Status.WARNING: "yellow",
+    Status.UNCHECKED: "cyan",
+}
+
+
+def print_report(report: Report, console: Console) -> None:
+    """Print what stood in, a table of all findings, and each failure once more with its remedy."""
+    for stand_in in report.stand_ins:
+        console.print(Text(f"stand-in: {stand_in}", style="cyan"))
+    console.print(findings_table(report))
+    for found in report.failures:
+        console.print(_failure(found))
+    counts = ", ".join(f"{number} {status}" for status, number in report.counts.items())
+    verdict = "passed" if report.passed else "FAILED"
+    style = "bold green" if report.passed else "bold red"
+    console.print(
+        Text(f"rehearsal {verdict} in {report.wall_s:.0f} s: ", style=style) + Text(counts)
+    )
+
+
+def findings_table(report: Report) -> Table:
+    """One row a finding; the name of a check stands at its first."""
+    table = Table(title=f"rehearsal of {report.config}", title_justify="left", show_lines=False)
+    table.add_column("check", no_wrap=True)
+    table.add_column("result", no_wrap=True)
+    table.add_column("found", overflow="fold")
+    table.add_column("s", justify="right", no_wrap=True)
+    last = ""
+    for found in report.findings:
+        first = found.check != last
+        table.add_row(
+            Text(found.check if first else ""),
+            Text(found.status.value, style=_STYLE[found.status]),
+            Text(_said(found)),
+            Text(f"{found.seconds:.1f}" if first else ""),
+        )
+        last = found.check
+    return table
+
+
+def _failure(found: Finding) -> Text:
+    remedy = f"\n  → {found.remedy}" if found.remedy else ""
+    return Text(f"✗ {found.check}: {_said(found)}{remedy}", style="red")
+
+
+def _said(found: Finding) -> str:
+    """What was found behind its key, which it may begin with itself."""
+    if not found.where or found.detail.startswith(found.where):
+        return found.detail
+    return f"{found.where}: {found.detail}"

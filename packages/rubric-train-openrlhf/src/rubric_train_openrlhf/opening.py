@@ -1,0 +1,127 @@
+"""Opening a run folder: a new one, or that of a run to go on with."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import yaml
+
+from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.run.environment import describe_environment, environment_json
+from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.run import RunFolder
+
+_MAY_CHANGE = frozenset(
+    {"steps", "out", "cluster.ray.address", "cluster.ray.dashboard", "cluster.ray.cpus"}
+)
+"""What a resumed run may set anew: it can go on for longer, in another place."""
+
+
+def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> bool:
+    """Find out whether this run begins or goes on.
+
+    Raises:
+        ResumeError: the folder holds a run and `resume` is off, it is another configuration's, or
+            it holds files under a run's names that no run can be continued from.
+    """
+    if not folder.holds_run:
+        if taken := folder.names_taken:
+            raise ResumeError(
+                f"{str(folder.path)!r} holds no run, but already has {', '.join(taken)}, which a "
+                "run would write over; choose another `out`, or move them away",
+                path=folder.path,
+            )
+        return False
+    if not resume:
+        raise ResumeError(
+            f"{str(folder.path)!r} holds a run; continue it with --resume or choose another `out`",
+            path=folder.path,
+        )
+    _check_config(folder, config=config)
+    return True
+
+
+def begin(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str]) -> None:
+    """Write what the run was made with, and clear what a kill before step 0 left."""
+    text = dump_config(config)
+    write_text(folder.config, text)
+    environment = describe_environment(
+        seed=config.seed, config_text=text, tasks_sha256=tasks_sha256
+    )
+    write_text(folder.environment, environment_json(environment))
+    with disk_errors(folder.path):
+        remove_unfinished(folder.path)
+
+
+def check_tasks(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str]) -> None:
+    """Make sure that a run goes on with the tasks that it was started with.
+
+    Raises:
+        ResumeError: a task file holds others, or holds them in another order.
+    """
+    before = _read_mapping(folder.environment, json.loads).get("tasks_sha256")
+    if not isinstance(before, dict):
+        raise _damaged(folder.environment)
+    files = {"train": config.data.train, "validation": config.data.validation}
+    changed = [
+        f"data.{name} ({str(files[name])!r})"
+        for name, sha256 in tasks_sha256.items()
+        if cast("dict[str, object]", before).get(name) != sha256
+    ]
+    if changed:
+        raise ResumeError(
+            f"{' and '.join(changed)}: the tasks or their order changed since the run in "
+            f"{str(folder.path)!r} was started; bring the old file back, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
+    before = dict(_leaves(_read_mapping(folder.config, yaml.safe_load)))
+    now = dict(_leaves(yaml.safe_load(dump_config(config))))
+    changed = sorted(
+        key
+        for key in before.keys() | now.keys()
+        if key not in _MAY_CHANGE and before.get(key) != now.get(key)
+    )
+    if changed:
+        raise ResumeError(
+            f"{str(folder.path)!r} was started with other values of {', '.join(changed)}; a "
+            "resumed run must be the same run: set them back, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
+    try:
+        content = parse(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
+        raise _damaged(path) from exc
+    if not isinstance(content, dict):
+        raise _damaged(path)
+    return {str(key): value for key, value in cast("dict[object, Any]", content).items()}
+
+
+def _damaged(path: Path) -> ResumeError:
+    return ResumeError(
+        f"{str(path)!r} is missing or damaged; bring it back from a copy, or start again in "
+        "another `out`",
+        path=path,
+    )
+
+
+def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for key, value in tree.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value:
+            yield from _leaves(cast("dict[str, Any]", value), f"{name}.")
+        else:
+            yield name, value

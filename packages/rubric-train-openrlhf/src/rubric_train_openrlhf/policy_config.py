@@ -1,0 +1,92 @@
+"""How a policy comes to be: shape, pre-training and warm start, as settings.
+
+Apart from `policy`, which loads torch and transformers: reading a configuration takes neither.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    model_validator,
+)
+
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class TinyConfig(BaseModel):
+    """Shape of the tiny policy; the default has 1.16 million parameters."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    vocab_size: int = Field(default=3000, ge=300)
+    """Tokens of the vocabulary, at most; few texts give fewer."""
+    hidden_size: PositiveInt = 128
+    """Width of the residual stream."""
+    intermediate_size: PositiveInt = 336
+    """Width inside the feed-forward layers."""
+    layers: PositiveInt = 4
+    """Decoder layers."""
+    heads: PositiveInt = 4
+    """Attention heads; divides `hidden_size` into even parts."""
+    kv_heads: PositiveInt = 4
+    """Key and value heads; divides `heads`."""
+    max_positions: PositiveInt = 512
+    """Longest prompt plus answer, in tokens."""
+
+    @model_validator(mode="after")
+    def _check_heads(self) -> Self:
+        if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:
+            message = (
+                f"hidden_size {self.hidden_size}, heads {self.heads}, kv_heads {self.kv_heads}: "
+                "heads must divide hidden_size into even parts and kv_heads must divide heads"
+            )
+            raise ValueError(message)
+        return self
+
+
+class PretrainConfig(BaseModel):
+    """Schedule of language-model training, in steps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: PositiveInt = 200
+    """Optimiser steps."""
+    batch_size: PositiveInt = 8
+    """Windows per step."""
+    window_tokens: PositiveInt = 192
+    """Tokens per window."""
+    learning_rate: NonNegativeFloat = 3e-3
+    """Highest learning rate; it falls to a tenth along a cosine."""
+    warmup_steps: NonNegativeInt = 20
+    """Steps over which the learning rate rises."""
+    weight_decay: NonNegativeFloat = 0.05
+    """Of AdamW."""
+
+
+class SftConfig(BaseModel):
+    """Schedule of the warm start, in steps."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    steps: PositiveInt = 250
+    """Optimiser steps."""
+    batch_size: PositiveInt = 8
+    """Examples per step; all of them where there are fewer."""
+    learning_rate: NonNegativeFloat = 2e-3
+    """Highest learning rate; it falls to a tenth in a straight line."""
+    warmup_steps: NonNegativeInt = 10
+    """Steps over which the learning rate rises."""
+    weight_decay: NonNegativeFloat = 0.01
+    """Of AdamW."""
+    max_prompt_tokens: PositiveInt = 1024
+    """Examples with longer questions are left out."""
+    max_answer_tokens: PositiveInt = 1024
+    """Examples with longer answers, end token included, are left out."""

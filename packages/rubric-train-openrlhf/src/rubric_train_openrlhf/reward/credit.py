@@ -1,0 +1,170 @@
+"""From the judgements of a step to advantages, in float64, with the share of every criterion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import numpy as np
+
+from rubric_core import (
+    Outcome,
+    criterion_attribution,
+    criterion_scores_z,
+    decoupled_advantages,
+    group_advantages,
+    group_rewards,
+    length_penalty,
+    truncation_penalty,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from rubric_core import JudgeResult, Rubric
+    from rubric_core.reward import OnUnavailable
+    from rubric_train_openrlhf.config import AdvantageConfig, ShapingConfig
+
+    FloatArray = npt.NDArray[np.float64]
+    BoolArray = npt.NDArray[np.bool_]
+    IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """Rewards of P groups of G, and the criterion scores that they are made of."""
+
+    rewards_PG: FloatArray
+    """The judge's, in [0, 1]; nan where masked."""
+    valid_PG: BoolArray
+    """False where an unavailable judgement is left out."""
+    z_PGM: FloatArray
+    """Criterion scores, padded to the longest rubric; nan where there is none."""
+    weights_PM: FloatArray
+    """Criterion weights, padded with 0."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What the penalties ask of P groups of G responses."""
+
+    lengths_PG: IntArray
+    """Tokens, the end token included."""
+    ended_PG: BoolArray
+    """Whether a response came to its end token."""
+
+    @classmethod
+    def of(cls, lengths_PG: npt.ArrayLike, ended_PG: npt.ArrayLike) -> Self:
+        """Take what came as lists."""
+        return cls(np.asarray(lengths_PG, dtype=np.int64), np.asarray(ended_PG, dtype=np.bool_))
+
+
+@dataclass(frozen=True)
+class Credit:
+    """Advantages, and what each criterion gave to them."""
+
+    advantages_PG: FloatArray
+    attribution_PGM: FloatArray
+    """Sums over M, with `shaping_PG`, to the advantages; nan under the decoupled estimator, which
+    has no such split."""
+    shaping_PG: FloatArray
+    """What the penalties added; exactly 0 without any."""
+
+
+def judge_rewards(
+    results_PG: Sequence[Sequence[JudgeResult]],
+    rubrics_P: Sequence[Rubric],
+    *,
+    on_unavailable: OnUnavailable,
+) -> Rewards:
+    """Turn results into rewards.
+
+    Args:
+        results_PG: P groups of G results.
+        rubrics_P: the rubric of each group.
+        on_unavailable: what an unreachable judge means.
+
+    Returns:
+        The judge's rewards, without penalties.
+
+    Raises:
+        UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
+    """
+    rewards_PG, valid_PG = group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
+    longest = max(map(len, rubrics_P))
+    z_PGM = np.full((*rewards_PG.shape, longest), np.nan)
+    weights_PM = np.zeros((len(rubrics_P), longest))
+    for p, (group, rubric) in enumerate(zip(results_PG, rubrics_P, strict=True)):
+        weights_PM[p, : len(rubric)] = rubric.weights_M
+        for g, result in enumerate(group):
+            if valid_PG[p, g]:
+                z_PGM[p, g, : len(rubric)] = _scores_z(result, rubric)
+    return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
+
+
+def shaped_rewards(
+    rewards: Rewards, sizes: Sizes, *, shaping: ShapingConfig, max_new_tokens: int
+) -> FloatArray:
+    """Apply the penalties that are switched on.
+
+        R' = R · α_stop (without the stop token) + length penalty ∈ [−1, 0]
+
+    Args:
+        rewards: the judge's.
+        sizes: the responses' lengths, and whether they ended.
+        shaping: the penalties.
+        max_new_tokens: longest response.
+
+    Returns:
+        Shape [P, G]; the judge's rewards themselves when no penalty is on.
+
+    Source: paper, §C, reward shaping.
+    """
+    shaped_PG = rewards.rewards_PG
+    if shaping.alpha_stop is not None:
+        shaped_PG = truncation_penalty(shaped_PG, sizes.ended_PG, alpha_stop=shaping.alpha_stop)
+    if shaping.length_penalty is not None:
+        shaped_PG = shaped_PG + length_penalty(
+            sizes.lengths_PG,
+            max_length=max_new_tokens,
+            buffer=shaping.length_penalty.buffer_tokens,
+        )
+    return shaped_PG
+
+
+def assign_credit(rewards: Rewards, shaped_PG: FloatArray, *, config: AdvantageConfig) -> Credit:
+    """Compute the advantages of all groups and split each into its criteria's contributions.
+
+    Args:
+        rewards: the judge's, with the criterion scores.
+        shaped_PG: what the policy is trained on, [P, G].
+        config: estimator, standard deviation and δ.
+
+    Returns:
+        Advantages in float64, 0 for masked responses.
+    """
+    valid_PG = rewards.valid_PG
+    nothing_PG = np.zeros_like(shaped_PG)
+    if config.estimator == "decoupled":
+        advantages_PG = decoupled_advantages(
+            rewards.z_PGM, rewards.weights_PM, delta=config.delta, valid_PG=valid_PG
+        )
+        return Credit(advantages_PG, np.full_like(rewards.z_PGM, np.nan), nothing_PG)
+    advantages_PG = group_advantages(
+        shaped_PG, std=config.std, delta=config.delta, valid_PG=valid_PG
+    )
+    attribution_PGM = criterion_attribution(
+        rewards.z_PGM, rewards.weights_PM, std=config.std, delta=config.delta, valid_PG=valid_PG
+    )
+    if shaped_PG is rewards.rewards_PG:
+        return Credit(advantages_PG, attribution_PGM, nothing_PG)
+    return Credit(advantages_PG, attribution_PGM, advantages_PG - attribution_PGM.sum(axis=2))
+
+
+def _scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
+    """Criterion scores; an unavailable judgement that is still valid counts as 0 by config."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return np.where(rubric.weights_M > 0, 0.0, np.nan)
+    return criterion_scores_z(result, rubric)

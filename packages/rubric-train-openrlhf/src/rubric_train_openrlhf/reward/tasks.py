@@ -1,0 +1,95 @@
+"""The line between the policy's side and the judge's.
+
+Tasks stay in the book; the policy gets views that hold a question, and the judge's view of a
+response is made here, by task id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from rubric_core import SftExample, check_no_leak, read_tasks
+from rubric_train_openrlhf.errors import TrainConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rubric_core import JudgeView, PolicyView, Rubric, Task
+
+
+class TaskBook:
+    """Tasks by id. Holds passages and rubrics; nothing on the policy's side may hold the book."""
+
+    def __init__(self, tasks: Iterable[Task]) -> None:
+        """Keep each task once, in the order given."""
+        self._tasks = {task.task_id: task for task in tasks}
+        self.views = tuple(task.policy_view() for task in self._tasks.values())
+
+    def __len__(self) -> int:
+        """Number of tasks."""
+        return len(self._tasks)
+
+    def __contains__(self, task_id: object) -> bool:
+        """Whether there is a task with this id."""
+        return task_id in self._tasks
+
+    def __repr__(self) -> str:
+        """Show the number of tasks, no text."""
+        return f"TaskBook({len(self)} tasks)"
+
+    def first(self, n: int | None) -> TaskBook:
+        """The first n tasks, all of them for None."""
+        return TaskBook(list(self._tasks.values())[:n])
+
+    def judge_view(self, view: PolicyView, *, response: str) -> JudgeView:
+        """What the judge sees of a response."""
+        return self.view_of(view.task_id, response=response)
+
+    def view_of(self, task_id: str, *, response: str) -> JudgeView:
+        """What the judge sees of a response, where only the task's id is known."""
+        return self._tasks[task_id].judge_view(response)
+
+    def rubric(self, task_id: str) -> Rubric:
+        """Rubric of a task."""
+        return self._tasks[task_id].rubric
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the ids in their order: the same for the same tasks alone."""
+        return hashlib.sha256("\n".join(self._tasks).encode()).hexdigest()
+
+    @property
+    def doc_hashes(self) -> frozenset[str]:
+        """Hashes of the documents that the tasks were made from."""
+        return frozenset(task.doc_hash for task in self._tasks.values())
+
+    def reference_answers(self) -> list[SftExample]:
+        """Questions with a reference answer, for the warm start."""
+        return [
+            SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer)
+            for task in self._tasks.values()
+            if task.reference_answer
+        ]
+
+
+def read_book(path: Path, *, leak_ngram: int) -> TaskBook:
+    """Read the tasks of a file and check that no question gives its passage or rubric away.
+
+    Raises:
+        RubricFileError: a line of the file is no task.
+        LeakError: a question shares a run of words with its passage or rubric.
+        TrainConfigError: there is no such file, or no task in it.
+    """
+    # Unlike the method of a path, false for a name that is too long or holds a null character too.
+    if not os.path.isfile(path):  # noqa: PTH113
+        raise TrainConfigError(
+            f"no task file at {str(path)!r}; write one with `rubric-synth run`", location=str(path)
+        )
+    tasks = list(read_tasks(path))
+    if not tasks:
+        raise TrainConfigError(f"{str(path)!r} holds no task", location=str(path))
+    check_no_leak(tasks, n=leak_ngram)
+    return TaskBook(tasks)

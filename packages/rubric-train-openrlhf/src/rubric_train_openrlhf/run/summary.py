@@ -1,0 +1,48 @@
+"""How a run stands, from the rows that it has written: summary.json."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_core import RubricError
+from rubric_train_openrlhf.run.records import HeldoutRow, RunSummary, Status
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.run.folder import RunFolder
+
+
+def write_summary(
+    folder: RunFolder, *, status: Status, wall_s: float, error: Exception | None = None
+) -> RunSummary:
+    """Sum the rows of a run up and replace summary.json.
+
+    Raises:
+        ResumeError: a row is damaged.
+        DiskWriteError: the file could not be written.
+    """
+    steps = folder.read_metrics()
+    heldout = folder.read_heldout()
+    best = best_row(folder) if heldout else None
+    summary = RunSummary(
+        status=status,
+        steps=steps[-1].step if steps else 0,
+        best_step=best.step if best else None,
+        best_heldout_reward=best.reward_mean if best else None,
+        first_heldout_reward=heldout[0].reward_mean if heldout else None,
+        last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+        wall_s=wall_s,
+        error=None if error is None else _shown(error),
+    )
+    folder.write_summary(summary)
+    return summary
+
+
+def best_row(folder: RunFolder) -> HeldoutRow:
+    """The held-out pass with the highest reward; the first of them at a tie."""
+    return [row for row in folder.read_heldout() if row.best][-1]
+
+
+def _shown(error: Exception) -> str:
+    """Name an error; only our own are known to hold no text of a task or an answer."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, RubricError) else name

@@ -1,0 +1,336 @@
+"""The judge's desk, called as a class; `test_desk_calls` calls it through Ray."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import numpy as np
+import pytest
+
+from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
+from rubric_judge import JudgeSetupError, Ledger
+from rubric_train_openrlhf.cluster import judge_side
+from rubric_train_openrlhf.cluster.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.judge_side import JudgeSide
+from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
+from rubric_train_openrlhf.reward.tasks import TaskBook
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from rubric_core import JudgeView, Task
+    from rubric_train_openrlhf.cluster.verdict import Verdict
+    from rubric_train_openrlhf.config import TrainConfig
+
+    MakeConfig = Callable[..., TrainConfig]
+
+pytestmark = pytest.mark.anyio
+LENGTHS = [[4, 16, 8, 8], [8, 8, 8, 8]]
+ENDED = [[True, False, True, True], [True, True, True, True]]
+
+
+def answers(number: int) -> list[str]:
+    """Worth 1, 1/3, 5/6 and 0."""
+    return [
+        f"The function fn_{number} takes left_{number} and it returns something.",
+        named(number),
+        f"The function fn_{number} takes left_{number} and no more.",
+        "Nobody knows.",
+    ]
+
+
+def named(number: int) -> str:
+    """Worth 1/3."""
+    return f"The function fn_{number} adds."
+
+
+async def judged(desk: JudgeDesk, tasks: Sequence[Task], numbers: Sequence[int]) -> list[list[str]]:
+    verdicts = [
+        [await desk.judge(tasks[number].task_id, response) for response in answers(number)]
+        for number in numbers
+    ]
+    return [[verdict.judgement for verdict in group] for group in verdicts]
+
+
+async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    config = make_config()
+    desk = JudgeDesk(config)
+    judgements = await judged(desk, tasks, [2, 4])
+
+    credit = await desk.credit(1, judgements, LENGTHS, ENDED)
+
+    rewards = np.array([[1, 1 / 3, 5 / 6, 0]] * 2)
+    np.testing.assert_allclose(credit.rewards_PG, rewards, rtol=1e-12)
+    np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.rewards_PG))
+    assert credit.advantages_PG.dtype == np.float64
+    assert credit.valid_PG.all()
+    assert credit.informative_P.tolist() == [True, True]
+    assert credit.shaped_PG is not None
+    assert credit.outcomes_PG == (("scored",) * 4,) * 2
+    assert credit.criteria == {"named": 0.75, "parameters": 0.5, "returns": 0.25}
+    assert credit.zero_reward_by_reason == {"scored": 0.25}
+    assert credit.m_eff_mean == pytest.approx(36 / 14)
+    assert (credit.invalid_frac, credit.unavailable_frac, credit.degenerate_group_frac) == (0, 0, 0)
+    assert credit.reward_mean == pytest.approx(13 / 24)
+    lines = (config.out / "judgements" / "step_000001.jsonl").read_text().splitlines()
+    rows = [JudgementRow.model_validate_json(line) for line in lines]
+    assert [row.id for row in rows][:2] == ["s000001-p000-g00", "s000001-p000-g01"]
+    for row, advantage in zip(rows, credit.advantages_PG.reshape(-1), strict=True):
+        assert sum(row.attribution.values()) == pytest.approx(advantage, abs=1e-9)
+    mean_abs = np.mean([abs(row.attribution["named"]) for row in rows])
+    assert credit.attribution_abs["named"] == pytest.approx(mean_abs)
+    await desk.aclose()
+
+
+async def test_penalties_are_the_desks(make_config: MakeConfig, tasks: Sequence[Task]) -> None:
+    desk = JudgeDesk(make_config(shaping={"alpha_stop": 0.5}))
+    judgements = await judged(desk, tasks, [0, 1])
+
+    credit = await desk.credit(1, judgements, LENGTHS, ENDED)
+
+    assert credit.shaped_PG[0].tolist() == pytest.approx([1, 1 / 6, 5 / 6, 0])
+    np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.shaped_PG))
+    await desk.aclose()
+
+
+async def test_a_verdict_is_a_reward_and_a_name(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config())
+
+    verdict = await desk.judge(tasks[0].task_id, named(0))
+
+    assert (verdict.reward, verdict.outcome, verdict.reason) == (1 / 3, "scored", None)
+    assert JudgementId.read(verdict.judgement).task_id == tasks[0].task_id
+    assert "quokka" not in repr(verdict)
+    with pytest.raises(ClusterError, match="no task 'feedfeedfeedfeed'"):
+        await desk.judge("feedfeedfeedfeed", named(0))
+    await desk.aclose()
+
+
+async def test_a_desk_that_starts_again_loses_nothing(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    config = make_config()
+    first = JudgeDesk(config)
+    judgements = await judged(first, tasks, [0, 3])
+    await first.aclose()
+    judgements[1][2] = JudgementId.failed(tasks[3].task_id, Reason.TIMEOUT).text
+
+    credit = await JudgeDesk(config).credit(1, judgements, LENGTHS, ENDED)
+
+    assert credit.rewards_PG[0].tolist() == pytest.approx([1, 1 / 3, 5 / 6, 0])
+    assert credit.valid_PG.tolist() == [[True] * 4, [True, True, False, True]]
+    assert credit.advantages_PG[1, 2] == 0
+    assert credit.unavailable_frac == 1 / 8
+
+
+async def test_what_the_ledger_did_not_keep_is_masked(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config())
+    lost = JudgementId(tasks[0].task_id, key="0" * 64).text
+    judgements = [[*(await judged(desk, tasks, [0]))[0][:3], lost]]
+
+    credit = await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+
+    assert credit.outcomes_PG[0][3] == "unavailable"
+    assert not credit.valid_PG[0, 3]
+    await desk.aclose()
+
+
+async def test_spread_follows_the_shaped_rewards_and_counts_what_is_dropped(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config(shaping={"alpha_stop": 0.5}))
+    same = [(await desk.judge(tasks[5].task_id, named(5))).judgement] * 4
+    different = (await judged(desk, tasks, [0]))[0]
+    ended = [True, True, True, True]
+
+    assert await desk.spread(1, [same, different], [[8] * 4] * 2, [ended] * 2) == [False, True]
+    assert await desk.spread(1, [same], [[8] * 4], [[True, True, True, False]]) == [True]
+    assert await desk.spread(1, [same], [[8] * 4], [ended]) == [False]
+    credit = await desk.credit(1, [different], [[8] * 4], [ended])
+
+    assert credit.degenerate_group_frac == 0.5
+    again = await desk.credit(2, [different], [[8] * 4], [ended])
+    assert again.degenerate_group_frac == 0.0
+    await desk.aclose()
+
+
+async def test_a_judge_that_fails_too_often_stops_the_run(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config(judge={"max_unavailable_frac": 0.2}))
+    failed = [JudgementId.failed(tasks[0].task_id, Reason.TIMEOUT).text] * 2
+    group = [[*(await judged(desk, tasks, [0]))[0][:2], *failed]]
+
+    for call in (
+        desk.credit(3, group, LENGTHS[:1], ENDED[:1]),
+        desk.spread(3, group, LENGTHS[:1], ENDED[:1]),
+        desk.heldout(3, group),
+    ):
+        with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* timeout 2"):
+            await call
+    await desk.aclose()
+
+
+async def test_a_judge_that_does_not_answer_is_found_before_the_run(
+    make_config: MakeConfig, tasks: Sequence[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_side, "_CHECK_AGAIN_S", 0.0)
+    config = make_config()
+    desk = JudgeDesk(config)
+    opened(desk, config, pool := FailingPool(None), tasks)
+
+    pool.checks = [True, True, False]
+    await desk.open()
+    assert pool.checks == []
+    pool.checks = [True] * 4
+    with pytest.raises(JudgeSetupError, match="nobody there"):
+        await desk.open()
+
+
+@pytest.mark.parametrize(("policy", "reward"), [("mask", None), ("zero", 0.0), ("raise", None)])
+async def test_what_an_unreachable_judge_means_is_configured(
+    make_config: MakeConfig, tasks: Sequence[Task], policy: str, reward: float | None
+) -> None:
+    config = make_config(judge={"on_unavailable": policy, "max_unavailable_frac": 0.9})
+    desk = JudgeDesk(config)
+    side = opened(desk, config, FailingPool(Reason.SERVER_ERROR), tasks)
+    verdicts = [await desk.judge(tasks[0].task_id, text) for text in ("a", "b", "c")]
+    side._pool = FailingPool(None)
+    verdicts.append(await desk.judge(tasks[0].task_id, "d"))
+    assert [one.reward for one in verdicts] == [*[reward] * 3, 1.0]
+    judgements = [[one.judgement for one in verdicts]]
+
+    if policy == "raise":
+        with pytest.raises(UnavailableRewardError):
+            await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+        return
+    credit = await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+    assert credit.valid_PG.tolist() == [[policy == "zero"] * 3 + [True]]
+    assert (credit.advantages_PG != 0).any() == (policy == "zero")
+
+
+async def test_the_held_out_pass_is_averaged_over_questions(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config())
+    judgements = await judged(desk, tasks, [6, 7])
+
+    reward = await desk.heldout(0, judgements)
+
+    assert reward.reward_mean == pytest.approx(13 / 24)
+    assert (reward.n, reward.reward_std) == (2, pytest.approx(0))
+    assert reward.criteria["returns"] == 0.25
+    await desk.aclose()
+
+
+async def test_the_same_response_is_judged_once_and_a_group_waits_for_its_first_where_asked(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    config = make_config()
+    desk = JudgeDesk(config)
+    pool = FailingPool(None, warm_call=True)
+    opened(desk, config, pool, tasks)
+    verdicts: list[Verdict] = []
+
+    async def ask(task: Task, response: str) -> None:
+        verdicts.append(await desk.judge(task.task_id, response))
+
+    async with anyio.create_task_group() as group:
+        for response in ("one", "one", "two", "three"):
+            group.start_soon(ask, tasks[0], response)
+        group.start_soon(ask, tasks[1], "one")
+        await anyio.wait_all_tasks_blocked()
+        assert sorted(pool.asked) == sorted([(tasks[0].task_id, "one"), (tasks[1].task_id, "one")])
+        pool.gate.set()
+    assert len(pool.asked) == 4
+    assert len({verdict.judgement for verdict in verdicts}) == 4
+
+
+async def test_a_desk_without_tasks_says_so_when_it_opens(
+    make_config: MakeConfig, tmp_path: Path
+) -> None:
+    desk = JudgeDesk(make_config(data={"train": tmp_path / "no.jsonl"}))
+
+    with pytest.raises(TrainConfigError, match="no task file"):
+        await desk.open()
+
+
+async def test_the_desk_remembers_little(make_config: MakeConfig, tasks: Sequence[Task]) -> None:
+    desk = JudgeDesk(make_config())
+    await desk.open()
+    side = desk._opened
+    assert side is not None
+    for step in range(1, 4):
+        judgements = await judged(desk, tasks, [0])
+        await desk.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
+        await desk.credit(step, judgements, LENGTHS[:1], ENDED[:1])
+    assert len(side._recent) + len(side._older) <= 2
+    statistics = await desk.statistics()
+    assert statistics.pool.by_outcome == {Outcome.SCORED: 15}
+    assert statistics.pool.from_ledger == 8
+    assert (statistics.actors_replaced, statistics.unwritten) == (0, 0)
+    await desk.aclose()
+
+
+class FailingPool:
+    """Answers with one reason, or full marks without one, once the gate is open."""
+
+    def __init__(self, reason: Reason | None, *, warm_call: bool = False) -> None:
+        self._reason = reason
+        self.fingerprint = "stand-in"
+        self.warm_call = warm_call
+        self.gate = anyio.Event()
+        if not warm_call:
+            self.gate.set()
+        self.asked: list[tuple[str, str]] = []
+        self.checks: list[bool] = []
+        """Whether each check in turn fails."""
+
+    async def judge_all(
+        self, views: Sequence[JudgeView], *, deadline_s: float | None = None
+    ) -> list[JudgeResult]:
+        del deadline_s
+        (view,) = views
+        self.asked.append((view.task_id, view.response))
+        await self.gate.wait()
+        if self._reason is not None:
+            return [JudgeResult.unavailable(self._reason)]
+        scores = {criterion.id: criterion.weight for criterion in view.rubric}
+        return [JudgeResult.scored(view.rubric, scores, judge="stand-in")]
+
+    async def check(self) -> list[JudgeSetupError]:
+        if self.checks.pop(0):
+            raise JudgeSetupError("nobody there")
+        return []
+
+    def statistics(self) -> Any:  # noqa: ANN401
+        raise NotImplementedError
+
+    async def aclose(self) -> None:
+        return
+
+
+def opened(
+    desk: JudgeDesk, config: TrainConfig, pool: FailingPool, tasks: Sequence[Task]
+) -> JudgeSide:
+    """Give a desk a judge that can be told to fail."""
+    folder = RunFolder(config.out)
+    desk._opened = JudgeSide(
+        books=[TaskBook(tasks)],
+        pool=pool,
+        ledger=Ledger(folder.ledger),
+        folder=folder,
+        deadline_s=None,
+    )
+    return desk._opened

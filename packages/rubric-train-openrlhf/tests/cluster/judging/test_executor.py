@@ -1,0 +1,303 @@
+"""The executor, the desk and the judge's actors on a real Ray; the engine is a stand-in.
+
+`test_run` has real engines. Here judge, desk and network fail in the middle of a step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from rubric_core import group_advantages
+from rubric_judge import JudgeSetupError
+from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
+from rubric_train_openrlhf.cluster.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.verdict import JudgementId, read_label
+from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
+from rubric_train_openrlhf.reward.tasks import TaskBook
+from rubric_train_openrlhf.run.records import JudgementRow
+
+pytest.importorskip("ray")
+from rubric_train_openrlhf.cluster.desk_calls import (  # imports Ray
+    ask,
+    find_desk,
+    start_desk,
+    stop_desk,
+    verdict_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rubric_core import Task
+    from rubric_train_openrlhf.cluster.judge_side import DeskStatistics
+    from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+
+    MakeConfig = Callable[..., TrainConfig]
+
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.slow,
+    pytest.mark.timeout(900),
+    # Ray tells of its own future, and leaves sockets and subprocesses to the end of the process.
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+PROMPTS, GROUP = 4, 16
+SHARES = [number / 100 for number in range(PROMPTS * GROUP)]
+ENDED = [[True] * GROUP] * PROMPTS
+LENGTHS = [[8] * GROUP] * PROMPTS
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is left of a step in which a third of the calls failed, a judge died, and the desk."""
+
+    samples: list[dict[str, Any]]
+    credit: StepCredit
+    lives: tuple[DeskStatistics, DeskStatistics]
+    leaks: list[object]
+    folder: Path
+
+    @property
+    def outcomes_PG(self) -> npt.NDArray[np.str_]:
+        labels = [read_label(sample["label"]) for sample in self.samples]
+        return np.array([label.outcome for label in labels]).reshape(PROMPTS, GROUP)
+
+    @property
+    def scored_PG(self) -> npt.NDArray[np.bool_]:
+        return self.outcomes_PG == "scored"
+
+
+class Engine:
+    """Generates given texts, each after a moment."""
+
+    def __init__(self, tokenizer: Tokenizer, texts: Sequence[str]) -> None:
+        self._tokenizer = tokenizer
+        self._texts = enumerate(texts)
+
+    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:  # noqa: ANN401
+        del prompt_token_ids, sampling_params
+        number, text = next(self._texts)
+        await asyncio.sleep(0.02 * number)
+        tokens = self._tokenizer.encode(text, add_special_tokens=False)
+        logprobs = [{token: SimpleNamespace(logprob=-1.0)} for token in tokens]
+        completion = SimpleNamespace(token_ids=tokens, logprobs=logprobs, finish_reason="stop")
+        return SimpleNamespace(outputs=[completion])
+
+
+@pytest.fixture(scope="module")
+def ray_folder() -> Iterator[Path]:
+    """A cluster's own folder; the path of a socket has room for about a hundred characters."""
+    ray = pytest.importorskip("ray")
+    folder = Path(tempfile.mkdtemp(prefix="ray"))
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _temp_dir=str(folder))
+    yield folder
+    ray.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def step(
+    ray_folder: Path,
+    run_folder: Path,
+    make_planted_config: MakeConfig,
+    planted: Sequence[Task],
+    tokenizer: Tokenizer,
+    canaries: Any,  # noqa: ANN401
+) -> Step:
+    """One step through the executor; its desk is gone afterwards."""
+    # The first asks whether the judge is there.
+    kinds = [Fault.SERVER_ERROR] * 2 + [Fault.RATE_LIMIT] + [None] * 7
+    faults = [None, *random.Random(0).choices(kinds, k=200)]
+    with FakeEndpointProcess(marked_share, faults=faults, latency=0.3) as endpoint:
+        spec = {
+            "type": "llm",
+            "model": "openai/fake",
+            "api_base": endpoint.url,
+            "transport": "direct",
+            "max_transport_attempts": 1,
+        }
+        config = make_planted_config(
+            judge={"spec": spec, "workers": 2, "micro_batch": 2},
+            rollout={"prompts": PROMPTS, "group_size": GROUP},
+        )
+        run_file = run_folder / "run" / "cluster" / "run.json"
+        PolicyRun.of(config, namespace="faults", resumed=False).write(run_file)
+        desk = start_desk(config, namespace="faults")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv(RUN_FILE, str(run_file))
+            first, samples = asyncio.run(_sample(desk, planted, tokenizer))
+        names = [read_label(sample["label"]).judgement for sample in samples]
+        names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
+        credit = ask(desk.credit, 1, names_PG, LENGTHS, ENDED)
+        second = ask(desk.statistics)
+        judges_own = {"judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
+        leaks = [
+            *canaries.in_files(run_folder / "run", but=judges_own),
+            *canaries.in_files(ray_folder),
+            *canaries.in_processes(_processes()),
+            *canaries.in_object_store(_processes()),
+        ]
+        stop_desk(desk)
+    return Step(samples, credit, (first, second), leaks, run_folder / "run")
+
+
+async def _sample(
+    desk: Any,  # noqa: ANN401
+    tasks: Sequence[Task],
+    tokenizer: Tokenizer,
+) -> tuple[DeskStatistics, list[dict[str, Any]]]:
+    """Generate and judge, and kill a judge and then the desk in the middle of it."""
+    from rubric_train_openrlhf.cluster.agent import AgentExecutor  # imports OpenRLHF
+
+    executor = AgentExecutor()
+    texts = [marked("It adds.", view=row, share=share) for row, share in enumerate(SHARES)]
+    engine = Engine(tokenizer, texts)
+
+    def respond(row: int) -> Coroutine[Any, Any, dict[str, Any]]:
+        return executor.execute(
+            prompt="Question: why?\nAnswer:",
+            label=tasks[row // GROUP].task_id,
+            sampling_params=SimpleNamespace(max_tokens=64),
+            max_length=400,
+            hf_tokenizer=tokenizer,
+            llm_engine=engine,
+        )
+
+    responses = asyncio.gather(*(respond(row) for row in range(len(texts))))
+    await asyncio.sleep(1.5)
+    await desk.__ray_call__.remote(_kill_a_judge)
+    await asyncio.sleep(1.5)
+    first = await desk.statistics.remote()
+    os.kill(await desk.__ray_call__.remote(_pid), signal.SIGKILL)
+    return first, await responses
+
+
+def test_no_reward_is_wrong(step: Step) -> None:
+    wanted_PG = np.array(SHARES).reshape(PROMPTS, GROUP)
+    rewards_PG = np.array([one["reward"] for one in step.samples]).reshape(PROMPTS, GROUP)
+
+    np.testing.assert_allclose(rewards_PG[step.scored_PG], wanted_PG[step.scored_PG], atol=1e-9)
+    assert (rewards_PG[~step.scored_PG] == 0).all()
+    np.testing.assert_allclose(
+        step.credit.rewards_PG[step.scored_PG], wanted_PG[step.scored_PG], atol=1e-9
+    )
+
+
+def test_what_was_not_judged_is_masked_and_counted(step: Step) -> None:
+    assert set(step.outcomes_PG.reshape(-1)) == {"scored", "unavailable"}
+    assert 0.1 < (~step.scored_PG).mean() < 0.5
+    np.testing.assert_array_equal(step.credit.valid_PG, step.scored_PG)
+    np.testing.assert_array_equal(
+        step.credit.advantages_PG,
+        group_advantages(step.credit.rewards_PG, valid_PG=step.credit.valid_PG),
+    )
+    assert (step.credit.advantages_PG[~step.scored_PG] == 0).all()
+    assert step.credit.unavailable_frac == (~step.scored_PG).mean()
+    for sample, is_scored in zip(step.samples, step.scored_PG.reshape(-1), strict=True):
+        assert sample["extra_logs"]["rubric/unavailable"] == float(not is_scored)
+
+
+def test_the_rows_are_those_of_the_step_though_its_desk_died(step: Step) -> None:
+    text = (step.folder / "judgements" / "step_000001.jsonl").read_text()
+    rows = [JudgementRow.model_validate_json(line) for line in text.splitlines()]
+
+    assert [row.result.outcome for row in rows] == list(step.outcomes_PG.reshape(-1))
+    assert [row.result.scores["named"] / 2 for row in rows if row.result.scores] == pytest.approx(
+        [
+            share
+            for share, is_scored in zip(SHARES, step.scored_PG.reshape(-1), strict=True)
+            if is_scored
+        ]
+    )
+
+
+def test_the_judge_had_no_more_to_do_than_it_takes(step: Step) -> None:
+    first, second = step.lives
+
+    assert first.actors_replaced == 1
+    assert first.pool.done > 0
+    assert second.pool.done > 0
+    assert max(first.pool.peak_in_flight, second.pool.peak_in_flight) <= 4
+
+
+def test_no_text_of_the_judges_is_where_the_policy_could_read_it(
+    step: Step,
+    canaries: Any,  # noqa: ANN401
+) -> None:
+    assert step.leaks == []
+    assert {"files", "cmdline", "environ", "object store"} <= canaries.looked_at.keys()
+    assert canaries.looked_at["object store"] > 2**20
+    assert canaries.in_files(step.folder.parent), "the search does not find the task files"
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("ray_folder")
+async def test_what_the_desk_raises_reaches_its_caller_as_it_is(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    unset = {"type": "llm", "model": "openai/x", "api_key_env": "NO_SUCH_KEY"}
+    with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
+        start_desk(make_config(judge={"spec": unset, "workers": 1}), namespace="lexical")
+    with pytest.raises(ClusterError, match="no judge's desk in Ray's namespace 'nowhere'"):
+        find_desk("nowhere")
+
+    desk = start_desk(make_config(), namespace="lexical")
+    name = tasks[0].task_id
+    assert (await verdict_of(find_desk("lexical"), name, "The function fn_0 adds.")).reward == 1 / 3
+    lost = JudgementId.read((await verdict_of(desk, "feedfeedfeedfeed", "x")).judgement)
+    assert lost.reason == "judge_error"
+    with pytest.raises(JudgeAbortError, match="step 4") as caught:
+        ask(desk.credit, 4, [[lost.text] * 4], [[8] * 4], [[True] * 4])
+    assert caught.value.step == 4
+    stop_desk(desk)
+    started = time.monotonic()
+    assert (await verdict_of(desk, name, "x")).reason == "connection"
+    with pytest.raises(ClusterError, match="does not answer"):
+        ask(desk.statistics)
+    assert time.monotonic() - started < 30
+    assert TaskBook(tasks).rubric(name)
+
+
+def _kill_a_judge(desk: Any) -> None:  # noqa: ANN401
+    import ray
+
+    ray.kill(desk._opened._pool._judges[0].actor)
+
+
+def _pid(_: Any) -> int:  # noqa: ANN401
+    return os.getpid()
+
+
+def _processes() -> list[int]:
+    """Processes below this one, which Ray's are, by their parents."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(after_name[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {os.getpid()})

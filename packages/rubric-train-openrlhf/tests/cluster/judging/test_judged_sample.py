@@ -1,0 +1,115 @@
+"""A response as OpenRLHF gets it; engine and judge are stand-ins here, the tokenizer is real."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_core import Reason
+from rubric_train_openrlhf.cluster.judged_sample import Asked, judged_sample
+from rubric_train_openrlhf.cluster.verdict import Verdict, read_label
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.policy import ChatCodec
+    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+
+pytestmark = pytest.mark.anyio
+PROMPT = "Question: why?\nAnswer:"
+
+
+class Engine:
+    """Answers with given tokens, in the shape of vLLM's output."""
+
+    def __init__(self, tokens: list[int], *, finish_reason: str = "stop") -> None:
+        self._completion = SimpleNamespace(
+            token_ids=tuple(tokens),
+            logprobs=[{token: SimpleNamespace(logprob=-0.5)} for token in tokens],
+            finish_reason=finish_reason,
+        )
+        self.asked: list[tuple[list[int], Any]] = []
+
+    async def generate(self, prompt_token_ids: list[int], sampling_params: Any, /) -> Any:  # noqa: ANN401
+        self.asked.append((prompt_token_ids, sampling_params))
+        return SimpleNamespace(outputs=[self._completion])
+
+
+async def scored(task_id: str, response: str) -> Verdict:
+    assert response == "because"
+    return Verdict(f"{task_id}:key", 0.25, "scored", None)
+
+
+async def sample(
+    tokenizer: Tokenizer,
+    engine: Engine,
+    *,
+    max_tokens: int | None = 8,
+    judge: Any = scored,  # noqa: ANN401
+) -> dict[str, Any]:
+    asked = Asked(PROMPT, "task", SimpleNamespace(max_tokens=max_tokens, seed=3), max_length=40)
+    return await judged_sample(asked, tokenizer=tokenizer, engine=engine, judge=judge)
+
+
+async def test_a_response_is_laid_out_as_openrlhf_reads_it(
+    tokenizer: Tokenizer, codec: ChatCodec
+) -> None:
+    prompt = tokenizer.encode(PROMPT, add_special_tokens=False)
+    answer = [*tokenizer.encode(" because", add_special_tokens=False), codec.eos_token_id]
+    engine = Engine(answer)
+
+    made = await sample(tokenizer, engine)
+
+    assert made["observation_tokens"] == prompt + answer
+    assert made["action_ranges"] == [(len(prompt), len(prompt) + len(answer))]
+    assert made["rollout_log_probs"] == [0.0] * len(prompt) + [-0.5] * len(answer)
+    assert (made["reward"], made["scores"], made["truncated"]) == (0.25, 0.25, False)
+    assert made["text"] == "because"
+    assert read_label(made["label"]) == ("task", "task:key", "scored")
+    assert made["extra_logs"].pop("rubric/judge_s") >= 0
+    assert made["extra_logs"] == {"rubric/unavailable": 0.0, "rubric/invalid": 0.0}
+    ((asked_ids, sampling),) = engine.asked
+    assert (asked_ids, sampling.max_tokens, sampling.seed) == (prompt, 8, 3)
+
+
+@pytest.mark.parametrize("max_tokens", [None, 1000])
+async def test_a_response_has_the_room_that_the_prompt_leaves(
+    tokenizer: Tokenizer, max_tokens: int | None
+) -> None:
+    engine = Engine(tokenizer.encode(" because", add_special_tokens=False), finish_reason="length")
+
+    made = await sample(tokenizer, engine, max_tokens=max_tokens)
+
+    ((asked_ids, sampling),) = engine.asked
+    assert sampling.max_tokens == 40 - len(asked_ids)
+    assert made["truncated"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "logs"),
+    [
+        (Verdict("t:k", 0.0, "invalid", "not_json"), (0.0, 1.0)),
+        (Verdict.unreachable("t", Reason.TIMEOUT), (1.0, 0.0)),
+    ],
+)
+async def test_a_failed_judgement_is_a_number_and_says_so(
+    tokenizer: Tokenizer, verdict: Verdict, logs: tuple[float, float]
+) -> None:
+    async def failing(task_id: str, response: str) -> Verdict:
+        del task_id, response
+        return verdict
+
+    made = await sample(tokenizer, Engine([5, 6]), judge=failing)
+
+    assert made["reward"] == made["scores"] == 0.0
+    assert read_label(made["label"]).outcome == verdict.outcome
+    assert (made["extra_logs"]["rubric/unavailable"], made["extra_logs"]["rubric/invalid"]) == logs
+
+
+async def test_an_engine_that_fails_is_not_given_a_reward(tokenizer: Tokenizer) -> None:
+    class Dead(Engine):
+        async def generate(self, *_: Any) -> Any:  # noqa: ANN401
+            raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        await sample(tokenizer, Dead([1]))

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import importlib
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_train_openrlhf.cluster import cpu
+from rubric_train_openrlhf.cluster.cpu.hooks import PatchingFinder
+from rubric_train_openrlhf.cluster.cpu.patches import PATCHES
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+    from types import ModuleType
+
+
+@pytest.fixture
+def patched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[list[str]]:
+    """A module `greeting` whose code runs inside a patch; yields what happened, in order."""
+    (tmp_path / "greeting.py").write_text("WORD = 'hello'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    happened: list[str] = []
+
+    @contextmanager
+    def patch(module: ModuleType) -> Generator[None]:
+        happened.append(f"before: {hasattr(module, 'WORD')}")
+        yield
+        happened.append(f"after: {module.WORD}")
+        module.WORD = "good day"
+
+    monkeypatch.setattr(sys, "meta_path", [PatchingFinder({"greeting": patch}), *sys.meta_path])
+    yield happened
+    sys.modules.pop("greeting", None)
+
+
+def test_a_patch_is_entered_before_the_code_of_its_module_and_left_after(
+    patched: list[str],
+) -> None:
+    module = importlib.import_module("greeting")
+    assert patched == ["before: False", "after: hello"]
+    assert module.WORD == "good day"
+
+
+def test_a_module_is_patched_where_it_is_first_imported_alone(patched: list[str]) -> None:
+    importlib.import_module("greeting")
+    importlib.import_module("greeting")
+    assert len(patched) == 2
+
+
+def test_a_patch_for_a_module_that_is_not_installed_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    finder = PatchingFinder({"no_such_module_anywhere": PATCHES["openrlhf"]})
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("no_such_module_anywhere")
+
+
+def test_installing_twice_is_installing_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
+    cpu.install()
+    cpu.install()
+    assert sum(isinstance(finder, PatchingFinder) for finder in sys.meta_path) == 1
+
+
+def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwards() -> None:
+    module = type(sys)("openrlhf.models.ring_attn_utils")
+    with PATCHES["openrlhf.models.ring_attn_utils"](module):
+        functions = importlib.import_module("flash_attn.bert_padding")
+        with pytest.raises(ClusterError, match=r"flash_attn\.bert_padding\.pad_input .*'cpu'"):
+            functions.pad_input()
+    assert "flash_attn" not in sys.modules

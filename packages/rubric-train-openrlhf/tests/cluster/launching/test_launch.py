@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_core import MissingExtraError
+from rubric_train_openrlhf import cli
+from rubric_train_openrlhf.cluster import launch as launching
+from rubric_train_openrlhf.cluster.launch import check_installed
+from rubric_train_openrlhf.cluster.settings import directory
+from rubric_train_openrlhf.cluster.workers import set_up
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+TURNS = """
+import sys
+from pathlib import Path
+from rubric_train_openrlhf.cluster.output import Output
+output = Output()
+print("before")
+output.turn_to(Path(sys.argv[1]))
+print("after")
+output.say_first("to whoever started it")
+"""
+
+
+@pytest.mark.parametrize(
+    ("cluster", "says"),
+    [
+        ({}, r"needs ray, openrlhf, deepspeed, vllm: install rubric-train-openrlhf\[openrlhf\]"),
+        ({"device": "cpu", "gpus_per_node": 1}, r"rubric-train-openrlhf\[openrlhf-cpu\]"),
+        ({"ray": {"dashboard": "http://head:8265"}}, r"needs ray: install"),
+    ],
+)
+def test_what_is_not_installed_is_named_with_its_extra(
+    make_config: Callable[..., TrainConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    cluster: dict[str, object],
+    says: str,
+) -> None:
+    monkeypatch.setattr(launching, "find_spec", lambda name: None)  # noqa: ARG005
+    with pytest.raises(MissingExtraError, match=says):
+        check_installed(make_config(cluster=cluster))
+
+
+def test_a_driver_that_ended_without_a_word_is_told_by_how(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config(out=tmp_path)
+    error = launching._error(-9, failure=tmp_path / "f", config=config)
+    assert isinstance(error, ClusterError)
+    assert "ended by signal 9, as the system ends a process where memory runs out" in str(error)
+    assert "ended by status 3 and" in str(
+        launching._error(3, failure=tmp_path / "f", config=config)
+    )
+
+
+def test_the_command_shows_where_the_logs_are(capsys: pytest.CaptureFixture[str]) -> None:
+    error = ClusterError("no engine")
+    error.add_note("logs: 'runs/x/logs'")
+    with pytest.raises(SystemExit):
+        cli._fail(error)
+    assert capsys.readouterr().err == "ClusterError: no engine\nlogs: 'runs/x/logs'\n"
+
+
+def test_output_turns_to_a_file_and_back_for_a_line(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", TURNS, str(tmp_path / "logs" / "driver.log")],
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b"before\n"
+    assert done.stderr == b"to whoever started it\n"
+    assert (tmp_path / "logs" / "driver.log").read_bytes() == b"after\n"
+
+
+def test_a_worker_goes_to_the_directory_of_its_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir("/")
+    monkeypatch.setenv("RUBRIC_TRAIN_DIRECTORY", str(tmp_path))
+    set_up()
+    assert tmp_path.samefile(".")
+    monkeypatch.setenv("RUBRIC_TRAIN_DIRECTORY", str(tmp_path / "of another machine"))
+    set_up()
+    assert tmp_path.samefile(".")
+    monkeypatch.delenv("RUBRIC_TRAIN_DIRECTORY")
+    assert directory() == "."

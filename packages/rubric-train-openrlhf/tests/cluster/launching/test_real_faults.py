@@ -1,0 +1,226 @@
+"""A real run in which the judge fails, and an engine and a judge are killed: it goes on, no reward
+is wrong, and no process of the policy's side has read a word of a passage or a criterion.
+"""
+
+# The search for planted words has no module that could be imported.
+# ruff: noqa: ANN401
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+import pytest
+
+from rubric_core import Outcome, group_advantages, write_tasks
+from rubric_judge.testing import Fault
+from rubric_judge.testing.endpoint import FakeEndpoint
+from rubric_train_openrlhf.cluster.launch import launch
+from rubric_train_openrlhf.cluster.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.temporary import PLACE, RAY
+from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from conftest import RealInput
+    from rubric_core import Task
+    from rubric_judge.testing import FakeCall
+    from rubric_train_openrlhf.run import MetricsRow
+
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.real_run,
+    pytest.mark.slow,
+    pytest.mark.timeout(3000),
+]
+STEPS = 4
+ENGINES = ("ray::RubricRolloutActor", "ray::RolloutRayActor")
+"""Beginnings of the titles of engines' processes, which change while they start."""
+TRAINERS = ("ray::RubricPPOTrainer", "ray::PPOTrainer")
+POLICYS = (*ENGINES, *TRAINERS, "ray::RubricPolicyActor", "ray::PolicyModelActor")
+"""Of all that hold what the policy is trained on."""
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """What is left of the run."""
+
+    folder: RunFolder
+    killed: Counter[str]
+    awarded: Counter[float]
+    """Rewards that the endpoint gave in valid answers."""
+    leaks: list[Any]
+    """Planted words outside of the judge's side, while all of its processes ran."""
+
+    def rows(self, step: int) -> tuple[list[RolloutRow], list[JudgementRow]]:
+        name = f"step_{step:06d}.jsonl"
+        rollouts = (self.folder.rollouts / name).read_text().splitlines()
+        judgements = (self.folder.judgements / name).read_text().splitlines()
+        return (
+            [RolloutRow.model_validate_json(line) for line in rollouts],
+            [JudgementRow.model_validate_json(line) for line in judgements],
+        )
+
+
+def processes(*names: str) -> list[psutil.Process]:
+    """Descendants of this process by the beginning of their title, as Ray's workers set it."""
+    found: list[psutil.Process] = []
+    for process in psutil.Process().children(recursive=True):
+        try:
+            title = " ".join(process.cmdline())
+        except psutil.NoSuchProcess:
+            continue
+        if title.startswith(names):
+            found.append(process)
+    return found
+
+
+def by_number(call: FakeCall) -> float:
+    """A share that differs from call to call."""
+    return call.number * 37 % 101 / 101
+
+
+def planted(canaries: Any, tasks: Sequence[Task], folder: Path) -> dict[str, Path]:
+    """Task files with planted words; the policy's warm start knew none of them."""
+    written = {"train": tasks[:12], "validation": tasks[12:]}
+    for name, part in written.items():
+        write_tasks(folder / f"{name}.jsonl", [canaries.plant(task) for task in part])
+    return {name: folder / f"{name}.jsonl" for name in written}
+
+
+def leaks_of(canaries: Any, out: Path) -> list[Any]:
+    """Look where the policy's side could read: files, arguments, Ray's objects, its own memory."""
+    [ray] = [
+        owner.parent
+        for owner in PLACE.glob(f"{RAY}*/owner")
+        if owner.read_text() == str(ClusterPaths(out).logs / "ray")
+    ]
+    judges_own = ("judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
+    everyone = [one.pid for one in psutil.Process().children(recursive=True)]
+    return [
+        *canaries.in_files(out, but=judges_own),
+        *canaries.in_files(ray),
+        *canaries.in_processes(everyone),
+        *canaries.in_object_store(everyone),
+        *(found for one in processes(*POLICYS) for found in canaries.in_memory(one.pid)),
+    ]
+
+
+@pytest.fixture(scope="module")
+def faulty(
+    real_input: RealInput, canaries: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Faulty:
+    killed: Counter[str] = Counter()
+    leaks: list[Any] = []
+    folder = tmp_path_factory.mktemp("faulty")
+
+    def kill(row: MetricsRow) -> None:
+        if row.step == 1:
+            # Looking takes longer than the rest of the run.
+            for trainer in processes(*TRAINERS):
+                trainer.suspend()
+            leaks.extend(leaks_of(canaries, folder / "run"))
+            processes(*ENGINES)[0].kill()
+            killed["engine"] += 1
+            for trainer in processes(*TRAINERS):
+                trainer.resume()
+        if row.step == 2:
+            processes("ray::JudgeActor")[0].kill()
+            killed["judge"] += 1
+
+    faults = {Fault.SERVER_ERROR: 0.15, Fault.RATE_LIMIT: 0.05, Fault.PROSE: 0.1}
+    with FakeEndpoint(by_number, faults=faults, latency=0.05, keep="records", seed=5) as endpoint:
+        spec = {
+            "type": "llm",
+            "model": "openai/fake",
+            "api_base": endpoint.url,
+            "transport": "direct",
+            "max_transport_attempts": 1,
+        }
+        config = real_input.config(
+            folder / "run",
+            steps=STEPS,
+            data=planted(canaries, real_input.tasks, folder),
+            judge={"spec": spec, "workers": 2, "micro_batch": 2, "max_unavailable_frac": 0.9},
+            objective={"kl_coef": 0.0},
+            cluster={
+                "device": "cpu",
+                "gpus_per_node": 3,
+                "colocation": "models",
+                "max_len": 96,
+                "engines": {"count": 2, "enforce_eager": True},
+                "deepspeed": {"forward_micro_batch": 4},
+            },
+        )
+        launch(config, on_step=kill)
+        awarded = Counter(
+            round(record.awarded["named"] / 2, 9) for record in endpoint.records if record.awarded
+        )
+    return Faulty(RunFolder(config.out), killed, awarded, leaks)
+
+
+def test_the_run_goes_on_to_its_last_step(faulty: Faulty) -> None:
+    assert faulty.killed == {"engine": 1, "judge": 1}
+    assert faulty.folder.read_summary().status == "finished"
+    assert [row.step for row in faulty.folder.read_metrics()] == list(range(1, STEPS + 1))
+
+
+def test_the_rates_are_in_the_metrics(faulty: Faulty) -> None:
+    rows = faulty.folder.read_metrics()
+    assert 0.05 < np.mean([row.unavailable_frac for row in rows]) < 0.5
+    assert 0 < np.mean([row.invalid_frac for row in rows]) < 0.4
+    assert sum(row.cluster.engine_restarts for row in rows if row.cluster) == 1
+    assert sum(row.cluster.judge_restarts for row in rows if row.cluster) == 1
+
+
+def test_every_reward_is_one_that_the_judge_gave(faulty: Faulty) -> None:
+    given = Counter(faulty.awarded)
+    # What was answered twice in the same words was judged once, and stands in the ledger.
+    judged: dict[tuple[str, str], float] = {}
+    for step in range(1, STEPS + 1):
+        rollouts, judgements = faulty.rows(step)
+        by_id = {row.id: row for row in judgements}
+        for rollout in rollouts:
+            result = by_id[rollout.id].result
+            if result.outcome is Outcome.UNAVAILABLE:
+                assert rollout.reward is None
+                assert rollout.advantage == 0.0
+                continue
+            if result.outcome is Outcome.INVALID:
+                assert rollout.reward == 0.0
+                continue
+            share = round(rollout.reward, 9)
+            answer = (rollout.task_id, rollout.response)
+            if answer not in judged:
+                judged[answer] = share
+                given[share] -= 1
+                assert given[share] >= 0
+            assert share == judged[answer]
+
+
+def test_no_word_of_a_passage_or_a_criterion_is_where_the_policy_could_read_it(
+    faulty: Faulty, canaries: Any
+) -> None:
+    assert faulty.leaks == []
+    for place in ("files", "cmdline", "environ", "object store", "memory"):
+        assert canaries.looked_at[place] > 0
+
+
+def test_advantages_leave_the_unavailable_out(faulty: Faulty) -> None:
+    for step in range(1, STEPS + 1):
+        rollouts, _ = faulty.rows(step)
+        rewards_PG = np.array([row.reward for row in rollouts], dtype=float).reshape(4, 4)
+        expected = group_advantages(np.nan_to_num(rewards_PG), valid_PG=~np.isnan(rewards_PG))
+        got = np.array([row.advantage for row in rollouts]).reshape(4, 4)
+        np.testing.assert_allclose(got, expected, atol=1e-6)
+
+
+def test_a_restarted_engine_gets_the_policys_weights(faulty: Faulty) -> None:
+    """The engine came back with the weights of the start; the gap would show them."""
+    for row in faulty.folder.read_metrics():
+        assert row.cluster is not None
+        assert row.cluster.sampler_gap < 1e-5

@@ -1,0 +1,228 @@
+"""Each of the mistakes that cost a day on a cluster is found before anything starts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import pytest
+
+from rubric_train_openrlhf.cluster.rehearse import Status
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_train_openrlhf.cluster.rehearse import Finding, Report
+
+
+CheckOnly: TypeAlias = "Callable[..., Report]"
+Production: TypeAlias = Any
+"""What the fixture of this name gives."""
+NOBODY = "http://127.0.0.1:1/v1"
+UNREACHABLE = {
+    "spec": {"type": "llm", "model": "openai/x", "api_base": NOBODY, "transport": "direct"}
+}
+
+
+def failures(report: Report) -> dict[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    for one in report.failures:
+        found.setdefault(one.check, []).append(one)
+    return found
+
+
+def test_a_sound_run_has_no_failure(production: Production, check_only: CheckOnly) -> None:
+    report = check_only(production)
+    assert report.passed, report.failures
+    assert {one.check for one in report.findings if one.status is Status.PASSED} >= {
+        "configuration",
+        "training tasks",
+        "held-out tasks",
+        "split",
+        "leaks",
+        "model",
+        "tokenizer",
+        "prompt lengths",
+        "judge reachable",
+        "judge's contract",
+        "output folder",
+    }
+
+
+def test_flags_that_do_not_go_together(production: Production, check_only: CheckOnly) -> None:
+    gspo = {"ratio": "sequence", "aggregation": "token"}
+    found = failures(check_only(production.having(objective=gspo)))
+    assert set(found) == {"what OpenRLHF can do"}
+    (problem,) = found["what OpenRLHF can do"]
+    assert problem.where == "objective.aggregation"
+    assert "use aggregation='sequence'" in problem.detail
+
+
+def test_packing_without_flash_attention(production: Production, check_only: CheckOnly) -> None:
+    cluster = {"max_len": 1024, "deepspeed": {"packing": True, "attention": "sdpa"}}
+    (problem,) = failures(check_only(production.having(cluster=cluster)))["configuration"]
+    assert problem.where == "cluster.deepspeed.packing"
+    assert "flash attention" in problem.detail
+
+
+@pytest.mark.skipif(find_spec("openrlhf") is None, reason="OpenRLHF is not installed")
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ({"vllm.no_such_flag": 1}, "has no flag --vllm.no_such_flag"),
+        ({"ds.experts_implementation": "fast"}, "invalid choice: 'fast'"),
+    ],
+)
+def test_a_flag_that_openrlhf_does_not_know(
+    production: Production, check_only: CheckOnly, flags: dict[str, object], words: str
+) -> None:
+    cluster = {"max_len": 1024, "extra_flags": flags}
+    (problem,) = failures(check_only(production.having(cluster=cluster)))["flags"]
+    assert problem.where.startswith("cluster.extra_flags")
+    assert words in problem.detail
+
+
+def test_a_judge_that_does_not_answer(production: Production, check_only: CheckOnly) -> None:
+    found = failures(check_only(production.having(judge=UNREACHABLE), judge="config"))
+    assert set(found) == {"judge reachable", "judge's contract"}
+    (problem,) = found["judge reachable"]
+    assert problem.where == "judge.spec"
+    assert NOBODY in problem.detail
+    assert "does not answer" in problem.detail
+
+
+def test_a_judge_of_the_cluster_is_not_asked_from_elsewhere(
+    production: Production, check_only: CheckOnly
+) -> None:
+    report = check_only(production.having(judge=UNREACHABLE))
+    assert report.passed, report.failures
+    (unreachable,) = report.of("judge reachable")
+    assert unreachable.status is Status.UNCHECKED
+    (judged,) = report.of("judge's contract")
+    assert judged.status is Status.PASSED
+    assert any("an endpoint on this machine" in what for what in report.stand_ins)
+
+
+def test_on_the_cluster_it_is_a_failure(production: Production, check_only: CheckOnly) -> None:
+    report = check_only(production.having(judge=UNREACHABLE), on_cluster=True)
+    assert set(failures(report)) == {"judge reachable", "judge's contract"}
+
+
+def test_a_row_without_a_field(production: Production, check_only: CheckOnly) -> None:
+    rows = production.rows()
+    del rows[2]["criteria"]
+    del rows[5]["question"]
+    found = failures(check_only(production.with_train(rows)))
+    assert set(found) == {"training tasks"}
+    first, second = found["training tasks"]
+    assert "changed.jsonl:3" in first.detail
+    assert "'criteria'" in first.detail
+    assert "changed.jsonl:6" in second.detail
+    assert "'question'" in second.detail
+    assert first.where == "data.train"
+
+
+def test_a_batch_that_is_not_divisible(production: Production, check_only: CheckOnly) -> None:
+    (problem,) = failures(check_only(production.having(optim={"micro_batch": 6})))["configuration"]
+    assert problem.where.startswith(("optim.", "rollout."))
+    assert "128 responses" in problem.detail
+    assert "6 × 8 = 48; optim.micro_batch can be 1, 2, 4, 8, 16" in problem.detail
+
+
+def test_a_prompt_longer_than_max_len(production: Production, check_only: CheckOnly) -> None:
+    rows = production.rows()
+    rows[4]["question"] = "How does it work? " + "Say more about it. " * 200
+    found = failures(check_only(production.with_train(rows)))
+    assert set(found) == {"prompt lengths"}
+    (problem,) = found["prompt lengths"]
+    assert problem.where == "cluster.max_len"
+    assert "cluster.max_len=1024 − rollout.max_new_tokens=512 = 512 tokens" in problem.detail
+    assert "Say more" not in problem.detail
+
+
+def test_all_of_them_at_once(production: Production, check_only: CheckOnly, tmp_path: Path) -> None:
+    rows = production.rows()
+    del rows[2]["criteria"]
+    rows[4]["question"] = "How does it work? " + "Say more about it. " * 200
+    wrong = production.with_train(rows).having(judge=UNREACHABLE, optim={"micro_batch": 6})
+    wrong = wrong.having(objective={"ratio": "sequence", "aggregation": "token"})
+    found = failures(check_only(wrong, judge="config"))
+    assert set(found) == {
+        "configuration",
+        "what OpenRLHF can do",
+        "training tasks",
+        "prompt lengths",
+        "judge reachable",
+        "judge's contract",
+    }
+    written = json.loads((tmp_path / "rehearsal" / "rehearse.json").read_text())
+    assert written["passed"] is False
+    assert written["counts"]["failed"] == len([one for many in found.values() for one in many])
+
+
+def test_missing_files_are_stood_in_for(production: Production, check_only: CheckOnly) -> None:
+    elsewhere = production.having(
+        data={"train": "/nowhere/train.jsonl", "validation": "/nowhere/validation.jsonl"},
+        model={"type": "path", "path": "/nowhere/Llama-3.1-8B-Instruct"},
+    )
+    report = check_only(elsewhere)
+    assert report.passed, report.failures
+    statuses = {one.check: one.status for one in report.findings}
+    for name in ("training tasks", "held-out tasks", "model", "tokenizer", "prompt lengths"):
+        assert statuses[name] is Status.UNCHECKED
+    assert statuses["judge's contract"] is Status.PASSED
+    assert {"training tasks", "model"} <= set(failures(check_only(elsewhere, on_cluster=True)))
+
+
+def test_a_document_on_both_sides(production: Production, check_only: CheckOnly) -> None:
+    both = production.having(data={"validation": production.values["data"]["train"]})
+    assert set(failures(check_only(both))) == {"split"}
+
+
+def test_a_question_that_gives_its_passage_away(
+    production: Production, check_only: CheckOnly
+) -> None:
+    rows = production.rows()
+    rows[0]["question"] = f"Is this so: {rows[0]['passage']}"
+    (problem,) = failures(check_only(production.with_train(rows)))["leaks"]
+    assert rows[0]["passage"] not in problem.detail
+    assert "passage" in problem.detail
+
+
+def test_an_unknown_key(production: Production, check_only: CheckOnly) -> None:
+    report = check_only(production.having(rollout={"group_sise": 8}))
+    (problem,) = failures(report)["configuration"]
+    assert "did you mean 'rollout.group_size'" in problem.detail or "group_size" in problem.detail
+    statuses = {one.check: one.status for one in report.findings}
+    assert statuses["training tasks"] is statuses["judge's contract"] is Status.PASSED
+    assert statuses["prompt lengths"] is Status.UNCHECKED
+
+
+def test_more_tokens_than_the_model_has_positions(
+    production: Production, check_only: CheckOnly
+) -> None:
+    (problem,) = failures(check_only(production.having(cluster={"max_len": 40_000})))["model"]
+    assert "cluster.max_len=40000 is more than the 32768 positions" in problem.detail
+
+
+def test_an_end_token_that_no_turn_ends_with(
+    production: Production, check_only: CheckOnly, tmp_path: Path
+) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(production.values["model"]["path"], folder)
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+    file.write_text(json.dumps(settings | {"eos_token": "<|end_of_text|>"}))
+    report = check_only(production.having(model={"type": "path", "path": str(folder)}))
+    (found,) = (one for one in report.of("tokenizer") if one.status is Status.WARNING)
+    assert "'<|eot_id|>'" in found.detail
+    assert "'<|end_of_text|>'" in found.detail
+
+
+def test_a_warm_start_without_answers(production: Production, check_only: CheckOnly) -> None:
+    rows = [{**row, "reference_answer": None} for row in production.rows()]
+    found = failures(check_only(production.with_train(rows).having(sft={"steps": 2})))
+    assert "none of 8 tasks has a reference_answer" in found["warm start"][0].detail

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rubric_train_openrlhf.cluster.groups import Drawn, Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.rows import (
+    ClusterRecord,
+    StepTimes,
+    check_update,
+    heldout_row,
+    log_figures,
+    metrics_row,
+    rollout_rows,
+)
+from rubric_train_openrlhf.cluster.step_credit import StepCredit
+from rubric_train_openrlhf.cluster.verdict import Label
+from rubric_train_openrlhf.errors import NonFiniteUpdateError
+from rubric_train_openrlhf.reward.heldout import HeldoutReward
+
+FIGURES = {
+    "loss": 0.5,
+    "kl": 0.01,
+    "clip_frac": 0.2,
+    "ratio_mean": 1.01,
+    "grad_norm": 0.9,
+    "lr": 3e-7,
+    "updates": 4.0,
+}
+
+
+def group(number: int, *, tokens: tuple[int, int]) -> Group:
+    return Group(
+        Prompt(f"<user>Q{number}</user>", f"t{number}", f"Q{number}"),
+        tuple(
+            Sample(
+                experience=None,
+                label=Label(f"t{number}", f"t{number}:{member}", "scored"),
+                text=f"answer {number}.{member}",
+                tokens=length,
+                ended=length < 8,
+            )
+            for member, length in enumerate(tokens)
+        ),
+    )
+
+
+def credit() -> StepCredit:
+    return StepCredit(
+        rewards_PG=np.array([[0.5, 1.0], [0.0, np.nan]]),
+        shaped_PG=np.array([[0.5, 1.0], [0.0, np.nan]]),
+        advantages_PG=np.array([[-0.7, 0.7], [0.0, 0.0]]),
+        valid_PG=np.array([[True, True], [True, False]]),
+        informative_P=np.array([True, False]),
+        outcomes_PG=(("scored", "scored"), ("invalid", "unavailable")),
+        criteria={"a": 0.5},
+        attribution_abs={"a": 0.3},
+        zero_reward_by_reason={"not_json": 0.25},
+        m_eff_mean=2.5,
+        invalid_frac=0.25,
+        unavailable_frac=0.25,
+        degenerate_group_frac=0.5,
+        judge_restarts=3,
+    )
+
+
+def record(**figures: float) -> ClusterRecord:
+    groups = [group(0, tokens=(2, 4)), group(1, tokens=(6, 8))]
+    return ClusterRecord(
+        step=3,
+        drawn=Drawn(
+            groups=groups,
+            generated_tokens=30,
+            generate_s=1.0,
+            judge_s=4.0,
+            judge_wait_s=0.25,
+            resent=2,
+            prompts=3,
+        ),
+        credit=credit(),
+        figures={**FIGURES, **figures},
+        sampler_gap=0.01,
+        engine_restarts=1,
+        times=StepTimes(experience_s=0.5, update_s=2.0, sync_s=0.125, step_s=5.0),
+    )
+
+
+def test_masked_responses_are_in_no_mean_of_rewards_and_zeroed_ones_are() -> None:
+    row = metrics_row(record())
+    assert row.reward_mean == pytest.approx(0.5)
+    assert row.zero_reward_frac == pytest.approx(0.25)
+    assert (row.invalid_frac, row.unavailable_frac) == (0.25, 0.25)
+
+
+def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
+    row = metrics_row(record())
+    assert row.tokens_per_s == pytest.approx(6.0)
+    assert (row.response_tokens_mean, row.response_tokens_max, row.truncated_frac) == (5.0, 8, 0.25)
+    assert (row.generate_s, row.judge_s, row.judge_wait_s) == (1.0, 4.0, 0.25)
+    assert row.resampled_prompts == 1
+    assert row.cluster is not None
+    assert (row.cluster.sync_s, row.cluster.experience_s) == (0.125, 0.5)
+    assert (row.cluster.engine_restarts, row.cluster.resent_responses) == (1, 2)
+    assert row.cluster.judge_restarts == 3
+    assert row.cluster.attribution == {"a": 0.3}
+
+
+def test_entropy_and_dropped_shares_are_absent_where_nobody_computed_them() -> None:
+    row = metrics_row(record())
+    assert row.entropy is None
+    assert row.cluster is not None
+    assert row.cluster.dropped_frac is None
+    with_both = metrics_row(record(entropy=2.0, dropped_frac=0.1))
+    assert with_both.entropy == 2.0
+    assert with_both.cluster is not None
+    assert with_both.cluster.dropped_frac == 0.1
+
+
+def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
+    rows = list(rollout_rows(record()))
+    assert [row.id for row in rows] == [
+        "s000003-p000-g00",
+        "s000003-p000-g01",
+        "s000003-p001-g00",
+        "s000003-p001-g01",
+    ]
+    assert [row.reward for row in rows] == [0.5, 1.0, 0.0, None]
+    assert [row.prompt for row in rows] == ["Q0", "Q0", "Q1", "Q1"]
+    assert [row.outcome for row in rows] == ["scored", "scored", "invalid", "unavailable"]
+    assert rows[0].advantage == -0.7
+    assert not rows[3].ended
+
+
+@pytest.mark.parametrize("name", ["loss", "grad_norm"])
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_an_update_that_is_not_a_number_stops_the_run(name: str, value: float) -> None:
+    with pytest.raises(NonFiniteUpdateError, match=f"step 3: {name} "):
+        check_update({**FIGURES, name: value}, step=3)
+
+
+@pytest.mark.parametrize(
+    ("best_so_far", "best"), [(None, True), (0.4, True), (0.5, False), (0.6, False)]
+)
+def test_a_held_out_pass_is_the_best_if_none_was_as_good(
+    best_so_far: float | None, *, best: bool
+) -> None:
+    reward = HeldoutReward(0.5, 0.1, 0.0, 2, {"a": 0.5})
+    groups = [group(0, tokens=(2, 4))]
+    row = heldout_row(reward, groups, step=2, eval_s=1.0, best_so_far=best_so_far)
+    assert row.best is best
+    assert row.response_tokens_mean == 3.0
+
+
+def test_trackers_get_numbers_under_flat_names() -> None:
+    figures: dict[str, Any] = log_figures(metrics_row(record()))
+    assert figures["criterion/a"] == 0.5
+    assert figures["attribution/a"] == 0.3
+    assert figures["rubric/zero/not_json"] == 0.25
+    assert all(isinstance(value, int | float) for value in figures.values())

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rubric_core import group_advantages
+from rubric_train_openrlhf.reward.spread import informative_groups
+
+grid = st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0])
+groups = st.lists(grid, min_size=4, max_size=4)
+
+
+def test_a_group_is_informative_by_its_spread_over_valid_members() -> None:
+    rewards_PG = np.array(
+        [[0.1, 0.1, 0.1], [0.1, 0.2, 0.1], [0.1, 0.2, np.nan], [0.5, np.nan, np.nan]]
+    )
+    valid_PG = np.array([[1, 1, 1], [1, 0, 1], [1, 1, 0], [1, 0, 0]], dtype=bool)
+
+    assert informative_groups(rewards_PG, valid_PG).tolist() == [False, False, True, False]
+
+
+def test_a_group_without_a_valid_member_is_not_informative() -> None:
+    assert not informative_groups(np.full((1, 2), np.nan), np.zeros((1, 2), dtype=bool)).any()
+
+
+@pytest.mark.parametrize("reward", [0.1, 0.3, 0.7])
+def test_rounding_does_not_make_an_equal_group_informative(reward: float) -> None:
+    rewards_PG = np.full((1, 32), reward)
+
+    assert not informative_groups(rewards_PG, np.ones((1, 32), dtype=bool)).any()
+
+
+@given(st.lists(groups, min_size=1, max_size=4))
+def test_informative_groups_are_those_with_an_advantage(rewards: list[list[float]]) -> None:
+    rewards_PG = np.array(rewards)
+    informative_P = informative_groups(rewards_PG, np.ones(rewards_PG.shape, dtype=bool))
+
+    assert (informative_P == (group_advantages(rewards_PG) != 0).any(axis=1)).all()

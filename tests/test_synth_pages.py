@@ -1,0 +1,130 @@
+"""docs/synth/*.md: what they show, runs; what they list, is there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from pydantic import BaseModel
+
+from rubric_judge import ModelConfig
+from rubric_synth import (
+    CollectConfig,
+    ExtractiveConfig,
+    LLMConfig,
+    QualityConfig,
+    SynthConfig,
+    SynthReport,
+)
+from rubric_synth.config import RecordFields
+from rubric_synth.dataset import Manifest
+from rubric_synth.rejection import RejectionReason
+
+REASON = re.compile(r"`([a-z_]+)`")
+
+
+def _page(root: Path, name: str) -> str:
+    return (root / "docs" / "synth" / name).read_text("utf-8")
+
+
+def _blocks(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def _fields(*models: type[BaseModel]) -> set[str]:
+    return {name for model in models for name in model.model_fields}
+
+
+def test_the_dry_run_of_the_page_makes_tasks(root: Path, tmp_path: Path) -> None:
+    (code,) = _blocks(_page(root, "llm.md"), "python")
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", f"{code}\nprint(sum(report.tasks.values()))"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout.splitlines()[-1]) > 10
+
+
+@pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])
+def test_the_configurations_of_a_page_are_ones(root: Path, name: str) -> None:
+    blocks = _blocks(_page(root, name), "yaml")
+
+    assert blocks
+    for block in blocks:
+        SynthConfig.model_validate(yaml.safe_load(block))
+
+
+def test_the_page_of_checks_has_every_reason_of_quality_and_no_other(root: Path) -> None:
+    text = _page(root, "quality.md")
+    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text("utf-8")
+    listed = source.partition("    # quality\n")[2].partition("@property")[0]
+    reasons = set(re.findall(r'= "([a-z_]+)"', listed))
+    known = {str(reason) for reason in RejectionReason} | _fields(SynthConfig, QualityConfig)
+
+    named = set(REASON.findall(text))
+
+    assert reasons - named - {"invalid_schema"} == set()
+    assert named - known == {"corruptions", "half", "first_sentence", "terms", "numbers"} - known
+
+
+@pytest.mark.parametrize("name", ["llm.md", "sources.md", "scale.md"])
+def test_every_setting_and_reason_that_a_page_names_is_there(root: Path, name: str) -> None:
+    known = {str(reason) for reason in RejectionReason}
+    known |= _fields(SynthConfig, QualityConfig, CollectConfig, LLMConfig, RecordFields)
+    known |= _fields(ModelConfig, SynthReport, Manifest)
+
+    named = {word for word in REASON.findall(_page(root, name)) if "_" in word}
+
+    known |= set(RecordFields().model_dump()["id"] + RecordFields().model_dump()["text"])
+    assert named - known - {"python_tests"} == set()
+
+
+def test_every_setting_and_reason_of_collecting_is_on_its_page(root: Path) -> None:
+    text = _page(root, "sources.md")
+    source = Path(sys.modules[RejectionReason.__module__].__file__ or "").read_text("utf-8")
+    listed = source.partition("    # collect\n")[2].partition("    # analyse")[0]
+    reasons = set(re.findall(r'= "([a-z_]+)"', listed))
+    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*?) \|", text, re.MULTILINE))
+
+    assert (reasons | _fields(CollectConfig, RecordFields)) - set(rows) == set()
+    for name, names in RecordFields().model_dump().items():
+        assert rows[name] == ", ".join(f"`{known}`" for known in names)
+    for name, value in CollectConfig().model_dump(exclude={"fields", "languages"}).items():
+        assert rows[name] == f"{value:,}"
+
+
+def test_every_preset_is_on_the_page(root: Path) -> None:
+    text = _page(root, "llm.md")
+
+    presets = {path.name for path in (root / "configs" / "synth").glob("*.yaml")}
+
+    assert {name for name in presets if f"`{name}`" not in text} == set()
+
+
+def test_the_page_of_settings_has_every_key_with_its_default(root: Path) -> None:
+    text = _page(root, "settings.md")
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("| `")]
+    said: set[tuple[str, str]] = set()
+    for names, values, _ in rows:
+        keys = re.findall(r"`(\w+)`", names)
+        told = values.strip()
+        said |= set(zip(keys, told.split(", ") if len(keys) > 1 else [told], strict=True))
+
+    models = (LLMConfig, ExtractiveConfig, QualityConfig, SynthConfig)
+    fields = {
+        (name, field.default) for model in models for name, field in model.model_fields.items()
+    }
+    skipped = {"type", "collect", "synthesiser", "quality"}
+
+    assert {name for name, _ in fields} - skipped == {name for name, _ in said}
+    simple = {(name, str(d)) for name, d in fields if isinstance(d, int | float | str)}
+    assert {pair for pair in simple if pair[0] not in skipped} - said == set()
