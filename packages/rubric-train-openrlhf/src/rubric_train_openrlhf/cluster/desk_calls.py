@@ -34,7 +34,7 @@ _log = structlog.get_logger()
 
 
 def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
-    """Start the judge's side of a run in an actor of its own, and wait until it can judge.
+    """Start the judge's side of a run in an actor of its own; `open_desk` waits for it.
 
     It stays on this node, where the task files and the run folder are, and is started again
     whenever it dies. It ends with the process that calls this.
@@ -45,12 +45,6 @@ def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  
 
     Returns:
         Ray's handle of a `JudgeDesk`.
-
-    Raises:
-        TrainConfigError, RubricFileError, LeakError: as `read_book`.
-        JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
-        LedgerError: the ledger cannot be used.
-        ClusterError: the actor does not come up.
     """
     here = ray.get_runtime_context().get_node_id()
     options: dict[str, Any] = {
@@ -61,13 +55,22 @@ def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  
         "max_concurrency": _AT_ONCE,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
     }
-    desk = cast("Any", ray).remote(JudgeDesk).options(**options).remote(config)
-    try:
-        ask(desk.open)
-    except BaseException:
-        ray.kill(desk)
-        raise
-    return desk
+    return cast("Any", ray).remote(JudgeDesk).options(**options).remote(config)
+
+
+def open_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+    """Wait until the judge's side can judge.
+
+    Args:
+        desk: of `start_desk`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_book`.
+        JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
+        LedgerError: the ledger cannot be used.
+        ClusterError: the actor does not come up.
+    """
+    ask(desk.open)
 
 
 def stop_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle

@@ -128,7 +128,11 @@ def wall_s_at_failure(folder: RunFolder, *, elapsed_s: float) -> float:
 
 def _run_prepared(config: TrainConfig, prepared: Prepared) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.desk_calls import start_desk, stop_desk  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.desk_calls import (  # noqa: PLC0415
+        open_desk,
+        start_desk,
+        stop_desk,
+    )
     from rubric_train_openrlhf.cluster.ray_session import ray_session  # noqa: PLC0415
 
     if config.cluster.device == "cpu":
@@ -136,7 +140,9 @@ def _run_prepared(config: TrainConfig, prepared: Prepared) -> None:
     with ray_session(config, namespace=prepared.namespace):
         desk = start_desk(config, namespace=prepared.namespace)
         try:
+            # Loading OpenRLHF takes as long as the desk takes to start.
             install(config)
+            open_desk(desk)
             sys.argv = [_COMMAND, *prepared.words]
             runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
         finally:

@@ -34,6 +34,7 @@ pytest.importorskip("ray")
 from rubric_train_openrlhf.cluster.desk_calls import (  # imports Ray
     ask,
     find_desk,
+    open_desk,
     start_desk,
     stop_desk,
     verdict_of,
@@ -143,6 +144,7 @@ def step(
         run_file = run_folder / "run" / "cluster" / "run.json"
         PolicyRun.of(config, namespace="faults", resumed=False).write(run_file)
         desk = start_desk(config, namespace="faults")
+        open_desk(desk)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(RUN_FILE, str(run_file))
             first, samples = asyncio.run(_sample(desk, planted, tokenizer))
@@ -256,12 +258,15 @@ async def test_what_the_desk_raises_reaches_its_caller_as_it_is(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     unset = {"type": "llm", "model": "openai/x", "api_key_env": "NO_SUCH_KEY"}
+    keyless = start_desk(make_config(judge={"spec": unset, "workers": 1}), namespace="lexical")
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
-        start_desk(make_config(judge={"spec": unset, "workers": 1}), namespace="lexical")
+        open_desk(keyless)
+    stop_desk(keyless)
     with pytest.raises(ClusterError, match="no judge's desk in Ray's namespace 'nowhere'"):
         find_desk("nowhere")
 
     desk = start_desk(make_config(), namespace="lexical")
+    open_desk(desk)
     name = tasks[0].task_id
     assert (await verdict_of(find_desk("lexical"), name, "The function fn_0 adds.")).reward == 1 / 3
     lost = JudgementId.read((await verdict_of(desk, "feedfeedfeedfeed", "x")).judgement)
