@@ -15,6 +15,7 @@ from rubric_core.errors import (
     PluginError,
     RepeatedKeyError,
     ReplyError,
+    ResponderError,
     RewardError,
     RewardShapeError,
     RubricError,
@@ -35,6 +36,7 @@ EXAMPLES = [
     UnavailableRewardError("broken"),
     LeakError("broken", task_ids=("a", "b")),
     PluginError("broken"),
+    ResponderError("broken"),
     MissingExtraError("broken"),
     ConfigError("broken", location="optim.lr"),
 ]

@@ -19,6 +19,7 @@ from rubric_core.errors import (
     LeakError,
     MissingExtraError,
     PluginError,
+    ResponderError,
     RewardError,
     RewardShapeError,
     RubricError,
@@ -46,7 +47,22 @@ if TYPE_CHECKING:
         reward_noise_variance,
     )
     from rubric_core.leak import LeakedNgrams, check_no_leak, leaked_ngrams
-    from rubric_core.plugins import find_judge, find_trainer, judge_names, trainer_names
+    from rubric_core.plugins import (
+        find_judge,
+        find_responder,
+        find_trainer,
+        judge_names,
+        responder_names,
+        trainer_names,
+    )
+    from rubric_core.responding import (
+        Ask,
+        Decoding,
+        Finish,
+        Reply,
+        Responder,
+        ResponderFactory,
+    )
     from rubric_core.reward import (
         criterion_scores_z,
         group_rewards,
@@ -59,7 +75,13 @@ if TYPE_CHECKING:
     from rubric_core.split import split_of
 
 _MODULE_OF: Final = {
+    "Ask": "responding",
+    "Decoding": "responding",
+    "Finish": "responding",
     "LeakedNgrams": "leak",
+    "Reply": "responding",
+    "Responder": "responding",
+    "ResponderFactory": "responding",
     "attainable_levels": "effective",
     "check_no_leak": "leak",
     "criterion_attribution": "attribution",
@@ -67,6 +89,7 @@ _MODULE_OF: Final = {
     "decoupled_advantages": "attribution",
     "effective_criteria": "effective",
     "find_judge": "plugins",
+    "find_responder": "plugins",
     "find_trainer": "plugins",
     "group_advantages": "advantage",
     "group_rewards": "reward",
@@ -78,6 +101,7 @@ _MODULE_OF: Final = {
     "project": "reward",
     "raw_reward": "reward",
     "read_tasks": "dataset",
+    "responder_names": "plugins",
     "reward_delta": "reward",
     "reward_noise_variance": "effective",
     "split_of": "split",
@@ -87,10 +111,13 @@ _MODULE_OF: Final = {
 }
 
 __all__ = [
+    "Ask",
     "ConfigError",
     "Criterion",
+    "Decoding",
     "DocumentAnalysis",
     "Evidence",
+    "Finish",
     "Grounding",
     "Judge",
     "JudgeFactory",
@@ -103,6 +130,10 @@ __all__ = [
     "PluginError",
     "PolicyView",
     "Reason",
+    "Reply",
+    "Responder",
+    "ResponderError",
+    "ResponderFactory",
     "RewardError",
     "RewardShapeError",
     "Rubric",
@@ -122,6 +153,7 @@ __all__ = [
     "decoupled_advantages",
     "effective_criteria",
     "find_judge",
+    "find_responder",
     "find_trainer",
     "group_advantages",
     "group_rewards",
@@ -133,6 +165,7 @@ __all__ = [
     "project",
     "raw_reward",
     "read_tasks",
+    "responder_names",
     "reward_delta",
     "reward_noise_variance",
     "split_of",

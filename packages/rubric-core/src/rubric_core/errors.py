@@ -10,6 +10,7 @@ RubricError
 │   └── UnavailableRewardError          a reward asked of a judgement that never happened
 ├── LeakError (ValueError)              a question that holds its own passage or rubric
 ├── PluginError (LookupError)           an unknown, ambiguous or unusable judge or trainer
+├── ResponderError (RuntimeError)        a model that cannot answer at all
 ├── MissingExtraError (ImportError)     an optional dependency that is not installed
 └── ConfigError (ValueError)            a configuration that does not fit its model
 
@@ -122,6 +123,10 @@ class LeakError(RubricError, ValueError):
 
 class PluginError(RubricError, LookupError):
     """An unknown, ambiguous or unusable judge or trainer."""
+
+
+class ResponderError(RubricError, RuntimeError):
+    """A model that cannot answer at all: it does not load, or nobody serves it."""
 
 
 class MissingExtraError(RubricError, ImportError):

@@ -1,8 +1,9 @@
-"""Judges and trainers that installed packages offer through entry points.
+"""Judges, trainers and responders that installed packages offer through entry points.
 
 A package adds a judge with `[project.entry-points."rubric.judges"] NAME = "module:factory"`, where
 `factory(options)` returns a `Judge`; and a trainer likewise under `rubric.trainers`, where the
-target is a class, or a function of no arguments, that returns a `TrainerBackend`.
+target is a class, or a function of no arguments, that returns a `TrainerBackend`; and a responder
+under `rubric.responders`, where the target is `factory(options)` that returns a `Responder`.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_core.protocols import JudgeFactory
+    from rubric_core.responding import ResponderFactory
 
 JUDGES: Final = "rubric.judges"
 TRAINERS: Final = "rubric.trainers"
+RESPONDERS: Final = "rubric.responders"
 
 
 def judge_names() -> tuple[str, ...]:
@@ -31,6 +34,11 @@ def judge_names() -> tuple[str, ...]:
 def trainer_names() -> tuple[str, ...]:
     """Return the names of all installed trainers, sorted, without loading them."""
     return tuple(sorted(entry_points(group=TRAINERS).names))
+
+
+def responder_names() -> tuple[str, ...]:
+    """Return the names of all installed responders, sorted, without loading them."""
+    return tuple(sorted(entry_points(group=RESPONDERS).names))
 
 
 def find_judge(name: str) -> JudgeFactory:
@@ -55,6 +63,15 @@ def find_trainer(name: str) -> TrainerBackend:
             f"{name!r} in {TRAINERS!r} makes a {type(backend).__name__}, not a TrainerBackend"
         )
     return backend
+
+
+def find_responder(name: str) -> ResponderFactory:
+    """Return the factory of an installed responder.
+
+    Raises:
+        PluginError: no responder or several have this name, or its module does not load.
+    """
+    return cast("ResponderFactory", _callable(name, group=RESPONDERS))
 
 
 def _callable(name: str, *, group: str) -> Callable[..., object]:

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from rubric_core import (
+    Decoding,
+    Finish,
+    PluginError,
+    Reason,
+    Reply,
+    SchemaError,
+    find_responder,
+    responder_names,
+)
+
+
+def test_a_reply_is_an_answer_or_a_reason_why_none_came() -> None:
+    answered = Reply.answered("", finish=Finish.TRUNCATED, tokens=0)
+    assert (answered.text, answered.reason) == ("", None)
+    lost = Reply.unavailable(Reason.TIMEOUT, "after 3 attempts")
+    assert (lost.text, lost.finish, lost.reason) == (None, None, Reason.TIMEOUT)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {},
+        {"text": "a"},
+        {"finish": Finish.COMPLETE},
+        {"text": "a", "finish": Finish.COMPLETE, "reason": Reason.TIMEOUT},
+        {"reason": Reason.NOT_JSON},  # what a judge does, not a model that answers
+        {"reason": Reason.TIMEOUT, "finish": Finish.COMPLETE},
+    ],
+)
+def test_a_reply_is_not_both_and_not_neither(fields: Mapping[str, object]) -> None:
+    with pytest.raises(SchemaError, match="give a text and how it ended, or a reason"):
+        Reply.model_validate(fields)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("temperature", -0.1), ("top_p", 0.0), ("top_k", 0), ("max_tokens", 0), ("beams", 4)],
+)
+def test_decoding_refuses_what_nobody_can_do(field: str, value: float) -> None:
+    with pytest.raises(SchemaError, match=field):
+        Decoding.model_validate({field: value})
+
+
+def test_an_unknown_responder_is_named_with_those_that_are_installed() -> None:
+    with pytest.raises(PluginError, match=r"nothing called 'no_such' .*rubric\.responders"):
+        find_responder("no_such")
+    assert list(responder_names()) == sorted(responder_names())

@@ -1,0 +1,28 @@
+"""What an evaluation leaves behind, as types: every part writes and reads these alone.
+
+run       what was evaluated, on what, how: run.json
+rows      one line per answer, judgement or benchmark item
+measured  values of one model on one set of questions, ready to be compared
+layout    where each of them lies in an evaluation's folder
+"""
+
+from __future__ import annotations
+
+from rubric_eval.records.layout import EvalFolder
+from rubric_eval.records.measured import Measure, Measured
+from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, ScoreRow
+from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
+
+__all__ = [
+    "AnswerRow",
+    "EvalFolder",
+    "EvalRun",
+    "ItemRow",
+    "JudgeEntry",
+    "JudgementRow",
+    "Measure",
+    "Measured",
+    "ModelEntry",
+    "Questions",
+    "ScoreRow",
+]

@@ -1,0 +1,58 @@
+"""Where an evaluation keeps what, under its folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class EvalFolder:
+    """Paths of one evaluation; nothing is read or made here."""
+
+    root: Path
+
+    @property
+    def run(self) -> Path:
+        """Manifest, an `EvalRun`."""
+        return self.root / "run.json"
+
+    @property
+    def ledger(self) -> Path:
+        """Judgements by content, `rubric_judge.Ledger`."""
+        return self.root / "ledger.sqlite"
+
+    @property
+    def comparison(self) -> Path:
+        """What `compare` found, with the hash of what it compared."""
+        return self.root / "comparison.json"
+
+    @property
+    def report(self) -> Path:
+        """The page."""
+        return self.root / "report.html"
+
+    @property
+    def tables(self) -> Path:
+        """The paper's tables as .md, .tex and .json."""
+        return self.root / "tables"
+
+    def answers(self, model: str, seed: int) -> Path:
+        """Lines of `AnswerRow`, in the order in which they came."""
+        return self.root / "answers" / model / _of(seed)
+
+    def scores(self, judge: str, model: str, seed: int) -> Path:
+        """Lines of `ScoreRow`, in the order of the questions."""
+        return self.root / "scores" / judge / model / _of(seed)
+
+    def judgements(self, judge: str, model: str, seed: int) -> Path:
+        """Lines of `JudgementRow`."""
+        return self.root / "judgements" / judge / model / _of(seed)
+
+    def items(self, benchmark: str, model: str, seed: int) -> Path:
+        """Lines of `ItemRow`, in the order of the benchmark."""
+        return self.root / "items" / benchmark / model / _of(seed)
+
+
+def _of(seed: int) -> str:
+    return f"seed_{seed}.jsonl"

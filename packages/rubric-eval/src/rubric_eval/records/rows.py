@@ -1,0 +1,90 @@
+"""One line per answer, judgement or item. No row holds a passage or a criterion's text."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, Field
+
+from rubric_core import Finish, Outcome, Reason
+from rubric_eval.records.run import FROZEN
+
+
+class AnswerRow(BaseModel):
+    """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
+
+    model_config = FROZEN
+
+    task_id: str
+    doc_hash: str
+    sample: int = Field(ge=0)
+    prompt_sha256: str
+    """Of the question as the model was given it."""
+
+    key: str
+    """SHA-256 of model fingerprint, prompt, decoding and seed: whose answer, and to what."""
+
+    text: str | None
+    """None where no answer came."""
+
+    finish: Finish | None = None
+    tokens: int | None = None
+    reason: Reason | None = None
+    detail: str = ""
+
+
+class ScoreRow(BaseModel):
+    """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
+
+    model_config = FROZEN
+
+    task_id: str
+    doc_hash: str
+    sample: int = Field(ge=0)
+    key: str
+    """The answer's."""
+
+    outcome: Outcome
+    reason: Reason | None = None
+    reward: float | None = Field(ge=0, le=1)
+    """None for an unavailable judgement; 0 for an invalid one."""
+
+    criteria_z: dict[str, float]
+    """z of each criterion with a weight, in [0, 1]; empty unless scored."""
+
+
+class JudgementRow(BaseModel):
+    """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
+
+    A judge may quote the passage; a report shows this only with `--reveal-grounding`.
+    """
+
+    model_config = FROZEN
+
+    task_id: str
+    sample: int = Field(ge=0)
+    key: str
+    reasoning: str
+
+
+class ItemRow(BaseModel):
+    """An item of a benchmark: a line of items/BENCHMARK/MODEL/seed_S.jsonl."""
+
+    model_config = FROZEN
+
+    item_id: str
+    """Hash of question and target: the same for every model."""
+
+    prompt_sha256: str
+    """Of the whole prompt, template included."""
+
+    correct: bool
+    is_answered: bool
+    """Whether an answer could be extracted."""
+
+    is_truncated: bool | None
+    """None where the backend does not say."""
+
+    tokens: int | None = None
+    group: str = ""
+    """Subject or level, where the benchmark has one."""
+
+    response: str

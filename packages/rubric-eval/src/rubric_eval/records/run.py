@@ -1,0 +1,84 @@
+"""What was evaluated, on what and how: the manifest of an evaluation."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from rubric_core import Decoding
+
+FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+"""Of a model or judge in tables and file names."""
+
+
+class ModelEntry(BaseModel):
+    """One model of an evaluation."""
+
+    model_config = FROZEN
+
+    name: Name
+    spec: str
+    """As it was given, such as `policy:runs/q/base`; never a key."""
+
+    fingerprint: str
+    """SHA-256 of the identity, in hexadecimal; two runs with the same one share answers."""
+
+    identity: dict[str, JsonValue]
+
+
+class JudgeEntry(BaseModel):
+    """One judge of an evaluation."""
+
+    model_config = FROZEN
+
+    name: Name
+    fingerprint: str
+    """SHA-256 of all that may change a judgement: model, prompt, parameters, router file."""
+
+    identity: dict[str, JsonValue]
+
+
+class Questions(BaseModel):
+    """What was asked."""
+
+    model_config = FROZEN
+
+    source: str
+    """Path or name that was given."""
+
+    sha256: str
+    """Of ids and texts of all questions, in order."""
+
+    count: int = Field(ge=1)
+
+
+class EvalRun(BaseModel):
+    """run.json: written before the first answer, and again with its status at the end."""
+
+    model_config = FROZEN
+
+    kind: Literal["heldout", "transfer"]
+    status: Literal["running", "finished", "failed"] = "running"
+    started: str
+    """ISO 8601, with a zone."""
+
+    finished: str | None = None
+    error: str | None = None
+    models: tuple[ModelEntry, ...]
+    judges: tuple[JudgeEntry, ...] = ()
+    questions: dict[str, Questions]
+    """By benchmark; the one key "heldout" in a held-out evaluation."""
+
+    decoding: Decoding
+    seeds: tuple[int, ...]
+    samples: int = Field(default=1, ge=1)
+    """Answers a question and seed."""
+
+    template: str
+    """Hash of what turns a question into a prompt, benchmark by benchmark."""
+
+    versions: dict[str, str]
+    """Packages that took part."""
