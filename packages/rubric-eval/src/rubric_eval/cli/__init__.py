@@ -1,0 +1,7 @@
+"""The command `rubric-eval`: parse, call, print; no logic."""
+
+from __future__ import annotations
+
+from rubric_eval.cli.entry import app, main
+
+__all__ = ["app", "main"]

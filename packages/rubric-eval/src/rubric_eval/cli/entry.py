@@ -1,0 +1,37 @@
+"""The entry point, and the list of commands.
+
+The module of a command imports nothing heavy before it is called.
+"""
+
+from __future__ import annotations
+
+import sys
+from io import TextIOWrapper
+from typing import Final
+
+from cyclopts import CycloptsError
+
+from rubric_core import RubricError
+from rubric_eval.cli.app import BAD_INPUT, app
+
+__all__ = ["app", "main"]
+
+_INTERRUPTED: Final = 130
+
+
+def main() -> None:
+    """Run the command; known errors end with one line on stderr and status 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    try:
+        status = app(sys.argv[1:], result_action="return_value", exit_on_error=False)
+    except CycloptsError:  # an option that is none, or its value: said on stderr by cyclopts
+        sys.exit(BAD_INPUT)
+    except KeyboardInterrupt:
+        print("rubric-eval: stopped; run the same command again to go on", file=sys.stderr)
+        sys.exit(_INTERRUPTED)
+    except (RubricError, OSError) as error:
+        print(f"rubric-eval: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    sys.exit(status)
