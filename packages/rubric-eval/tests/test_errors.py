@@ -8,6 +8,7 @@ from rubric_core import RubricError
 from rubric_eval import (
     ComparisonError,
     EvalError,
+    EvalFolderError,
     EvalShapeError,
     HeldoutAbortError,
     SelectionLeakError,
@@ -16,6 +17,7 @@ from rubric_eval import (
 ERRORS = [
     EvalError("message"),
     EvalShapeError("message"),
+    EvalFolderError("message"),
     ComparisonError("message"),
     SelectionLeakError("message", task_ids=("a", "b")),
     HeldoutAbortError("message", unavailable_frac=0.25, reasons={"timeout": 1}),

@@ -12,6 +12,7 @@ from rubric_eval.controls import best_temperature, blind_pairing
 from rubric_eval.errors import (
     ComparisonError,
     EvalError,
+    EvalFolderError,
     EvalShapeError,
     HeldoutAbortError,
     SelectionLeakError,
@@ -25,6 +26,7 @@ __all__ = [
     "ComparisonRow",
     "Difference",
     "EvalError",
+    "EvalFolderError",
     "EvalShapeError",
     "Heldout",
     "HeldoutAbortError",

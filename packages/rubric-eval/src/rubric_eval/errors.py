@@ -5,6 +5,7 @@ RubricError
     ├── EvalShapeError (ValueError)       arrays, tasks or responses that do not fit together
     ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
+    ├── EvalFolderError (ValueError)      a folder that is not the evaluation that is meant
     └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
 
 Messages hold numbers, ids and names, never a passage, a criterion or a response.
@@ -39,6 +40,10 @@ class SelectionLeakError(EvalError, ValueError):
         """Keep the questions that both sides hold."""
         super().__init__(message)
         self.task_ids = task_ids
+
+
+class EvalFolderError(EvalError, ValueError):
+    """A folder that holds no evaluation, an unfinished one, or one of something else."""
 
 
 class HeldoutAbortError(EvalError, RuntimeError):

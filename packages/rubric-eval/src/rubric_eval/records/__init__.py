@@ -3,6 +3,7 @@
 run       what was evaluated, on what, how: run.json
 rows      one line per answer, judgement or benchmark item
 measured  values of one model on one set of questions, ready to be compared
+files     how they are read and written
 layout    where each of them lies in an evaluation's folder
 """
 
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from rubric_eval.records.layout import EvalFolder
 from rubric_eval.records.measured import Measure, Measured
-from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, ScoreRow
+from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, QuestionRow, ScoreRow
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Measure",
     "Measured",
     "ModelEntry",
+    "QuestionRow",
     "Questions",
     "ScoreRow",
 ]

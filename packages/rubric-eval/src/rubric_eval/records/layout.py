@@ -18,6 +18,16 @@ class EvalFolder:
         return self.root / "run.json"
 
     @property
+    def questions(self) -> Path:
+        """Lines of `QuestionRow`."""
+        return self.root / "questions.jsonl"
+
+    @property
+    def heldout(self) -> Path:
+        """The paper's Table 1 and the judges side by side; there only when they are complete."""
+        return self.root / "heldout.json"
+
+    @property
     def ledger(self) -> Path:
         """Judgements by content, `rubric_judge.Ledger`."""
         return self.root / "ledger.sqlite"

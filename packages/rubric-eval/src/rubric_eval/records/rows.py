@@ -8,6 +8,20 @@ from rubric_core import Finish, Outcome, Reason
 from rubric_eval.records.run import FROZEN
 
 
+class QuestionRow(BaseModel):
+    """A question that all models are asked: a line of questions.jsonl, in their order."""
+
+    model_config = FROZEN
+
+    task_id: str
+    doc_hash: str
+    """Of the document that it was written from."""
+
+    question: str
+    field: str = ""
+    """Kind of document or subject, where it is known."""
+
+
 class AnswerRow(BaseModel):
     """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
 

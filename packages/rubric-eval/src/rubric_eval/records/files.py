@@ -1,0 +1,126 @@
+"""The records of an evaluation on disk: rows in JSON Lines, and the manifest."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from rubric_core import RubricFileError
+from rubric_core.files import replacing
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records.run import EvalRun
+from rubric_judge.responses import read_rows as numbered_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from rubric_eval.records.layout import EvalFolder
+
+__all__ = ["read_finished_run", "read_rows", "read_run", "write_json", "write_rows", "write_run"]
+
+_Row = TypeVar("_Row", bound=BaseModel)
+
+
+def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
+    """Read a file of rows of one kind.
+
+    Args:
+        path: JSON Lines.
+        model: kind of the rows.
+
+    Returns:
+        The rows, in the order of the file.
+
+    Raises:
+        RubricFileError: a line that is not such a row; shows no value of it.
+        OSError: the file cannot be read.
+    """
+    form = f"a row as `{model.__name__}` has it"
+    return [row for _, row in numbered_rows(path, model, form=form)]
+
+
+def write_rows(path: Path, rows: Iterable[BaseModel], *, private: bool = False) -> None:
+    """Write a file of rows, whole or not at all; folders are made.
+
+    Args:
+        path: the file; an older one is replaced.
+        rows: one line each.
+        private: only its owner may read it.
+
+    Raises:
+        OSError: the file cannot be written; an older one is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        if private and hasattr(os, "fchmod"):  # not on Windows
+            os.fchmod(file.fileno(), 0o600)
+        file.writelines(row.model_dump_json().encode() + b"\n" for row in rows)
+
+
+def write_json(path: Path, content: BaseModel) -> None:
+    """Write one model as a file for people and programs, whole or not at all.
+
+    Raises:
+        OSError: the file cannot be written; an older one is still there.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as file:
+        text = json.dumps(content.model_dump(mode="json"), indent=1, ensure_ascii=False)
+        file.write(f"{text}\n".encode())
+
+
+def read_run(folder: EvalFolder) -> EvalRun:
+    """Read the manifest of an evaluation, however it ended.
+
+    Raises:
+        EvalFolderError: the folder holds no evaluation.
+        RubricFileError: its run.json is damaged, or of another version.
+        OSError: the file cannot be read.
+    """
+    try:
+        text = folder.run.read_bytes()
+    except FileNotFoundError:
+        raise EvalFolderError(
+            f"{folder.root} holds no evaluation: there is no {folder.run.name} in it; name the "
+            "folder that was given as --out"
+        ) from None
+    try:
+        return EvalRun.model_validate_json(text)
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        field = ".".join(str(part) for part in problem["loc"]) or None
+        raise RubricFileError(
+            f"field {field!r}: {problem['msg']}; restore the file, or evaluate into a new folder",
+            path=folder.run,
+            field=field,
+        ) from None
+
+
+def read_finished_run(folder: EvalFolder) -> EvalRun:
+    """Read the manifest of an evaluation that ran to its end.
+
+    Raises:
+        EvalFolderError: there is none, or it runs still, was stopped, or failed.
+        RubricFileError, OSError: as `read_run`.
+    """
+    run = read_run(folder)
+    if run.status != "finished":
+        why = f": {run.error}" if run.error else ""
+        raise EvalFolderError(
+            f"the evaluation in {folder.root} is {run.status}, not finished{why}; run the command "
+            "that started it again, which goes on where it was"
+        )
+    return run
+
+
+def write_run(folder: EvalFolder, run: EvalRun) -> None:
+    """Write the manifest; the folder is made.
+
+    Raises:
+        OSError: the file cannot be written; an older one is still there.
+    """
+    write_json(folder.run, run)
