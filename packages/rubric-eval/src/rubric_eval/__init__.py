@@ -18,7 +18,7 @@ from rubric_eval.errors import (
     SelectionLeakError,
 )
 from rubric_eval.heldout import Heldout, judge_heldout
-from rubric_eval.intervals import Interval, mean_interval, paired_interval
+from rubric_eval.statistics import Interval, mean_interval, paired_interval
 
 __all__ = [
     "Comparison",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict
 
 from rubric_eval.errors import ComparisonError
-from rubric_eval.intervals import Interval, paired_interval
+from rubric_eval.statistics import Interval, paired_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

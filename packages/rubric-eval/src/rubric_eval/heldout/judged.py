@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import JudgeResult, Outcome, criterion_scores_z, normalized_reward
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError
-from rubric_eval.intervals import Interval, mean_interval
+from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
 
 if TYPE_CHECKING:

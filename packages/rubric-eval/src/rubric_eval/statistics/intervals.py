@@ -1,27 +1,24 @@
 """Bootstrap confidence intervals of a mean and of a paired difference.
 
-The unit that is resampled is the question: samples of one question are averaged first, since they
-are not independent of each other.
+The unit that is resampled is the document, or the question where each has its own: samples of one
+question are averaged first, since they are not independent of each other.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
-from scipy import stats
 
 from rubric_eval.errors import EvalShapeError
+from rubric_eval.statistics.bootstrap import bootstrap_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
-
-_ROUNDING = 1e-12
-"""Relative spread below which values count as equal."""
 
 
 class Interval(BaseModel):
@@ -31,7 +28,7 @@ class Interval(BaseModel):
 
     mean: float
     ci_low: float | None
-    """None where one question leaves the spread unknown."""
+    """None where one question, or one document, leaves the spread unknown."""
     ci_high: float | None
     n: int
 
@@ -47,6 +44,7 @@ class Interval(BaseModel):
 def mean_interval(
     x_N: Sequence[float | None] | FloatArray,
     *,
+    clusters_N: Sequence[str] | None = None,
     confidence: float = 0.95,
     resamples: int = 9999,
     seed: int = 0,
@@ -62,6 +60,7 @@ def mean_interval(
 
     Args:
         x_N: one finite value a question; None and NaN are missing and are left out.
+        clusters_N: document of each question: documents are drawn, with all their questions.
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
         seed: of the draws; the same input gives the same interval.
@@ -76,36 +75,17 @@ def mean_interval(
 
     Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
     """
-    values_N = _present(_one_axis(x_N))
-    mean = float(values_N.mean())
-    if values_N.size == 1:
-        return Interval(mean=mean, ci_low=None, ci_high=None, n=1)
-    lowest, highest = float(values_N.min()), float(values_N.max())
-    if highest - lowest <= _ROUNDING * max(1.0, abs(lowest), abs(highest)):
-        mean = lowest if lowest == highest else mean
-        return Interval(mean=mean, ci_low=mean, ci_high=mean, n=values_N.size)
-    bootstrap = cast("Any", stats).bootstrap  # scipy has no type stubs
-    low, high = bootstrap(
-        (values_N,),
-        np.mean,
-        n_resamples=resamples,
-        confidence_level=confidence,
-        method="BCa",
-        rng=np.random.default_rng(seed),
-    ).confidence_interval
-    # Percentiles are interpolated, which can overshoot the largest draw by one rounding.
-    return Interval(
-        mean=mean,
-        ci_low=max(float(low), lowest),
-        ci_high=min(float(high), highest),
-        n=values_N.size,
-    )
+    values_N, kept_N = present(_one_axis(x_N), clusters_N)
+    drawn = bootstrap_mean(values_N, kept_N, resamples=resamples, seed=seed)
+    low, high = drawn.limits(confidence) or (None, None)
+    return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=values_N.size)
 
 
 def paired_interval(
     a_N: Sequence[float | None] | FloatArray,
     b_N: Sequence[float | None] | FloatArray,
     *,
+    clusters_N: Sequence[str] | None = None,
     confidence: float = 0.95,
     resamples: int = 9999,
     seed: int = 0,
@@ -119,6 +99,7 @@ def paired_interval(
     Args:
         a_N: one value a question; None and NaN are missing.
         b_N: the other side, in the same order of questions.
+        clusters_N: document of each question: documents are drawn, with all their questions.
         confidence: nominal coverage, in (0, 1).
         resamples: bootstrap draws.
         seed: of the draws.
@@ -129,13 +110,53 @@ def paired_interval(
     Raises:
         EvalShapeError: different lengths, no complete pair, or an infinite value.
     """
+    return mean_interval(
+        differences(a_N, b_N),
+        clusters_N=clusters_N,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def differences(
+    a_N: Sequence[float | None] | FloatArray, b_N: Sequence[float | None] | FloatArray
+) -> FloatArray:
+    """Take a − b of each question; NaN where a side is missing.
+
+    Raises:
+        EvalShapeError: different lengths, or an infinite value.
+    """
     first_N, second_N = _one_axis(a_N), _one_axis(b_N)
     if first_N.shape != second_N.shape:
         raise EvalShapeError(
             f"a pair needs as many values on both sides, got {first_N.size} and {second_N.size}; "
             "give both in the same order of questions, None where one is missing"
         )
-    return mean_interval(first_N - second_N, confidence=confidence, resamples=resamples, seed=seed)
+    return first_N - second_N
+
+
+def present(
+    values_N: FloatArray, clusters_N: Sequence[str] | None
+) -> tuple[FloatArray, list[str] | None]:
+    """Leave out what is missing.
+
+    Raises:
+        EvalShapeError: nothing is left, or there are not as many clusters as values.
+    """
+    is_present_N = ~np.isnan(values_N)
+    if not is_present_N.any():
+        raise EvalShapeError(
+            f"all {values_N.size} values are missing; a mean needs at least one question"
+        )
+    if clusters_N is None:
+        return values_N[is_present_N], None
+    if len(clusters_N) != values_N.size:
+        raise EvalShapeError(
+            f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
+        )
+    kept = zip(clusters_N, is_present_N, strict=True)
+    return values_N[is_present_N], [cluster for cluster, is_present in kept if is_present]
 
 
 def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
@@ -151,12 +172,3 @@ def _one_axis(x_N: Sequence[float | None] | FloatArray) -> FloatArray:
             "give None for a missing one"
         )
     return values_N
-
-
-def _present(values_N: FloatArray) -> FloatArray:
-    present_N = values_N[~np.isnan(values_N)]
-    if present_N.size == 0:
-        raise EvalShapeError(
-            f"all {values_N.size} values are missing; a mean needs at least one question"
-        )
-    return present_N

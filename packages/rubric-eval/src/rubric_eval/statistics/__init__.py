@@ -1,0 +1,32 @@
+"""Statistics of paired evaluations; what SciPy has, SciPy does.
+
+intervals    means and paired differences of rewards
+proportions  shares of right answers: Wilson, McNemar, Tango
+bootstrap    draws by document, BCa limits and p-value
+sign_flip    permutation of whole clusters, counted exactly
+paired       the tests: mean, p-value, limits and detectable difference that agree
+power        McNemar's
+correction   several tests at once
+"""
+
+from __future__ import annotations
+
+from rubric_eval.statistics.correction import Correction, Decision, decide
+from rubric_eval.statistics.intervals import Interval, differences, mean_interval, paired_interval
+from rubric_eval.statistics.paired import PairedTest, accuracy_test, reward_test
+from rubric_eval.statistics.proportions import mcnemar_p, wilson_interval
+
+__all__ = [
+    "Correction",
+    "Decision",
+    "Interval",
+    "PairedTest",
+    "accuracy_test",
+    "decide",
+    "differences",
+    "mcnemar_p",
+    "mean_interval",
+    "paired_interval",
+    "reward_test",
+    "wilson_interval",
+]

@@ -1,0 +1,231 @@
+"""Tests of a paired difference: mean, p-value, limits and detectable difference from one source.
+
+Each test's limits at confidence 1 − α leave out 0 exactly where its p-value is below α.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Protocol
+
+import numpy as np
+
+from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean
+from rubric_eval.statistics.power import mcnemar_detectable
+from rubric_eval.statistics.proportions import discordant_limits, mcnemar_p, score_limits
+from rubric_eval.statistics.sign_flip import sign_flip_p
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_eval.statistics.bootstrap import FloatArray
+
+_DECIMALS: Final = 12
+"""Beyond them a difference is the rounding of two means, and would count as a sign."""
+
+
+class PairedTest(Protocol):
+    """A test of "the mean of a − b is 0"."""
+
+    @property
+    def name(self) -> str:
+        """As tables say it."""
+        ...
+
+    @property
+    def mean(self) -> float:
+        """Of a − b."""
+        ...
+
+    @property
+    def n(self) -> int:
+        """Questions that both sides have."""
+        ...
+
+    @property
+    def clusters(self) -> int:
+        """Documents among them."""
+        ...
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided."""
+        ...
+
+    def limits(self, confidence: float) -> tuple[float, float] | None:
+        """Confidence limits; None where a single cluster leaves the spread unknown."""
+        ...
+
+    def detectable(self, *, alpha: float, power: float) -> float | None:
+        """Smallest difference that this test at level α finds with this power; None if none."""
+        ...
+
+
+@dataclass(frozen=True)
+class BootstrapTest:
+    """BCa bootstrap by document, for rewards."""
+
+    drawn: Bootstrap
+    n: int
+    name: str = "BCa bootstrap"
+
+    @property
+    def mean(self) -> float:
+        """Of a − b."""
+        return self.drawn.estimate
+
+    @property
+    def clusters(self) -> int:
+        """Documents."""
+        return self.drawn.clusters
+
+    @cached_property
+    def p_value(self) -> float:
+        """Smallest level at which the limits leave out 0."""
+        return self.drawn.p_value()
+
+    def limits(self, confidence: float) -> tuple[float, float] | None:
+        """BCa limits, widened to 0 where the documents are too few to leave it out."""
+        limits = self.drawn.limits(confidence)
+        return _holding_0(limits, p_value=self.p_value, alpha=1 - confidence)
+
+    def detectable(self, *, alpha: float, power: float) -> float | None:
+        """Half of the interval, and what the mean falls short of the truth by at this power.
+
+        Were the truth δ, the mean would lie above δ − (x̄ − Q(1 − power)) with this power, and the
+        test rejects where it is more than x̄ − low above 0; the wider side counts.
+        """
+        limits = self.drawn.limits(1 - alpha)
+        if limits is None or self.drawn.is_constant:
+            return None
+        low, high = limits
+        mean = self.drawn.estimate
+        up = (mean - low) + (mean - self.drawn.quantile(1 - power))
+        down = (high - mean) + (self.drawn.quantile(power) - mean)
+        return max(up, down)
+
+
+@dataclass(frozen=True)
+class SignFlipTest(BootstrapTest):
+    """Sign-flip permutation of whole clusters, for accuracy over several seeds or by document.
+
+    Limits are the bootstrap's. The larger p-value of both counts, so that they agree.
+    """
+
+    flip_p: float = 1.0
+    name: str = "cluster sign-flip permutation"
+
+    @cached_property
+    def p_value(self) -> float:
+        """Two-sided."""
+        return max(self.flip_p, self.drawn.p_value()) if self._disagree else self.flip_p
+
+    @property
+    def _disagree(self) -> bool:
+        """Whether the draws reach to 0 although the flips do not: then the draws decide."""
+        if self.drawn.draws.size == 0:
+            return False
+        return self.drawn.draws[0] <= 0 <= self.drawn.draws[-1]
+
+
+@dataclass(frozen=True)
+class McNemarTest:
+    """McNemar's exact test, for accuracy with one answer to each item."""
+
+    won: int
+    lost: int
+    n: int
+    name: str = "exact McNemar"
+
+    @property
+    def mean(self) -> float:
+        """Of a − b."""
+        return (self.won - self.lost) / self.n
+
+    @property
+    def clusters(self) -> int:
+        """Each item is its own."""
+        return self.n
+
+    @cached_property
+    def p_value(self) -> float:
+        """Two-sided."""
+        return mcnemar_p(self.won, self.lost)
+
+    def limits(self, confidence: float) -> tuple[float, float]:
+        """Tango's score limits; the one beside 0 is Clopper and Pearson's where they disagree."""
+        low, high = score_limits(self.won, self.lost, self.n, confidence=confidence)
+        rejects = self.p_value < 1 - confidence
+        if (low > 0 or high < 0) == rejects:
+            return low, high
+        exact_low, exact_high = discordant_limits(
+            self.won, self.lost, self.n, confidence=confidence
+        )
+        return (exact_low, high) if self.won > self.lost else (low, exact_high)
+
+    def detectable(self, *, alpha: float, power: float) -> float | None:
+        """By the exact power of this test, with as many items that differ as here."""
+        differ = (self.won + self.lost) / self.n
+        return mcnemar_detectable(self.n, differ, alpha=alpha, power=power)
+
+
+def reward_test(
+    differences_N: FloatArray,
+    clusters_N: Sequence[str] | None = None,
+    *,
+    resamples: int = 9999,
+    seed: int = 0,
+) -> BootstrapTest:
+    """Test differences of rewards.
+
+    Args:
+        differences_N: a − b of each question, its samples and seeds averaged; at least one.
+        clusters_N: document of each.
+        resamples: bootstrap draws.
+        seed: of the draws.
+    """
+    rounded_N = np.round(differences_N, _DECIMALS)
+    drawn = bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed)
+    return BootstrapTest(drawn, n=rounded_N.size)
+
+
+def accuracy_test(
+    differences_N: FloatArray,
+    clusters_N: Sequence[str] | None = None,
+    *,
+    answers: int = 1,
+    resamples: int = 9999,
+    seed: int = 0,
+) -> McNemarTest | SignFlipTest:
+    """Test differences of accuracies: McNemar for one answer an item, sign flips for more.
+
+    Args:
+        differences_N: a − b of each item, its answers averaged; at least one.
+        clusters_N: document of each, where several items share one.
+        answers: K, given to each item by each side.
+        resamples: bootstrap draws.
+        seed: of the draws.
+    """
+    n = differences_N.size
+    alone = clusters_N is None or len(set(clusters_N)) == n
+    if alone and answers == 1:
+        return McNemarTest(int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n)
+    rounded_N = np.round(differences_N, _DECIMALS)
+    names_N = np.arange(n) if clusters_N is None else np.asarray(clusters_N)
+    _, of_N = np.unique(names_N, return_inverse=True)
+    sums_C = np.bincount(of_N, weights=differences_N).astype(np.float64)
+    return SignFlipTest(
+        bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
+        n=n,
+        flip_p=sign_flip_p(sums_C, unit=1 / answers, resamples=resamples, seed=seed),
+    )
+
+
+def _holding_0(
+    limits: tuple[float, float] | None, *, p_value: float, alpha: float
+) -> tuple[float, float] | None:
+    """Widen limits to 0 where the test does not reject it."""
+    if limits is None or p_value < alpha:
+        return limits
+    return min(limits[0], 0.0), max(limits[1], 0.0)
