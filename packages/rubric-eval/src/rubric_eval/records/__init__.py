@@ -4,11 +4,18 @@ run       what was evaluated, on what, how: run.json
 rows      one line per answer, judgement or benchmark item
 measured  values of one model on one set of questions, ready to be compared
 files     how they are read and written
+inputs    what a derived file was made from, by content
 layout    where each of them lies in an evaluation's folder
 """
 
 from __future__ import annotations
 
+from rubric_eval.records.inputs import (
+    InputFile,
+    changed_inputs,
+    evaluation_files,
+    hashed_inputs,
+)
 from rubric_eval.records.layout import EvalFolder
 from rubric_eval.records.measured import Measure, Measured
 from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, QuestionRow, ScoreRow
@@ -18,6 +25,7 @@ __all__ = [
     "AnswerRow",
     "EvalFolder",
     "EvalRun",
+    "InputFile",
     "ItemRow",
     "JudgeEntry",
     "JudgementRow",
@@ -27,4 +35,7 @@ __all__ = [
     "QuestionRow",
     "Questions",
     "ScoreRow",
+    "changed_inputs",
+    "evaluation_files",
+    "hashed_inputs",
 ]

@@ -188,9 +188,7 @@ def _sums(values_N: FloatArray, clusters_N: Sequence[str] | None) -> tuple[Float
     )
 
 
-def _draws(
-    sums_C: FloatArray, counts_C: FloatArray, *, resamples: int, seed: int
-) -> FloatArray:
+def _draws(sums_C: FloatArray, counts_C: FloatArray, *, resamples: int, seed: int) -> FloatArray:
     is_large = resamples * sums_C.size > _AT_ONCE_VALUES
     result = cast("Any", stats).bootstrap(  # scipy has no type stubs
         (sums_C, counts_C),

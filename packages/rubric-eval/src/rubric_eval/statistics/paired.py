@@ -6,7 +6,6 @@ Each test's limits at confidence 1 − α leave out 0 exactly where its p-value 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
@@ -80,7 +79,7 @@ class BootstrapTest:
         """Documents."""
         return self.drawn.clusters
 
-    @cached_property
+    @property
     def p_value(self) -> float:
         """Smallest level at which the limits leave out 0."""
         return self.drawn.p_value()
@@ -116,7 +115,7 @@ class SignFlipTest(BootstrapTest):
     flip_p: float = 1.0
     name: str = "cluster sign-flip permutation"
 
-    @cached_property
+    @property
     def p_value(self) -> float:
         """Two-sided."""
         return max(self.flip_p, self.drawn.p_value()) if self._disagree else self.flip_p
@@ -148,7 +147,7 @@ class McNemarTest:
         """Each item is its own."""
         return self.n
 
-    @cached_property
+    @property
     def p_value(self) -> float:
         """Two-sided."""
         return mcnemar_p(self.won, self.lost)

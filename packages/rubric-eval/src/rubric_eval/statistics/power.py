@@ -25,12 +25,12 @@ def mcnemar_power(n: int, delta: float, differ: float, *, alpha: float) -> float
     """
     if differ == 0:
         return 0.0
-    binom = cast("Any", stats).binom
+    binom = cast("Any", stats).binom  # scipy has no type stubs
     spread = _SPREADS * np.sqrt(n * differ * (1 - differ)) + 1
     m = np.arange(max(0, int(n * differ - spread)), min(n, int(n * differ + spread)) + 1)
     # Largest number lost whose p-value is below α: 2·P(X ≤ lost) < α.
-    most = binom.ppf(alpha / 2, m, 0.5)
-    most = np.where(2 * binom.cdf(most, m, 0.5) < alpha, most, most - 1)
+    at_most = np.asarray(binom.ppf(alpha / 2, m, 0.5), dtype=np.float64)
+    most = np.where(2 * binom.cdf(at_most, m, 0.5) < alpha, at_most, at_most - 1)
     share = (1 + delta / differ) / 2
     rejects = binom.cdf(most, m, share) + binom.cdf(most, m, 1 - share)
     return float(np.sum(binom.pmf(m, n, differ) * rejects))

@@ -60,6 +60,8 @@ def score_limits(won: int, lost: int, n: int, *, confidence: float) -> tuple[flo
     """
     z = float(cast("Any", stats).norm.ppf((1 + confidence) / 2))
     found = (won - lost) / n
+    if won == lost == 0:  # the equation holds at 0 too, where nothing spreads
+        return -(z**2) / (n + z**2), z**2 / (n + z**2)
 
     def excess(delta: float, side: float) -> float:
         return won - lost - n * delta - side * z * _score_spread(won, lost, n, delta)

@@ -61,7 +61,7 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
 def _drawn(sums_C: FloatArray, *, resamples: int, seed: int) -> float:
     found = cast("Any", stats).permutation_test(
         (sums_C, np.zeros_like(sums_C)),
-        lambda a, b, axis: np.sum(a - b, axis=axis),
+        _difference,
         permutation_type="samples",
         vectorized=True,
         n_resamples=resamples,
@@ -69,3 +69,7 @@ def _drawn(sums_C: FloatArray, *, resamples: int, seed: int) -> float:
         rng=np.random.default_rng(seed),
     )
     return float(found.pvalue)
+
+
+def _difference(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
+    return np.sum(a - b, axis=axis)

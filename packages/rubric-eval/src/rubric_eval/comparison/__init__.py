@@ -1,0 +1,37 @@
+"""Evaluations side by side.
+
+stages       held-out evaluations in memory, with their controls
+evaluations  measured values of any number of models, benchmarks and judges
+pairing      which values may be set against each other
+levels       each model's score
+pairs        each paired difference, tested and decided with its family
+breakdown    by criterion and field
+found        what is found: comparison.json
+"""
+
+from __future__ import annotations
+
+from rubric_eval.comparison.evaluations import compare_measured
+from rubric_eval.comparison.found import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    ModelScore,
+    PairedResult,
+    Part,
+)
+from rubric_eval.comparison.stages import Comparison, ComparisonRow, Difference, compare
+
+__all__ = [
+    "AverageDelta",
+    "CompareSettings",
+    "Comparison",
+    "ComparisonRow",
+    "Difference",
+    "EvalComparison",
+    "ModelScore",
+    "PairedResult",
+    "Part",
+    "compare",
+    "compare_measured",
+]

@@ -1,0 +1,143 @@
+"""What a comparison of evaluations found: comparison.json. Ids, names and numbers alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from rubric_eval.records import InputFile, Measure
+from rubric_eval.records.run import FROZEN
+from rubric_eval.statistics import Correction, Interval
+
+
+class CompareSettings(BaseModel):
+    """How evaluations are compared."""
+
+    model_config = FROZEN
+
+    pairs: tuple[tuple[str, str], ...] = ()
+    """(a, b) to take a − b of; by default each model minus the first and minus the one before."""
+
+    confidence: float = Field(default=0.95, gt=0.5, lt=1)
+    """Of all intervals; 1 − confidence is the level of a family of tests."""
+
+    correction: Correction = Correction.HOLM
+    family: Literal["benchmarks", "all"] = "benchmarks"
+    """Tests held together: a pair's on all benchmarks (its rewards by all judges are a family of
+    their own), or all tests of all pairs."""
+
+    power: float = Field(default=0.8, gt=0, lt=1)
+    """Chance that the detectable difference is found."""
+
+    resamples: int = Field(default=9999, ge=99)
+    seed: int = Field(default=0, ge=0)
+
+
+class ModelScore(Interval):
+    """One model on one benchmark, by one judge."""
+
+    model: str
+    benchmark: str
+    measure: Measure
+    judge: str | None
+    seeds: tuple[int, ...]
+    answers: int
+    """Given to each question, K."""
+
+    clusters: int
+    """Documents."""
+
+    zero_frac: float
+    """Share of value 0 among the answers that could be measured."""
+
+    invalid_frac: float
+    unavailable_frac: float
+    truncated_frac: float | None
+    no_answer_frac: float | None
+    tokens_mean: float | None
+    chance: float | None
+    is_above_chance: bool | None
+    """Whether the whole interval is; None where guessing has no accuracy."""
+
+    criteria: dict[str, float]
+    """Mean z by criterion, of those that enough questions ask."""
+
+
+class PairedResult(Interval):
+    """a − b over the questions that both have."""
+
+    a: str
+    b: str
+    benchmark: str
+    measure: Measure
+    judge: str | None
+    a_mean: float
+    """Over these questions."""
+
+    b_mean: float
+    clusters: int
+    left_out: int
+    """Questions that a side has no value for."""
+
+    won: int
+    """Questions on which a is higher."""
+
+    lost: int
+    test: str
+    p: float
+    """ci_low and ci_high leave out 0 exactly where p is below 1 − confidence."""
+
+    p_adjusted: float
+    """Over the family."""
+
+    is_significant: bool
+    level: float
+    """That the family held this test to."""
+
+    decided_low: float | None
+    """Limits at 1 − level: they leave out 0 exactly where the difference is significant."""
+
+    decided_high: float | None
+    detectable: float | None
+    """Smallest difference that this test at this level would find; None if none."""
+
+
+class AverageDelta(Interval):
+    """Mean over benchmarks of a − b, each benchmark counting alike; n benchmarks."""
+
+    a: str
+    b: str
+    benchmarks: tuple[str, ...]
+
+
+class Part(Interval):
+    """a − b on a part of a benchmark. Exploratory: nothing is corrected for how many there are."""
+
+    kind: Literal["criterion", "field"]
+    name: str
+    a: str
+    b: str
+    benchmark: str
+    judge: str | None
+
+
+class EvalComparison(BaseModel):
+    """comparison.json."""
+
+    model_config = FROZEN
+
+    format: Literal[1] = 1
+    settings: CompareSettings
+    scores: tuple[ModelScore, ...]
+    differences: tuple[PairedResult, ...]
+    averages: tuple[AverageDelta, ...]
+    exploratory: tuple[Part, ...]
+    notes: tuple[str, ...]
+    """What a reader must know before quoting a number."""
+
+    folders: tuple[str, ...] = ()
+    """Evaluations, from the folder of this file."""
+
+    inputs: tuple[InputFile, ...] = ()
+    """What the numbers were read from."""

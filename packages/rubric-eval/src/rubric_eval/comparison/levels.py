@@ -1,0 +1,87 @@
+"""How high each model scores, with an interval that fits what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubric_eval.comparison.found import ModelScore
+from rubric_eval.comparison.pairing import question_means
+from rubric_eval.records import Measure
+from rubric_eval.statistics import Interval, mean_interval, wilson_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rubric_eval.comparison.found import CompareSettings
+    from rubric_eval.records import Measured
+
+FEWEST_QUESTIONS = 5
+"""That a criterion or field needs to be shown by itself."""
+
+
+def score(measured: Measured, settings: CompareSettings) -> ModelScore:
+    """Give a model's mean with its interval, and what explains it.
+
+    Raises:
+        EvalShapeError: no question has a value.
+    """
+    interval = _interval(measured, settings)
+    values = [one for values_K in measured.values_NK for one in values_K if one is not None]
+    chance = measured.chance
+    return ModelScore(
+        **interval.model_dump(),
+        model=measured.model,
+        benchmark=measured.benchmark,
+        measure=measured.measure,
+        judge=measured.judge,
+        seeds=measured.seeds,
+        answers=len(measured.values_NK[0]),
+        clusters=len(set(measured.clusters)),
+        zero_frac=sum(value == 0 for value in values) / len(values),
+        invalid_frac=measured.invalid_frac,
+        unavailable_frac=measured.unavailable_frac,
+        truncated_frac=measured.truncated_frac,
+        no_answer_frac=measured.no_answer_frac,
+        tokens_mean=measured.tokens_mean,
+        chance=chance,
+        is_above_chance=None if chance is None else interval.is_above(chance),
+        criteria={
+            name: float(np.mean(list(z.values())))
+            for name, z in criterion_values(measured).items()
+            if len(z) >= FEWEST_QUESTIONS
+        },
+    )
+
+
+def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
+    """Z of each criterion by question."""
+    found: dict[str, dict[str, float]] = {}
+    for question, z_by_name in zip(measured.ids, measured.criteria_z_N, strict=False):
+        for name, z in z_by_name.items():
+            found.setdefault(name, {})[question] = z
+    return found
+
+
+def _interval(measured: Measured, settings: CompareSettings) -> Interval:
+    means_N = question_means(measured)
+    present_N = means_N[~np.isnan(means_N)]
+    clusters = len(set(measured.clusters))
+    if measured.measure is Measure.ACCURACY and present_N.size:
+        alone = clusters == len(measured.ids) and len(measured.values_NK[0]) == 1
+        if alone:
+            right = int(present_N.sum())
+            return wilson_interval(right, present_N.size, confidence=settings.confidence)
+        if present_N.min() == present_N.max() and present_N[0] in {0.0, 1.0}:
+            # A bootstrap of nothing but zeros would be a point; what one answer says still holds.
+            n = min(clusters, present_N.size)
+            found = wilson_interval(int(present_N[0]) * n, n, confidence=settings.confidence)
+            return found.model_copy(update={"n": present_N.size})
+    return mean_interval(
+        means_N,
+        clusters_N=measured.clusters,
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )

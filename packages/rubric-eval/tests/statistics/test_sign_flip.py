@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from rubric_eval.statistics import mcnemar_p
+from rubric_eval.statistics.sign_flip import sign_flip_p
+
+
+@given(won=st.integers(0, 400), lost=st.integers(0, 400))
+def test_one_answer_to_each_item_is_mcnemars_exact_test(won: int, lost: int) -> None:
+    sums_C = np.array([1.0] * won + [-1.0] * lost + [0.0] * 3)
+    assert sign_flip_p(sums_C, unit=1.0) == pytest.approx(mcnemar_p(won, lost), rel=1e-9)
+
+
+@given(steps=st.lists(st.integers(-4, 4), min_size=1, max_size=9))
+def test_the_count_is_that_of_all_flips(steps: list[int]) -> None:
+    sums_C = np.array(steps) / 4
+    flipped = [abs(np.dot(signs, steps)) for signs in product((-1, 1), repeat=len(steps))]
+    wanted = np.mean([value >= abs(sum(steps)) for value in flipped])
+    assert sign_flip_p(sums_C, unit=0.25) == pytest.approx(wanted)
+
+
+@settings(deadline=None, max_examples=15)
+@given(steps=st.lists(st.integers(-3, 3), min_size=3, max_size=10), seed=st.integers(0, 9))
+def test_scipys_permutation_test_agrees(steps: list[int], seed: int) -> None:
+    sums_C = np.array(steps) / 3
+    wanted = stats.permutation_test(
+        (sums_C, np.zeros_like(sums_C)),
+        lambda a, b, axis: np.sum(a - b, axis=axis),
+        permutation_type="samples",
+        vectorized=True,
+        n_resamples=9999,
+        rng=np.random.default_rng(seed),
+    ).pvalue
+    assert sign_flip_p(sums_C, unit=1 / 3) == pytest.approx(wanted)
+
+
+def test_differences_that_cannot_be_counted_are_drawn() -> None:
+    rng = np.random.default_rng(0)
+    steps = rng.integers(-3, 5, size=60)
+    counted = sign_flip_p(steps / 3, unit=1 / 3)
+    drawn = sign_flip_p(steps / 3 + 1e-6 * rng.random(60), unit=1 / 3, resamples=20_000)
+    assert drawn == pytest.approx(counted, abs=0.02)
+    assert sign_flip_p(steps / 3 + 1e-6, unit=1 / 3) == sign_flip_p(steps / 3 + 1e-6, unit=1 / 3)
+
+
+def test_the_wins_of_a_large_benchmark_are_counted() -> None:
+    steps = np.random.default_rng(1).integers(-4, 6, size=5000)
+    assert 0 < sign_flip_p(steps / 5, unit=1 / 5) < 1e-10
+
+
+def test_answers_that_go_together_by_document_count_as_one() -> None:
+    alone = sign_flip_p(np.ones(12), unit=1.0)
+    together = sign_flip_p(np.full(3, 4.0), unit=1.0)
+    assert (alone, together) == pytest.approx((2 / 4096, 2 / 8))
