@@ -189,7 +189,13 @@ def test_further_flags_go_behind_the_table(make_config: Callable[..., TrainConfi
         ("train.async_enable", "another class"),
         ("reward.overlong_buffer_len", "shaping"),
         ("critic.adam.lr", "no critic"),
+        # Our trainer knows no other case than that these are not there.
         ("logger.wandb.key", "TensorBoard"),
+        ("actor.entropy_coef", "no entropy term"),
+        ("train.dynamic_batch_enable", "worked out for whole data-parallel copies"),
+        ("train.dyn", "worked out for whole data-parallel copies"),
+        ("ds.ring_attn_size", "worked out for whole data-parallel copies"),
+        ("ds.tensor_parallel_size", "worked out for whole data-parallel copies"),
     ],
 )
 def test_flags_that_are_not_passed_on(

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import torch
 from openrlhf.trainer.ray import ppo_actor
-from openrlhf.utils.loss_utils import get_loss_batch_info
 
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
 from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 _SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped")
 """Sums over the tokens, or the responses, of an update."""
-_PARTS: Final = ("loss", "entropy", "grad_norm")
+_PARTS: Final = ("loss", "grad_norm")
 """Parts that add up to the value of an update."""
 
 FIGURES: Final = "rubric/"
@@ -106,25 +105,10 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         loss_batch_info: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Make one pass, and an update if it is the last of one."""
-        dynamic = self.args.train.dynamic_batch_enable
-        if loss_batch_info is None:
-            loss_batch_info = _without_zeros(
-                get_loss_batch_info(
-                    self.strategy,
-                    experience.action_mask,
-                    replay_buffer=self.replay_buffer,
-                    step=step,
-                    dynamic_batch=dynamic,
-                )
-            )
         self._kl_BT = None
         result = super().training_step(experience, kl_ctl, step, loss_batch_info)
-        passes = 1 if dynamic else max(int(self.strategy.accumulated_gradient), 1)
-        ends = (
-            bool(self.replay_buffer.dynamic_optimizer_step[step])
-            if dynamic
-            else (step + 1) % passes == 0
-        )
+        passes = max(int(self.strategy.accumulated_gradient), 1)
+        ends = (step + 1) % passes == 0
         self._record(experience, result, kl_ctl=kl_ctl, passes=passes, ends=ends)
         return _countable(result)
 
@@ -138,7 +122,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         ends: bool,
     ) -> None:
         if not self._windows or "grad_norm" in self._windows[-1]:
-            self._windows.append(dict.fromkeys((*_SUMMED, "loss", "entropy"), 0.0))
+            self._windows.append(dict.fromkeys((*_SUMMED, "loss"), 0.0))
         window, metrics = self._windows[-1], result["metrics"]
         mask_BT = experience.action_mask.bool()
         tokens = float(mask_BT.sum())
@@ -147,8 +131,6 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         window["tokens"] += tokens
         window["responses"] += responses
         window["loss"] += (float(metrics["policy_loss"]) + kl_loss) / passes
-        if "entropy_loss" in metrics:
-            window["entropy"] += float(metrics["entropy_loss"]) / passes
         if tokens:
             window["clip_frac"] += float(metrics["ppo_clip_ratio"]) * tokens
             window["ratio_mean"] += self.actor_loss_fn.ratio_sum
@@ -190,8 +172,6 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             **{name: by_name[name] for name in ("loss", "grad_norm")},
             **{name: by_name[name] / tokens_U for name in ("kl", "clip_frac", "ratio_mean")},
         }
-        if self.args.actor.entropy_coef is not None:
-            figures_U["entropy"] = by_name["entropy"]
         if level != "off":
             figures_U["dropped_frac"] = by_name["dropped"] / units_U
         figures = {name: float(values_U.mean()) for name, values_U in figures_U.items()}
@@ -230,11 +210,6 @@ def _with_tokens(
     for one_pass, info in windows(*parts):
         if float(info["batch_num_tokens"]) > 0:
             yield one_pass, info
-
-
-def _without_zeros(info: dict[str, Any]) -> dict[str, Any]:
-    counts = {name: info[name].clamp(min=1.0) for name in ("batch_num_tokens", "global_batch_size")}
-    return {**info, **counts}
 
 
 def _countable(result: dict[str, Any]) -> dict[str, Any]:

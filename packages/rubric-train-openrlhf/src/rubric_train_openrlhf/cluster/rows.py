@@ -86,7 +86,7 @@ def metrics_row(record: ClusterRecord) -> MetricsRow:
         kl=figures["kl"],
         clip_frac=figures["clip_frac"],
         ratio_mean=figures["ratio_mean"],
-        entropy=figures.get("entropy"),
+        entropy=None,
         grad_norm=figures["grad_norm"],
         lr=figures["lr"],
         response_tokens_mean=float(np.mean(lengths_B)),

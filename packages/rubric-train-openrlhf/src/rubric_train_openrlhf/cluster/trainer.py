@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
-from openrlhf.trainer.ppo_utils.experience import balance_experiences
 
 from rubric_train_openrlhf.cluster.desk_calls import find_desk
 from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
@@ -44,7 +43,7 @@ from rubric_train_openrlhf.run.events import EventWriter
 from rubric_train_openrlhf.run.summary import write_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rubric_train_openrlhf.cluster.groups import Drawn
@@ -110,7 +109,7 @@ class RubricPPOTrainer(_Trainer):
             self._go_back(position)
             write_summary(self._folder, status="running", wall_s=clock.total_s)
             events = EventWriter(self._folder.tensorboard, first_step=position.step + 1)
-            with events, self._trackers():
+            with events, contextlib.closing(self.tensorboard_logger):
                 self._train(position, clock=clock, events=events)
         except Exception as error:
             # The error that stopped the run must reach the driver, also from a full disk.
@@ -179,8 +178,6 @@ class RubricPPOTrainer(_Trainer):
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
-        if self.args.train.dynamic_batch_enable:
-            batches = balance_experiences(batches, self.args)
         ray.get(
             self.actor_model_group.async_run_method_batch(method_name="append", experience=batches)
         )
@@ -198,8 +195,7 @@ class RubricPPOTrainer(_Trainer):
         self._folder.write_rollouts(row.step, rollout_rows(record))
         self._folder.write_metrics(row)
         events.write("train", row, step=row.step)
-        for tracker in self._open_trackers():
-            tracker.log_train(row.step, log_figures(row))
+        self.tensorboard_logger.log_train(row.step, log_figures(row))
         _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
 
     def _evaluate_if_due(self, step: int, *, events: EventWriter) -> bool:
@@ -223,8 +219,8 @@ class RubricPPOTrainer(_Trainer):
         )
         self._folder.write_heldout(row)
         events.write("heldout", row, step=step)
-        for tracker in self._open_trackers():
-            tracker.log_eval(step, row.model_dump(exclude={"step", "best", "criteria"}))
+        figures = row.model_dump(exclude={"step", "best", "criteria"})
+        self.tensorboard_logger.log_eval(step, figures)
         _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
         return row.best
 
@@ -248,24 +244,7 @@ class RubricPPOTrainer(_Trainer):
         ray.get(self.actor_model_group.async_run_method(method_name="rejoin_engines"))
 
     def _shares(self) -> Shares:
-        if self.args.train.dynamic_batch_enable:
-            # OpenRLHF sorts by length then, and an update takes whatever comes.
-            return Shares(updates=1, ranks=1)
-        # Ranks of a ring, or of a tensor-parallel group, work on the same responses.
-        copies = self.args.ds.ring_attn_size * self.args.ds.tensor_parallel_size
+        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
         return Shares(
-            updates=self._run.optim.updates_per_rollout,
-            ranks=self._run.cluster.policy_gpus // copies,
+            updates=self._run.optim.updates_per_rollout, ranks=self._run.cluster.policy_gpus
         )
-
-    def _open_trackers(self) -> list[Any]:
-        trackers = (self.wandb_logger, self.tensorboard_logger)
-        return [tracker for tracker in trackers if tracker is not None]
-
-    @contextlib.contextmanager
-    def _trackers(self) -> Generator[None]:
-        try:
-            yield
-        finally:
-            for tracker in self._open_trackers():
-                tracker.close()

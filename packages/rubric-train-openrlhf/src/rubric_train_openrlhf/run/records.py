@@ -69,7 +69,7 @@ class MetricsRow(_Row):
     clip_frac: float
     ratio_mean: float
     entropy: float | None
-    """None where the backend does not compute it: OpenRLHF does for an entropy bonus alone."""
+    """None on a cluster: OpenRLHF computes it for an entropy bonus alone, and has none to make."""
     grad_norm: float
     """Mean over the step's optimiser updates, before clipping."""
     lr: float

@@ -42,7 +42,6 @@ def made(
     batch: Any,  # noqa: ANN401 -- a Batch of the conftest
     *,
     micro_batch: int = 4,
-    dynamic_tokens: int | None = None,
     shares: Shares = WHOLE,
     ratio_to_sampler: bool = False,
 ) -> Experiences:
@@ -60,9 +59,8 @@ def made(
 
     args = SimpleNamespace(
         algo=SimpleNamespace(advantage=SimpleNamespace(estimator="rloo")),
-        train=SimpleNamespace(dynamic_batch_enable=dynamic_tokens is not None),
-        rollout=SimpleNamespace(micro_batch_size=micro_batch, max_tokens_per_gpu=dynamic_tokens),
-        **_machines(shares.ranks),
+        train=SimpleNamespace(dynamic_batch_enable=False),
+        rollout=SimpleNamespace(micro_batch_size=micro_batch),
     )
     maker = Maker(
         *(None,) * 5,
@@ -73,13 +71,6 @@ def made(
         ratio_to_sampler=ratio_to_sampler,
     )
     return maker.make_step(1, batch.groups)
-
-
-def _machines(ranks: int) -> dict[str, SimpleNamespace]:
-    return {
-        "actor": SimpleNamespace(num_nodes=1, num_gpus_per_node=ranks),
-        "ds": SimpleNamespace(ring_attn_size=1, tensor_parallel_size=1),
-    }
 
 
 def rows_of(batches: Sequence[Any]) -> list[Any]:
@@ -100,8 +91,6 @@ SHAPES = [
     pytest.param({"micro_batch": 5}, id="ragged"),
     pytest.param({"micro_batch": 24}, id="all-at-once"),
     pytest.param({"micro_batch": 2, "shares": Shares(updates=3, ranks=2)}, id="shares"),
-    pytest.param({"dynamic_tokens": 40}, id="dynamic"),
-    pytest.param({"dynamic_tokens": 40, "shares": Shares(updates=1, ranks=2)}, id="dynamic-ranks"),
 ]
 
 
@@ -130,20 +119,6 @@ def test_every_token_has_the_advantage_of_its_response_in_every_shape_of_batch(
         assert not advantages_T[:-tokens].any()
         assert torch.equal(row.returns, row.advantages)
         assert row.info == {}
-
-
-def test_a_balanced_batch_keeps_every_advantage_with_its_response(
-    make_batch: Callable[..., Any],
-) -> None:
-    from openrlhf.trainer.ppo_utils.experience import balance_experiences
-
-    batch = make_batch(REWARDS)
-    expected = dict(zip(batch.labels, expected_advantages(REWARDS), strict=True))
-    experiences = made(batch, dynamic_tokens=40, shares=Shares(updates=1, ranks=2)).batches
-    rows = rows_of(balance_experiences(experiences, SimpleNamespace(**_machines(2))))
-    assert len(rows) == len(expected)
-    for row in rows:
-        assert abs(float(row.advantages[-1]) - expected[row.labels[0]]) <= 1e-6
 
 
 @pytest.mark.parametrize("loss_agg", ["token", "sequence"])

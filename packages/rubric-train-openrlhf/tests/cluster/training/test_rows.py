@@ -107,15 +107,13 @@ def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
     assert row.cluster.attribution == {"a": 0.3}
 
 
-def test_entropy_and_dropped_shares_are_absent_where_nobody_computed_them() -> None:
+def test_dropped_shares_are_absent_where_nobody_computed_them() -> None:
     row = metrics_row(record())
-    assert row.entropy is None
     assert row.cluster is not None
     assert row.cluster.dropped_frac is None
-    with_both = metrics_row(record(entropy=2.0, dropped_frac=0.1))
-    assert with_both.entropy == 2.0
-    assert with_both.cluster is not None
-    assert with_both.cluster.dropped_frac == 0.1
+    corrected = metrics_row(record(dropped_frac=0.1))
+    assert corrected.cluster is not None
+    assert corrected.cluster.dropped_frac == 0.1
 
 
 def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
