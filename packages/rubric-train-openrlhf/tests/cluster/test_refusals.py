@@ -32,7 +32,6 @@ GSPO = {"ratio": "sequence", "aggregation": "sequence"}
         ),
         ({"objective": GSPO | {"importance": {"type": "tis"}}}, "objective.importance.type"),
         ({"objective": GSPO | {"aggregation": "token"}}, "objective.aggregation"),
-        ({"cluster": {"deepspeed": {"zero_stage": 0}}}, "cluster.deepspeed.zero_stage"),
         ({"cluster": {"deepspeed": {"zero_stage": 1}}}, "cluster.deepspeed.zero_stage"),
     ],
 )

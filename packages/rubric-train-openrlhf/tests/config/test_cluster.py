@@ -83,8 +83,8 @@ def test_a_cpu_takes_what_runs_there() -> None:
             r"offload_reference needs zero_stage 3",
         ),
         (
-            {"cluster": {"deepspeed": {"zero_stage": 0, "offload_optimizer": True}}},
-            r"offload_optimizer needs zero_stage 1, 2 or 3",
+            {"cluster": {"deepspeed": {"zero_stage": 0}}},
+            r"cluster\.deepspeed\.zero_stage: without ZeRO .*; use 2 or 3, not 0",
         ),
         ({"cluster": {"extra_flags": {"--ds.zpg": 8}}}, r"'--ds\.zpg' must be the flag's name"),
         (

@@ -53,17 +53,10 @@ def _start_problems(config: TrainConfig) -> Iterator[_Refusal]:
 
 def _deepspeed_problems(config: TrainConfig) -> Iterator[_Refusal]:
     deepspeed = config.cluster.deepspeed
-    key = "cluster.deepspeed.zero_stage"
-    if deepspeed.zero_stage == 0:
-        yield _Refusal(
-            key,
-            "=0: without ZeRO DeepSpeed keeps no float32 weights beside those in bfloat16, names "
-            "no gradient norm in float32 and cannot move its state aside; use 2 or 3",
-        )
     sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
     if deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer:
         yield _Refusal(
-            key,
+            "cluster.deepspeed.zero_stage",
             "=1 in bfloat16 with grad_accumulation='float32' is another optimiser of DeepSpeed's, "
             "which ends the run at a gradient of zero, as of an update whose groups are all tied, "
             "and cannot move its state aside; use 2, which splits no less",

@@ -68,7 +68,7 @@ class EngineConfig(Section):
 class DeepspeedConfig(Section):
     """How the policy and the reference are laid out over the GPUs that train."""
 
-    zero_stage: Literal[0, 1, 2, 3] = 2
+    zero_stage: Literal[1, 2, 3] = 2
     """What is split over GPUs: 1 the optimiser's state, 2 gradients too, 3 weights too."""
     offload_optimizer: bool = False
     """Keep the optimiser's state in the machine's memory and step on its CPUs."""
@@ -84,6 +84,16 @@ class DeepspeedConfig(Section):
     """Number format in which gradients of several passes are added up."""
     forward_micro_batch: Annotated[int, Field(ge=1)] = 8
     """Responses per pass on one GPU where log-probabilities are taken without gradients."""
+
+    @field_validator("zero_stage", mode="before")
+    @classmethod
+    def _zero(cls, stage: object) -> object:
+        if stage == 0 and not isinstance(stage, bool):
+            raise ValueError(
+                "without ZeRO DeepSpeed keeps no float32 weights beside those in bfloat16, names "
+                "no gradient norm in float32 and cannot move its state aside; use 2 or 3"
+            )
+        return stage
 
 
 class RayConfig(Section):
@@ -252,11 +262,6 @@ class ClusterConfig(Section):
             problems.append(
                 "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights "
                 "that it does not split where they are"
-            )
-        if self.deepspeed.offload_optimizer and self.deepspeed.zero_stage == 0:
-            problems.append(
-                "cluster.deepspeed.offload_optimizer needs zero_stage 1, 2 or 3: without ZeRO the "
-                "optimiser's state is never apart from the weights"
             )
         problems += [
             f"cluster.extra_flags: {name!r} must be the flag's name without dashes"
