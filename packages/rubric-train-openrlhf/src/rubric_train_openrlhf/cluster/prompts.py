@@ -35,14 +35,14 @@ def write_prompts(
 ) -> None:
     """Write the dataset that OpenRLHF reads prompts from, in the order of the views.
 
-    A row is `{"input", "label", "datasource", "question"}`: the prompt as text that tokenizes to
+    A row is `{"input", "label", "question"}`: the prompt as text that tokenizes to
     `encode_prompt` where no special token is added, the task id, and the question as it was asked.
 
     Args:
         path: of the file.
         views: what the policy may see of the tasks.
         codec: writes a prompt as the policy reads it.
-        source: which dataset this is.
+        source: which dataset this is, for an error.
         max_prompt_tokens: longest prompt that leaves room for a response.
 
     Raises:
@@ -58,7 +58,7 @@ def write_prompts(
             "it and the response together, or leave such tasks out",
             location="cluster.max_len",
         )
-    write_lines(path, _rows(views, codec=codec, source=source))
+    write_lines(path, _rows(views, codec=codec))
 
 
 def long_prompts(
@@ -74,12 +74,11 @@ def long_prompts(
             yield TooLong(view.task_id, tokens)
 
 
-def _rows(views: Sequence[PolicyView], *, codec: ChatCodec, source: Source) -> Iterator[str]:
+def _rows(views: Sequence[PolicyView], *, codec: ChatCodec) -> Iterator[str]:
     for view in views:
         row = {
             "input": codec.prompt_text(view),
             "label": view.task_id,
-            "datasource": source,
             "question": view.question,
         }
         yield json.dumps(row)

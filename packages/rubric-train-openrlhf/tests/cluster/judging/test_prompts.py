@@ -27,9 +27,8 @@ def test_a_row_holds_the_question_and_a_task_id_and_no_more(
     )
 
     rows = [json.loads(line) for line in (tmp_path / "prompts.jsonl").read_text().splitlines()]
-    assert [set(row) for row in rows] == [{"input", "label", "datasource", "question"}] * 8
+    assert [set(row) for row in rows] == [{"input", "label", "question"}] * 8
     assert [row["label"] for row in rows] == [task.task_id for task in tasks]
-    assert {row["datasource"] for row in rows} == {"train"}
     for row, view in zip(rows, views, strict=True):
         ids = tokenizer.encode(row["input"], add_special_tokens=False)
         assert tuple(ids) == codec.encode_prompt(view).token_ids
