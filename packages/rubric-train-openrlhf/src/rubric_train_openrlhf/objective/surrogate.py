@@ -60,10 +60,13 @@ def clipped_surrogate(
     advantages_B1 = advantages_B[:, None]
     plain_BT = -advantages_B1 * ratio_BT
     bounded_BT = -advantages_B1 * ratio_BT.clamp(min=1 - clip_low, max=1 + clip_high)
-    loss_BT = torch.maximum(plain_BT, bounded_BT)
+    clipped_BT = bounded_BT > plain_BT
+    # The maximum; torch's own sends half a gradient down each branch where they are equal, which
+    # is in all of the band, and half of the smallest number is 0.
+    loss_BT = torch.where(clipped_BT, bounded_BT, plain_BT)
     dual_clipped_BT = torch.zeros_like(loss_BT, dtype=torch.bool)
     if dual_clip is not None:
         ceiling_B1 = -dual_clip * advantages_B1
         dual_clipped_BT = (advantages_B1 < 0) & (loss_BT > ceiling_B1)
         loss_BT = torch.where(dual_clipped_BT, ceiling_B1, loss_BT)
-    return Surrogate(loss_BT, bounded_BT > plain_BT, dual_clipped_BT)
+    return Surrogate(loss_BT, clipped_BT, dual_clipped_BT)
