@@ -64,6 +64,8 @@ class RealInput:
 
     folder: Path
     tasks: tuple[Task, ...]
+    marks: tuple[str, ...] = (PASSAGE_CANARY, CRITERION_CANARY)
+    """Words of passages and rubrics, which the policy's side never holds."""
 
     def config(self, out: Path, **changes: Any) -> TrainConfig:  # noqa: ANN401 -- any section
         """Four steps on this machine's CPU; keyword arguments replace keys of sections."""

