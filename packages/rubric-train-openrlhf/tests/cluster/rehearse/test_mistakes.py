@@ -177,6 +177,14 @@ def test_missing_files_are_stood_in_for(production: Production, check_only: Chec
     assert {"training tasks", "model"} <= set(failures(check_only(elsewhere, on_cluster=True)))
 
 
+def test_sizes_that_nobody_knows(production: Production, check_only: CheckOnly) -> None:
+    report = check_only(production.having(model={"type": "path", "path": "models/Unheard-of-7B"}))
+    for name in ("disk", "memory", "judge's capacity"):
+        (found,) = report.of(name)
+        assert found.status is Status.UNCHECKED
+        assert found.detail == "the sizes of 'models/Unheard-of-7B' are not known"
+
+
 def test_a_document_on_both_sides(production: Production, check_only: CheckOnly) -> None:
     both = production.having(data={"validation": production.values["data"]["train"]})
     assert set(failures(check_only(both))) == {"split"}

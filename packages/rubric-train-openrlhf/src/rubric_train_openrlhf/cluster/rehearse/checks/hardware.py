@@ -4,6 +4,7 @@
 # torch annotates these methods in part only.
 from __future__ import annotations
 
+from functools import wraps
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -29,7 +30,7 @@ from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
     from rubric_train_openrlhf.cluster.rehearse.subject import Subject
@@ -43,13 +44,23 @@ _LARGEST_SHARE: Final = 0.5
 """Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
 
 
-def check_memory(subject: Subject) -> Iterator[Finding]:
+def _of_known_shape(
+    check: Callable[[Subject, ModelShape], Iterator[Finding]],
+) -> Callable[[Subject], Iterator[Finding]]:
+    """Ask a check of the model's sizes, or say that there are none to go by."""
+
+    @wraps(check)
+    def asked(subject: Subject) -> Iterator[Finding]:
+        shape = _shape(subject.known)
+        return check(subject, shape) if shape else iter((_unknown(subject.known),))
+
+    return asked
+
+
+@_of_known_shape
+def check_memory(subject: Subject, shape: ModelShape) -> Iterator[Finding]:
     """Work out whether each phase of a step fits on a GPU."""
     config = subject.known
-    shape = _shape(config)
-    if shape is None:
-        yield _unknown(config)
-        return
     gpus = _gpus(subject)
     for gpu in gpus:
         phases = _phases(config, shape, gpu)
@@ -71,13 +82,10 @@ def check_memory(subject: Subject) -> Iterator[Finding]:
             yield passed(f"{said}; {cache / GB:.0f} GB for an engine's cache")
 
 
-def check_disk(subject: Subject) -> Iterator[Finding]:
+@_of_known_shape
+def check_disk(subject: Subject, shape: ModelShape) -> Iterator[Finding]:
     """Count what checkpoints take at most, one being written."""
     config = subject.known
-    shape = _shape(config)
-    if shape is None:
-        yield _unknown(config)
-        return
     models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
     states = max(config.checkpoint.keep, _FEWEST_STATES) + _BEING_WRITTEN
     needed = models * checkpoint_bytes(config, shape) + states * trainer_state_bytes(shape)
@@ -85,13 +93,10 @@ def check_disk(subject: Subject) -> Iterator[Finding]:
     yield room(subject, needed_bytes=int(needed), what=what)
 
 
-def check_judge_capacity(subject: Subject) -> Iterator[Finding]:
+@_of_known_shape
+def check_judge_capacity(subject: Subject, shape: ModelShape) -> Iterator[Finding]:
     """Compare the time of judging with the time of sampling that it hides behind."""
     config = subject.known
-    shape = _shape(config)
-    if shape is None:
-        yield _unknown(config)
-        return
     gpu = _gpus(subject)[0]
     times = step_time(config, shape, gpu)
     if times.judging is None:
