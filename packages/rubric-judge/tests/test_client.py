@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubric
 from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge
+from rubric_judge.chat import ChatRequest
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
@@ -43,7 +44,7 @@ def loaded_libraries() -> None:
         with FakeEndpoint(lambda _: "ready") as endpoint:
             carrier = LiteLLMClient(JudgeConfig(model="openai/fake", api_base=endpoint.url))
             await carrier.prepare()
-            await carrier.ask(system="", user="", reply=_Anything)
+            await carrier.ask(ChatRequest(user="", reply=_Anything))
             await carrier.aclose()
 
     anyio.run(call_once)

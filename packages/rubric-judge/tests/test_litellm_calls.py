@@ -26,6 +26,7 @@ FIRST_CALLS = """
 import asyncio, sys
 from rubric_core import Criterion, JudgeView, Rubric
 from rubric_judge import JudgeConfig
+from rubric_judge.chat import ChatRequest
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.reply_model import reply_model
 from rubric_judge.testing import FakeEndpoint
@@ -36,7 +37,7 @@ async def main():
         client = LiteLLMClient(JudgeConfig(model=sys.argv[1], api_base=endpoint.url))
         await client.prepare()
         before = set(sys.modules)
-        asked = [client.ask(system="", user="{}", reply=reply) for _ in range(4)]
+        asked = [client.ask(ChatRequest(user="{}", reply=reply)) for _ in range(4)]
         answers = await asyncio.gather(*asked)
         assert len(endpoint.calls) == 4, answers
         await client.aclose()

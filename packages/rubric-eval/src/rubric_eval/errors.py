@@ -6,6 +6,7 @@ RubricError
     ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
     ├── EvalFolderError (ValueError)      a folder that is not the evaluation that is meant
+    ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
     └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
 
 Messages hold numbers, ids and names, never a passage, a criterion or a response.
@@ -19,6 +20,7 @@ from rubric_core import RubricError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 class EvalError(RubricError):
@@ -44,6 +46,15 @@ class SelectionLeakError(EvalError, ValueError):
 
 class EvalFolderError(EvalError, ValueError):
     """A folder that holds no evaluation, an unfinished one, or one of something else."""
+
+
+class EvalWriteError(EvalError, RuntimeError):
+    """A file of an evaluation that could not be written; what was written before is kept."""
+
+    def __init__(self, message: str, *, path: Path | None = None) -> None:
+        """Keep the file."""
+        super().__init__(message)
+        self.path = path
 
 
 class HeldoutAbortError(EvalError, RuntimeError):

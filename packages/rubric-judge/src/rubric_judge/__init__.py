@@ -43,6 +43,7 @@ from rubric_judge.pool import (
     RayJudgePool,
     ReplicaStatistics,
 )
+from rubric_judge.served import ModelServer, ServedModel
 from rubric_judge.verification import check_executable, parse_verification
 
 __all__ = [
@@ -70,6 +71,7 @@ __all__ = [
     "LimitsConfig",
     "LocalLimiter",
     "ModelConfig",
+    "ModelServer",
     "PluginConfig",
     "PoolStatistics",
     "Prices",
@@ -77,6 +79,7 @@ __all__ = [
     "ReplicaStatistics",
     "SandboxConfig",
     "SandboxError",
+    "ServedModel",
     "VerificationError",
     "check_executable",
     "judge_spec",

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
 
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from rubric_core import Usage
 
-__all__ = ["ChatClient", "ChatReply", "Finish", "Transport"]
+__all__ = ["Answering", "ChatClient", "ChatReply", "ChatRequest", "Finish", "Transport"]
 
 Finish = Literal["complete", "truncated", "refused", "oversized"]
 
@@ -25,6 +26,25 @@ class ChatReply:
     attempts: int
     latency_s: float | None = None
     """Seconds from the first attempt to the answer; None for a single attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What one attempt sends."""
+
+    user: str
+    system: str = ""
+    """Left out of the messages where it is empty."""
+    reply: type[BaseModel] | None = None
+    """Whose JSON schema goes to the server; None for an answer in plain text."""
+    parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Fields of this request, over those of the configuration."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages, as they are sent."""
+        user = {"role": "user", "content": self.user}
+        return [{"role": "system", "content": self.system}, user] if self.system else [user]
 
 
 class ChatClient(Protocol):
@@ -52,6 +72,20 @@ class ChatClient(Protocol):
         ...
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """A client that also asks without a schema."""
+
+    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
+        """Ask for an answer in plain text; otherwise as `ChatClient.complete`.
+
+        Args:
+            user: the only message.
+            parameters: fields of this request, over those of the configuration.
+        """
+        ...
+
+
 class Transport(Protocol):
     """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
 
@@ -63,11 +97,19 @@ class Transport(Protocol):
         """
         ...
 
-    async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+    async def ask(self, request: ChatRequest) -> ChatReply:
         """Ask once; see `ChatClient.complete`.
 
         Raises:
             JudgeTransportError: no answer came.
+        """
+        ...
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the fields of a request that whoever carries the call would not send.
+
+        Raises:
+            JudgeTransportError: there can be no attempt; `attempts` is 0.
         """
         ...
 

@@ -1,16 +1,17 @@
-"""A language model that is asked questions with a schema for the answer: judges and synthesis."""
+"""A language model that is asked: with a schema by judges and synthesis, plainly for answers."""
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 from zlib import crc32
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rubric_core import Reason, Usage
-from rubric_judge.chat import ChatClient, ChatReply, Transport
+from rubric_judge.chat import Answering, ChatClient, ChatReply, Transport
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.direct import DirectClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
@@ -106,13 +107,46 @@ class ChatModel:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
         client = self._client(affinity)
-        try:
-            answer = await client.complete(system=system, user=user, reply=reply)
-        except JudgeTransportError as error:
-            error.usage = self._priced(error.usage)
-            raise
-        usage = self._priced(answer.usage)
-        return answer if usage is answer.usage else replace(answer, usage=usage)
+        return await self._with_price(client.complete(system=system, user=user, reply=reply))
+
+    async def answer(
+        self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
+    ) -> ChatReply:
+        """Ask for an answer in plain text; ask again only while none comes.
+
+        Args:
+            question: the only message, as the user's.
+            parameters: fields of this request, such as `temperature`, `max_tokens` and `seed`, over
+                those of the configuration.
+            affinity: as in `complete`.
+
+        Returns:
+            The first answer that comes, with its price where one is known.
+
+        Raises:
+            JudgeSetupError: the client that was given to this model has no `answer`.
+            JudgeTransportError: no answer came within the attempts and the deadline.
+        """
+        client = self._client(affinity)
+        if not isinstance(client, Answering):
+            raise JudgeSetupError(
+                f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
+                "asks with a schema only: give it a method `answer`, or leave `client` out"
+            )
+        return await self._with_price(client.answer(user=question, parameters=parameters))
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return those of a request's fields that would not be sent; nothing is sent for it.
+
+        Raises:
+            JudgeTransportError: there can be no call at all.
+        """
+        wanted = tuple(names)
+        refused: set[str] = set()
+        for client in self._clients:
+            if isinstance(client, RetryingClient):
+                refused.update(await client.unsupported(wanted))
+        return tuple(name for name in wanted if name in refused)
 
     async def check(self) -> None:
         """Ask every replica a question of one line, to know within seconds that it answers.
@@ -149,6 +183,15 @@ class ChatModel:
         tb: TracebackType | None,
     ) -> None:
         await self.aclose()
+
+    async def _with_price(self, asking: Awaitable[ChatReply]) -> ChatReply:
+        try:
+            answer = await asking
+        except JudgeTransportError as error:
+            error.usage = self._priced(error.usage)
+            raise
+        usage = self._priced(answer.usage)
+        return answer if usage is answer.usage else replace(answer, usage=usage)
 
     def _priced(self, usage: Usage | None) -> Usage | None:
         prices = self._config.prices

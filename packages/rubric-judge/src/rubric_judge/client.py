@@ -7,8 +7,8 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 from __future__ import annotations
 
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
@@ -16,10 +16,9 @@ from typing import Any, cast
 import anyio.to_thread
 from pydantic import BaseModel
 
-from rubric_core import ConfigError, Reason, Usage
-from rubric_judge.chat import ChatReply, Finish
+from rubric_core import ConfigError, Reason
+from rubric_judge.chat import ChatReply, ChatRequest
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
 from rubric_judge.litellm_calls import (
     has_provider,
     keep_replies_out_of_warnings,
@@ -27,6 +26,7 @@ from rubric_judge.litellm_calls import (
     unrecorded,
     warm_up,
 )
+from rubric_judge.litellm_replies import LibraryErrors, chat_reply, priced, refusal_or_raise
 from rubric_judge.litellm_router import make_router
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.own_server import MakeClient, OwnServer, Taken, own_route, servers_of_router
@@ -36,21 +36,38 @@ from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_o
 __all__ = ["LiteLLMClient"]
 
 
+_Complete = Callable[..., Awaitable[object]]
+_OPENAI_FIELDS = ("max_tokens", "seed", "stop", "temperature", "top_p")
+
+
+@dataclass(frozen=True)
+class _Calls:
+    """How one model is called."""
+
+    create: _Complete
+    """With a reply's schema."""
+    complete: _Complete
+    """Without one."""
+
+
 @dataclass(frozen=True)
 class _Libraries:
     """What is used of instructor and litellm, loaded together."""
 
-    create: Callable[..., Awaitable[object]]
+    complete: _Complete
+    """Sends one request without a schema."""
+    create: _Complete
     """Sends one request with a reply's schema."""
-    create_by: Callable[[Callable[..., Awaitable[object]]], Callable[..., Awaitable[object]]]
+    create_by: Callable[[_Complete], _Complete]
     """Makes such a function of one that completes, such as a router's."""
     router: Callable[..., Any]
-    no_deployment: tuple[type[Exception], ...]
-    """Errors of a router whose deployments have all failed lately."""
+    errors: LibraryErrors
     hooks: Callable[[], Any]
     """Makes the hooks of one request."""
     prepared: Callable[[type[BaseModel]], type[BaseModel]]
     """Makes a model ready for `create`, once for each model."""
+    supported: Callable[[str], list[str] | None]
+    """Names the fields of OpenAI's that a model's provider takes."""
     missing_keys: Callable[[str], list[str]]
     """Names the variables that a model's provider needs and that are not set."""
     knows: Callable[[ModelConfig], bool]
@@ -61,9 +78,6 @@ class _Libraries:
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
-    content_policy: type[Exception]
-    unreachable: tuple[type[Exception], ...]
-    """Errors of a connection, wherever in a chain of causes."""
 
 
 @lru_cache(maxsize=1)
@@ -91,32 +105,36 @@ def _libraries() -> _Libraries:
     def prepared(reply: type[BaseModel]) -> type[BaseModel]:
         return response_schema(_carrier(reply))
 
-    def create(complete: Callable[..., Awaitable[object]]) -> Callable[..., Awaitable[object]]:
+    def create(complete: _Complete) -> _Complete:
         # What `from_litellm` makes looks through the reply's model once more at every call.
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
     complete = unrecorded(provider, Logging)
     return _Libraries(
+        complete=complete,
         create=create(complete),
         create_by=create,
         router=provider.Router,
-        no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
         hooks=Hooks,
         prepared=prepared,
+        supported=lambda model: provider.get_supported_openai_params(model=model),
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
         knows=lambda config: has_provider(provider, config),
         warm_up=lambda model: warm_up(provider, complete, model=model),
         client=_client,
         close=provider.close_litellm_async_clients,
         error=InstructorError,
-        content_policy=provider.ContentPolicyViolationError,
-        unreachable=(
-            ConnectionError,
-            aiohttp.ClientConnectionError,
-            aiohttp.ClientPayloadError,
-            httpx.TransportError,
-            openai.APIConnectionError,
+        errors=LibraryErrors(
+            no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
+            content_policy=provider.ContentPolicyViolationError,
+            unreachable=(
+                ConnectionError,
+                aiohttp.ClientConnectionError,
+                aiohttp.ClientPayloadError,
+                httpx.TransportError,
+                openai.APIConnectionError,
+            ),
         ),
     )
 
@@ -176,7 +194,7 @@ class LiteLLMClient:
             self._file = read_router_file(config.litellm_config, model=config.model)
             deployments_with_keys(self._file)  # to say now that one is missing
         self._key = api_key(config)
-        self._create: Callable[..., Awaitable[object]] | None = None
+        self._calls: _Calls | None = None
         self._server: OwnServer | None = None
         if isinstance(config.api_base, str) and own_route(config.model):
             self._server = OwnServer(config.api_base, timed=False)
@@ -187,12 +205,12 @@ class LiteLLMClient:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
         await self._prepared()
 
-    async def _prepared(self) -> Callable[..., Awaitable[object]]:
-        if self._create is None:
-            self._create = await anyio.to_thread.run_sync(self._made_ready)
-        return self._create
+    async def _prepared(self) -> _Calls:
+        if self._calls is None:
+            self._calls = await anyio.to_thread.run_sync(self._made_ready)
+        return self._calls
 
-    def _made_ready(self) -> Callable[..., Awaitable[object]]:
+    def _made_ready(self) -> _Calls:
         with _loading:  # the cache would let two threads load at once
             libraries = _libraries()
             # What OpenAI's client would load in the middle of the first call.
@@ -205,7 +223,7 @@ class LiteLLMClient:
             except ConfigError as error:
                 raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
             self._servers_of_router = tuple(servers_of_router(router, libraries.client))
-            return libraries.create_by(router.acompletion)
+            return _Calls(libraries.create_by(router.acompletion), router.acompletion)
         _require_provider(libraries, self._config)
         if self._key is None:
             _require_key(libraries, self._config.model)
@@ -213,36 +231,45 @@ class LiteLLMClient:
             route, key = own_route(self._config.model), self._key.get_secret_value()
             self._client = libraries.client(route, self._server, key)
         libraries.warm_up(self._config.model)
-        return libraries.create
+        return _Calls(libraries.create, libraries.complete)
 
-    async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+    async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request; see `Transport.ask`."""
-        create = await self._prepared()
+        calls = await self._prepared()
         libraries = _libraries()
         keep_replies_out_of_warnings()
         completions: list[Any] = []
-        hooks = libraries.hooks()
-        hooks.on("completion:response", completions.append)
         failed: BaseException | None = None
+        fields = {**self._parameters(), **request.parameters, "messages": request.messages}
         with Taken() as taken:
-            try:
-                await create(
-                    **self._parameters(),
-                    messages=[
-                        {"role": "system", "content": system},
-                        {"role": "user", "content": user},
-                    ],
-                    response_model=libraries.prepared(reply),
-                    hooks=hooks,
-                )
-            except libraries.error as error:
-                failed = error.__cause__ or error
+            if request.reply is None:
+                failed = await _completed(calls.complete, fields, completions)
+            else:
+                hooks = libraries.hooks()
+                hooks.on("completion:response", completions.append)
+                try:
+                    schema = libraries.prepared(request.reply)
+                    await calls.create(**fields, response_model=schema, hooks=hooks)
+                except libraries.error as error:
+                    failed = error.__cause__ or error
         if self._server is not None and (answer := taken.chat_reply()) is not None:
-            return _priced(answer, completions)
+            return priced(answer, completions)
         # With an answer at hand, the error says that the answer is not valid: the judge's call.
         if completions or failed is None:
-            return _chat_reply(completions[-1])
-        return _refusal_or_raise(failed, libraries)
+            return chat_reply(completions[-1])
+        return refusal_or_raise(failed, libraries.errors)
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
+        await self._prepared()
+        supported = _libraries().supported
+        models = _models(self._file) if self._file is not None else {self._config.model}
+        taken = [frozenset(supported(model) or ()) for model in models]
+        # litellm passes on what is none of OpenAI's fields.
+        own = frozenset(_OPENAI_FIELDS)
+        return tuple(
+            name for name in names if name in own and not all(name in one for one in taken)
+        )
 
     async def aclose(self) -> None:
         """Close the connections of this event loop, and those of loops that are no more.
@@ -277,6 +304,17 @@ class LiteLLMClient:
         return parameters
 
 
+async def _completed(
+    complete: _Complete, fields: dict[str, object], completions: list[Any]
+) -> BaseException | None:
+    """Ask without a schema; return what was raised."""
+    try:
+        completions.append(await complete(**fields))
+    except Exception as error:  # noqa: BLE001  # the boundary: litellm's errors have no common base
+        return error
+    return None
+
+
 def _require_provider(libraries: _Libraries, config: ModelConfig) -> None:
     # Without one, its error at the first call reads like a server's.
     if not libraries.knows(config):
@@ -302,97 +340,3 @@ def _models(file: RouterFile) -> set[str]:
         cast("Mapping[str, object]", entry["litellm_params"]) for entry in file.deployments
     ]
     return {str(given.get("model")) for given in parameters}
-
-
-def _chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
-    choice = completion.choices[0] if completion.choices else None
-    message = getattr(choice, "message", None)
-    if message is None:
-        what = "a success without a chat completion"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=_usage(completion))
-    finish: Finish = "complete"
-    if getattr(choice, "finish_reason", None) == "length":
-        finish = "truncated"
-    elif getattr(choice, "finish_reason", None) == "content_filter" or _refusal(message):
-        finish = "refused"
-    content = getattr(message, "content", None)
-    text = content if isinstance(content, str) else ""
-    return ChatReply(
-        text=text, finish=finish, usage=_usage(completion), attempts=1 + _fallbacks(completion)
-    )
-
-
-def _priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
-    used = _usage(completions[-1]) if completions else None
-    if used is None or used.cost_usd is None or answer.usage is None:
-        return answer
-    priced = answer.usage.model_copy(update={"cost_usd": used.cost_usd})
-    return replace(answer, usage=priced)
-
-
-def _refusal_or_raise(failed: BaseException, libraries: _Libraries) -> ChatReply:
-    """Return a refusal to answer the prompt; raise any other failure."""
-    if isinstance(failed, libraries.content_policy):
-        return ChatReply(text="", finish="refused", usage=None, attempts=1)
-    if isinstance(failed, libraries.no_deployment):
-        pause_s = getattr(failed, "cooldown_time", None)
-        what = "no deployment is left for now"
-        raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
-    raise _failure(failed, libraries.unreachable)
-
-
-def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above
-    """Calls that a router made before the one that was answered."""
-    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    headers: dict[str, object] = hidden.get("additional_headers") or {}
-    made = headers.get("x-litellm-attempted-fallbacks")
-    return made if isinstance(made, int) else 0
-
-
-def _refusal(message: Any) -> object:  # noqa: ANN401  # as above
-    fields: dict[str, object] = getattr(message, "provider_specific_fields", None) or {}
-    return getattr(message, "refusal", None) or fields.get("refusal")
-
-
-def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
-    reported = getattr(completion, "usage", None)
-    if reported is None:
-        return None
-    details = getattr(reported, "prompt_tokens_details", None)
-    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    return usage(
-        lambda name: getattr(reported, name, None),
-        cached_tokens=getattr(details, "cached_tokens", None),
-        cost_usd=hidden.get("response_cost"),
-    )
-
-
-def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> JudgeTransportError:
-    status = getattr(error, "status_code", None)
-    headers: Any = getattr(error, "litellm_response_headers", None) or {}
-    return transport_error(
-        _reason(error, status, unreachable),
-        type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else ""),
-        retry_after=retry_after_s(headers.get("retry-after") or ""),
-    )
-
-
-def _reason(
-    error: BaseException, status: object, unreachable: tuple[type[Exception], ...]
-) -> Reason:
-    # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
-    # truth is among the causes.
-    outermost, *causes = _chain(error)
-    broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
-    if not isinstance(status, int):
-        return Reason.CONNECTION if broken else Reason.JUDGE_ERROR
-    reason = reason_of_status(status)
-    return Reason.CONNECTION if broken and reason is Reason.SERVER_ERROR else reason
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__

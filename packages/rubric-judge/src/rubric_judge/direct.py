@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from functools import lru_cache
 from importlib import import_module
 
@@ -14,7 +15,7 @@ import anyio.to_thread
 from pydantic import BaseModel
 from pydantic_core import to_json
 
-from rubric_judge.chat import ChatReply
+from rubric_judge.chat import ChatReply, ChatRequest
 from rubric_judge.exchange import Connections
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
@@ -46,6 +47,7 @@ class DirectClient:
             **({} if config.temperature is None else {"temperature": config.temperature}),
             **config.parameters,
         }
+        self._fields = fields
         # What no call changes is encoded once; `_body` puts the rest behind it.
         self._opening = json.dumps(fields).encode().removesuffix(b"}")
 
@@ -54,27 +56,38 @@ class DirectClient:
         if "aiohttp" not in sys.modules:
             await anyio.to_thread.run_sync(import_module, "aiohttp")
 
-    async def ask(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+    async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request and read its answer; see `Transport.ask`."""
         headers = self._headers
         if self._key is not None:  # in plain text for the call only
             headers = {**headers, "Authorization": f"Bearer {self._key.get_secret_value()}"}
-        body = self._body(system, user, reply)
+        body = self._body(request)
         answer = await self._connections.post(self._url, body=body, headers=headers)
         return answer.chat_reply()
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Every field is sent as it is; what the server makes of it is the server's."""
+        del names
+        return ()
 
     async def aclose(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""
         await self._connections.aclose()
 
-    def _body(self, system: str, user: str, reply: type[BaseModel]) -> bytes:
-        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+    def _body(self, request: ChatRequest) -> bytes:
+        messages = request.messages
         try:
             encoded = to_json(messages)
         except ValueError:  # half of a surrogate pair, which only an escape can hold
             encoded = json.dumps(messages).encode()
-        parts = (self._opening, b',"messages":', encoded, b',"response_format":')
-        return b"".join((*parts, _response_format(reply), b"}"))
+        opening = self._opening
+        if request.parameters:
+            fields = {**self._fields, **request.parameters}
+            opening = json.dumps(fields).encode().removesuffix(b"}")
+        parts = [opening, b',"messages":', encoded]
+        if request.reply is not None:
+            parts += [b',"response_format":', _response_format(request.reply)]
+        return b"".join((*parts, b"}"))
 
 
 @lru_cache(maxsize=1024)

@@ -48,6 +48,16 @@ class Answer:
     body: bytes | None
     """Decompressed; None if it is longer than what is read of one."""
 
+    def decoded(self) -> dict[str, object]:
+        """Read a success that is a JSON object.
+
+        Raises:
+            JudgeTransportError: it is none.
+        """
+        if not 200 <= self.status < 300:  # noqa: PLR2004
+            raise transport_error(reason_of_status(self.status), f"HTTP {self.status}")
+        return _decoded(self.body or b"")
+
     def chat_reply(self) -> ChatReply:
         """Read the answer.
 
@@ -119,11 +129,27 @@ class Connections:
         Raises:
             JudgeTransportError: there is none.
         """
+        return await self._exchanged("POST", url, body=body, headers=headers, silence_s=silence_s)
+
+    async def get(self, url: str, *, headers: Mapping[str, str], silence_s: float) -> Answer:
+        """Ask for a page; otherwise as `post`."""
+        return await self._exchanged("GET", url, body=None, headers=headers, silence_s=silence_s)
+
+    async def _exchanged(
+        self,
+        method: str,
+        url: str,
+        *,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        silence_s: float | None,
+    ) -> Answer:
         import aiohttp  # noqa: PLC0415
 
         session = await self._session()
         try:
-            async with session.post(
+            async with session.request(
+                method,
                 url,
                 data=body,
                 headers=headers,

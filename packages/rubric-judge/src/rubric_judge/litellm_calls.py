@@ -98,7 +98,9 @@ def unrecorded(litellm: Any, log: type[Any]) -> _Complete:  # noqa: ANN401  # it
 def _with_fields_in_extra_body(request: dict[str, Any]) -> dict[str, Any]:
     # The same fields of the same body, past the OpenAI client's walk over every part of them. A
     # server of one's own gets them as they are; for OpenAI's own models litellm may translate them.
-    fields = {"messages": request["messages"], "response_format": request.pop("response_format")}
+    fields = {"messages": request["messages"]}
+    if "response_format" in request:
+        fields["response_format"] = request.pop("response_format")
     extra_body: dict[str, Any] = {**(request.get("extra_body") or {}), **fields}
     return {**request, "messages": [], "extra_body": extra_body}
 

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import anyio
-from pydantic import BaseModel
+from pydantic import BaseModel, JsonValue
 
 from rubric_core import Reason, Usage
-from rubric_judge.chat import ChatReply, Transport
+from rubric_judge.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import TRANSIENT
 from rubric_judge.limits import Limiter
@@ -107,11 +107,22 @@ class RetryingClient:
 
     async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Ask until an answer comes; see `ChatClient.complete`."""
+        return await self._asked(ChatRequest(user=user, system=system, reply=reply))
+
+    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
+        """Ask until an answer in plain text comes; see `Answering.answer`."""
+        return await self._asked(ChatRequest(user=user, parameters=parameters))
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return what the transport would not send; see `Transport.unsupported`."""
+        return await self._transport.unsupported(names)
+
+    async def _asked(self, request: ChatRequest) -> ChatReply:
         await self._transport.prepare()
         call = _Call(self._deadline_s, self._config.max_transport_attempts)
 
         async def attempt() -> ChatReply:
-            return await self._attempt(call, system=system, user=user, reply=reply)
+            return await self._attempt(call, request)
 
         try:
             answer = await self._until_answered(attempt, call)
@@ -178,10 +189,8 @@ class RetryingClient:
             return await answered(attempt_again)
         raise self._late("deadline_s", self._deadline_s)
 
-    async def _attempt(
-        self, call: _Call, *, system: str, user: str, reply: type[BaseModel]
-    ) -> ChatReply:
-        prompt_tokens = (len(system) + len(user)) // _CHARS_PER_TOKEN
+    async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
+        prompt_tokens = (len(request.system) + len(request.user)) // _CHARS_PER_TOKEN
         tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
@@ -189,7 +198,7 @@ class RetryingClient:
             answer: ChatReply | None = None
             try:
                 with anyio.move_on_after(min(limit_s, left_s)):
-                    answer = await self._transport.ask(system=system, user=user, reply=reply)
+                    answer = await self._transport.ask(request)
             except TimeoutError:  # the transport's own
                 raise self._late("timeout_s", limit_s) from None
             except JudgeTransportError as error:

@@ -67,7 +67,7 @@ def test_greedy_tokens_equal_those_of_generate(model: PreTrainedModel) -> None:
 def test_both_decoders_draw_the_same(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = sampling._decoder_for(model, prompts, 20)
+    chosen = sampling.decoder_for(model, max_tokens=40)
     assert isinstance(
         chosen, LlamaDecoder if isinstance(model, LlamaForCausalLM) else ForwardDecoder
     )

@@ -17,6 +17,7 @@ from rubric_judge.testing.hostile import HOSTILE_TEXTS, HostileText, read_json_t
 from rubric_judge.testing.judges import FailingJudge, Script, ScriptedJudge
 from rubric_judge.testing.plan import FaultMix, Faults
 from rubric_judge.testing.process import FakeEndpointProcess
+from rubric_judge.testing.served import ServedModel
 
 __all__ = [
     "HOSTILE_TEXTS",
@@ -35,6 +36,7 @@ __all__ = [
     "Mark",
     "Script",
     "ScriptedJudge",
+    "ServedModel",
     "log_normal",
     "marked",
     "marked_share",

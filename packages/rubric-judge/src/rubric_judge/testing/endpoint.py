@@ -24,10 +24,12 @@ from rubric_judge.testing.replies import (
     completion,
     encoded,
     hostile_text,
+    plain_text,
     reply_text,
     spoils,
     weights_asked_for,
 )
+from rubric_judge.testing.served import ServedModel
 
 __all__ = ["FakeEndpoint"]
 
@@ -48,7 +50,7 @@ _BACKLOG = 8192
 
 
 class FakeEndpoint:
-    """Serves `POST /v1/chat/completions`; a context manager.
+    """Serves `POST /v1/chat/completions` and `GET /v1/models`; a context manager.
 
     >>> with FakeEndpoint(0.5, faults=[Fault.RATE_LIMIT]) as endpoint:
     ...     config = JudgeConfig(model="openai/fake", api_base=endpoint.url)
@@ -58,7 +60,7 @@ class FakeEndpoint:
     `FakeEndpointProcess` is the same in a process of its own.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each a behaviour of its own
         self,
         award: Award | float = 1.0,
         *,
@@ -67,6 +69,7 @@ class FakeEndpoint:
         retry_after_s: float = 0.0,
         seed: int = 0,
         keep: Keep = "calls",
+        served: ServedModel | None = None,
     ) -> None:
         """Set the behaviour.
 
@@ -78,6 +81,7 @@ class FakeEndpoint:
             retry_after_s: the header's value for `Fault.RATE_LIMIT_RETRY_AFTER`.
             seed: seed of faults and latencies.
             keep: what to remember of the calls; for many thousands `records`, or only `counts`.
+            served: the model that answers requests without a schema; left out, `award` does.
         """
         self.calls: list[FakeCall] = []
         """Requests in the order of arrival; read it when the calls are done."""
@@ -93,6 +97,7 @@ class FakeEndpoint:
         self._generator = random.Random(seed)
         self._plan = FaultPlan(faults, self._generator)
         self._keep: Keep = keep
+        self._served = served
         self._started = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -147,9 +152,19 @@ class FakeEndpoint:
             await runner.cleanup()
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        served = self._served or ServedModel()
+        match request.method, request.path:
+            case "POST", "/v1/chat/completions":
+                return await self._completion(request)
+            case "GET", "/v1/models":
+                return web.json_response(served.models())
+            case "POST", "/tokenize":
+                return web.json_response(served.count(json.loads(await request.read())))
+            case _:
+                return web.Response(status=404)
+
+    async def _completion(self, request: web.BaseRequest) -> web.StreamResponse:
         arrived_s = time.monotonic()
-        if request.method != "POST" or request.path != "/v1/chat/completions":
-            return web.Response(status=404)
         body = cast("dict[str, object]", json.loads(await request.read()))
         drawn = self._plan.next()
         call = FakeCall(
@@ -170,6 +185,11 @@ class FakeEndpoint:
         if call.fault is not None and call.fault in _STATUS:
             self._note(call, drawn, {})
             return self._refusal_to_serve(call.fault)
+        if self._served is not None and "response_format" not in body:
+            if not self._served.fits(body):
+                self._note(call, drawn, {})
+                return self._refusal_to_serve(Fault.BAD_REQUEST)
+            return await self._send(request, call.fault, self._plain(call, drawn, self._served))
         answer = self._text_or_body(call, drawn)
         if call.fault is Fault.HOSTILE_BODY:
             return _json(answer.encode(errors="surrogateescape"))
@@ -181,6 +201,24 @@ class FakeEndpoint:
             prompt_tokens=sum(len(message["content"]) for message in call.messages) // 4,
         )
         return await self._send(request, call.fault, encoded(payload))
+
+    def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
+        plain = served.plain(call)
+        self._note(call, drawn, plain.text)
+        text = plain_text(plain.text, call.fault)
+        if drawn.text is not None and drawn.text.place in {"reply", "body"}:
+            text = hostile_text(text, drawn.text)
+        if call.fault is Fault.HOSTILE_BODY:
+            return text.encode(errors="surrogateescape")
+        payload = completion(
+            text,
+            number=call.number,
+            model=str(call.body.get("model")),
+            fault=Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault,
+            prompt_tokens=served.prompt_tokens(call.body),
+            completion_tokens=plain.tokens,
+        )
+        return encoded(payload)
 
     def _text_or_body(self, call: FakeCall, drawn: Drawn) -> str:
         award = self._award(call) if callable(self._award) else self._award

@@ -16,6 +16,7 @@ from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault, Latency
 from rubric_judge.testing.plan import Faults
+from rubric_judge.testing.served import ServedModel
 
 __all__ = ["FakeEndpointProcess"]
 
@@ -34,11 +35,12 @@ class _Behaviour:
 class FakeEndpointProcess:
     """`FakeEndpoint` with the same arguments and the same attributes, in another process.
 
-    `award` and `latency` must be numbers, or functions of a module that can be imported there. The
+    `award`, `latency` and a served `answer` must be values, or functions of a module that can be
+    imported there. The
     process ends with the `with` block, and by itself when its parent is gone, even by kill -9.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # as the endpoint's
         self,
         award: Award | float = 1.0,
         *,
@@ -47,6 +49,7 @@ class FakeEndpointProcess:
         retry_after_s: float = 0.0,
         seed: int = 0,
         keep: Keep = "records",
+        served: ServedModel | None = None,
     ) -> None:
         """Set the behaviour; see `FakeEndpoint`."""
         self.url = ""
@@ -59,6 +62,7 @@ class FakeEndpointProcess:
                 "retry_after_s": retry_after_s,
                 "seed": seed,
                 "keep": keep,
+                "served": served,
             },
         )
         # A fork would copy this process's threads half-way through whatever they do.

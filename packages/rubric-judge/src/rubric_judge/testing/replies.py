@@ -9,7 +9,15 @@ from typing import Any, cast
 from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.hostile import HostileText
 
-__all__ = ["completion", "encoded", "hostile_text", "reply_text", "spoils", "weights_asked_for"]
+__all__ = [
+    "completion",
+    "encoded",
+    "hostile_text",
+    "plain_text",
+    "reply_text",
+    "spoils",
+    "weights_asked_for",
+]
 
 _GIANT_CHARS = 2_000_000
 _HOLE = "@hostile@"
@@ -62,6 +70,19 @@ def reply_text(
     return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
 
 
+def plain_text(answer: str, fault: Fault | None) -> str:
+    """Write an answer to a request without a schema; faults of a reply's scores leave it alone."""
+    match fault:
+        case Fault.EMPTY:
+            return ""
+        case Fault.TRUNCATED:
+            return answer[: len(answer) // 2]
+        case Fault.GIANT:
+            return "x" * _GIANT_CHARS
+        case _:
+            return answer
+
+
 def hostile_text(reply: str, hostile: HostileText) -> str:
     """Put a hostile text where it belongs.
 
@@ -99,8 +120,14 @@ def encoded(payload: object) -> bytes:
         return json.dumps(payload).encode()
 
 
-def completion(
-    text: str, *, number: int, model: str, fault: Fault | None, prompt_tokens: int
+def completion(  # the fields of one answer
+    text: str,
+    *,
+    number: int,
+    model: str,
+    fault: Fault | None,
+    prompt_tokens: int,
+    completion_tokens: int | None = None,
 ) -> dict[str, object]:
     """Wrap a reply as an OpenAI chat completion.
 
@@ -109,7 +136,8 @@ def completion(
         number: number of the call, for the id.
         model: echoed.
         fault: sets `refusal` and `finish_reason` where it says so.
-        prompt_tokens: usage to report; the completion is counted at four characters a token.
+        prompt_tokens: usage to report.
+        completion_tokens: as well; left out, counted at four characters a token.
 
     Returns:
         The response body.
@@ -125,7 +153,8 @@ def completion(
             finish_reason = "length"
         case _:
             pass
-    completion_tokens = len(text) // 4
+    if completion_tokens is None:
+        completion_tokens = len(text) // 4
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",

@@ -89,6 +89,54 @@ def sample(
     return Draw(tokens_N1[:, 0], logprobs_N1[:, 0].float())
 
 
+def narrowed(scores_NV: torch.Tensor, *, top_p: float, top_k: int | None) -> torch.Tensor:
+    """Keep the most likely tokens: the k best, and of them the fewest that hold probability p.
+
+    Args:
+        scores_NV: from `scores`.
+        top_p: in (0, 1]; 1 keeps all.
+        top_k: at least 1; None keeps all.
+
+    Returns:
+        Scores in which every other token is banned; the most likely one is always kept.
+    """
+    if top_k is not None and top_k < scores_NV.shape[-1]:
+        lowest_N1 = scores_NV.topk(top_k, dim=-1).values[:, -1:]
+        scores_NV = scores_NV.masked_fill(scores_NV < lowest_N1, BANNED_SCORE)
+    if top_p < 1:
+        sorted_NV, order_NV = scores_NV.sort(dim=-1, descending=True)
+        shares_NV = sorted_NV.double().softmax(dim=-1)
+        before_NV = shares_NV.cumsum(dim=-1) - shares_NV
+        # Through the order, for tokens of equal scores may lie on both sides of the bound.
+        dropped_NV = torch.zeros_like(before_NV, dtype=torch.bool)
+        dropped_NV.scatter_(-1, order_NV, before_NV >= top_p)
+        dropped_NV.scatter_(-1, order_NV[:, :1], torch.zeros_like(dropped_NV[:, :1]))
+        scores_NV = scores_NV.masked_fill(dropped_NV, BANNED_SCORE)
+    return scores_NV
+
+
+def by_uniform(scores_NV: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor:
+    """Turn one number of [0, 1) per row into a token of the softmax of its scores.
+
+    Args:
+        scores_NV: from `scores` or `narrowed`.
+        uniform_N: numbers of 24 bits.
+
+    Returns:
+        The tokens [N]. A banned token is never drawn.
+
+    Raises:
+        NonFiniteLogitsError: a row has no highest score that is a finite number.
+    """
+    highest_N1 = scores_NV.amax(dim=-1, keepdim=True)
+    _check_finite(highest_N1[:, 0])
+    weights_NV = (scores_NV - highest_N1).exp()
+    # A parallel sum need not be monotone; its running maximum is.
+    sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64).cummax(dim=-1).values
+    wanted_N1 = uniform_N[:, None].double() * sums_NV[:, -1:]
+    return torch.searchsorted(sums_NV, wanted_N1, right=True)[:, 0]
+
+
 def _by_inverse(
     weights_NV: torch.Tensor, uniform_N1: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:

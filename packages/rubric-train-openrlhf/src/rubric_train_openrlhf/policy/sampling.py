@@ -60,9 +60,10 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
     """
     _check_request(model, prompts, group_size, max_new_tokens, temperature)
     distribution.check_generator(generator, model.device)
-    with _evaluating(model), torch.inference_mode():
+    longest = max(len(prompt.token_ids) for prompt in prompts)
+    with evaluating(model), torch.inference_mode():
         run = _Generation(model, prompts, group_size, max_new_tokens)
-        run.prefill(_decoder_for(model, prompts, max_new_tokens), pad_token_id)
+        run.prefill(decoder_for(model, max_tokens=longest + max_new_tokens), pad_token_id)
         run.generate(temperature, generator, eos_token_id)
     return run.rollouts(eos_token_id, pad_token_id)
 
@@ -149,17 +150,22 @@ class _Generation:
             self._banned_NV = self._banned_NV[kept_N]
 
 
-def _decoder_for(
-    model: PreTrainedModel, prompts: Sequence[EncodedPrompt], max_new_tokens: int
-) -> Decoder:
-    if is_plain_llama(model):
-        longest = max(len(prompt.token_ids) for prompt in prompts)
-        return LlamaDecoder(model, max_tokens=longest + max_new_tokens)
-    return ForwardDecoder(model)
+def decoder_for(model: PreTrainedModel, *, max_tokens: int) -> Decoder:
+    """Choose how a model is decoded.
+
+    Args:
+        model: any Hugging Face causal language model.
+        max_tokens: longest prompt plus response.
+    """
+    return (
+        LlamaDecoder(model, max_tokens=max_tokens)
+        if is_plain_llama(model)
+        else ForwardDecoder(model)
+    )
 
 
 @contextmanager
-def _evaluating(model: PreTrainedModel) -> Generator[None]:
+def evaluating(model: PreTrainedModel) -> Generator[None]:
     """Switch dropout off for the length of a block."""
     was_training = model.training
     model.eval()

@@ -1,0 +1,33 @@
+"""Answers of models to questions, kept line by line, so that none is generated twice.
+
+planning    which answers are wanted, and whose each one is
+lock        one run at a time in a folder
+reading     what a file of answers holds, after a kill too
+store       a file of answers that grows
+collecting  asking for what is missing
+"""
+
+from __future__ import annotations
+
+from rubric_eval.answers.collecting import (
+    AnswerProgress,
+    Answers,
+    SeededAnswer,
+    collect_answers,
+    stream_answers,
+)
+from rubric_eval.answers.lock import locked
+from rubric_eval.answers.planning import answer_key, prompt_sha256
+from rubric_eval.answers.reading import read_answers
+
+__all__ = [
+    "AnswerProgress",
+    "Answers",
+    "SeededAnswer",
+    "answer_key",
+    "collect_answers",
+    "locked",
+    "prompt_sha256",
+    "read_answers",
+    "stream_answers",
+]

@@ -1,0 +1,227 @@
+"""Asking a model for the answers that are not there yet."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import ExitStack, aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from rubric_core import Reply, ResponderError
+from rubric_eval.answers.lock import locked
+from rubric_eval.answers.planning import Wanted, plan
+from rubric_eval.answers.store import AnswerFile
+from rubric_eval.records import AnswerRow
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+
+    from rubric_core import Decoding, Task
+    from rubric_eval.records import EvalFolder
+    from rubric_eval.responders import OpenModel
+
+
+class SeededAnswer(NamedTuple):
+    """A row, and the seed of the evaluation that it belongs to."""
+
+    seed: int
+    row: AnswerRow
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerProgress:
+    """How far a model is."""
+
+    done: int
+    """Rows, failures included."""
+    total: int
+    kept: int
+    """Of an earlier run."""
+    unavailable: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """All answers of one model."""
+
+    model: str
+    by_seed: Mapping[int, tuple[AnswerRow, ...]]
+    """By question, then by sample."""
+    kept: int
+    """Rows of an earlier run, for which nothing was generated."""
+    unavailable: int
+    """Rows without an answer; the next run asks for them again."""
+
+
+async def collect_answers(  # noqa: PLR0913  # what is asked, how, and where it is kept
+    model: OpenModel,
+    tasks: Sequence[Task],
+    *,
+    folder: EvalFolder,
+    decoding: Decoding,
+    seeds: Sequence[int] = (0,),
+    samples: int = 1,
+    on_progress: Callable[[AnswerProgress], None] | None = None,
+) -> Answers:
+    """Ask for every answer that the folder does not hold yet.
+
+    Args, Raises: see `stream_answers`.
+
+    Returns:
+        All of them, those of earlier runs too.
+    """
+    places: dict[tuple[int, str, int], AnswerRow] = {}
+    last = AnswerProgress(0, 0, 0, 0)
+
+    def note(progress: AnswerProgress) -> None:
+        nonlocal last
+        last = progress
+        if on_progress is not None:
+            on_progress(progress)
+
+    stream = stream_answers(
+        model,
+        tasks,
+        folder=folder,
+        decoding=decoding,
+        seeds=seeds,
+        samples=samples,
+        on_progress=note,
+    )
+    async with aclosing(stream):
+        async for seed, row in stream:
+            places[seed, row.task_id, row.sample] = row
+    by_seed = {
+        seed: tuple(
+            places[seed, task.task_id, sample] for task in tasks for sample in range(samples)
+        )
+        for seed in seeds
+    }
+    return Answers(model.name, by_seed, kept=last.kept, unavailable=last.unavailable)
+
+
+async def stream_answers(  # noqa: PLR0913  # as above
+    model: OpenModel,
+    tasks: Sequence[Task],
+    *,
+    folder: EvalFolder,
+    decoding: Decoding,
+    seeds: Sequence[int] = (0,),
+    samples: int = 1,
+    on_progress: Callable[[AnswerProgress], None] | None = None,
+) -> AsyncGenerator[SeededAnswer]:
+    """Give every answer once: those that the folder holds at once, the others as they come.
+
+    Each is in its file before it is given. One that failed in an earlier run is asked for again;
+    one that is there never is. Two tasks with the same question share an answer. Use it within
+    `contextlib.aclosing`.
+
+    Args:
+        model: who is asked; it is given its view of each task and nothing else.
+        tasks: N questions, each once.
+        folder: where answers are kept.
+        decoding: how tokens are drawn.
+        seeds: S seeds, one file each.
+        samples: K answers to each question and seed.
+        on_progress: told after every row.
+
+    Yields:
+        N·S·K rows, a failure among them as a row with its reason.
+
+    Raises:
+        EvalShapeError: no question, one twice, or no seed or sample.
+        EvalFolderError: another run is at work in the folder, or a file in it is damaged.
+        EvalWriteError: a file cannot be written; what came before is kept.
+        ConfigError: the decoding asks for what this model cannot do.
+        ResponderError: the model cannot answer at all.
+    """
+    wanted = plan(
+        tasks, fingerprint=model.fingerprint, decoding=decoding, seeds=seeds, samples=samples
+    )
+    with ExitStack() as stack:
+        stack.enter_context(locked(folder.root))
+        files = {
+            seed: stack.enter_context(AnswerFile(folder.answers(model.name, seed)))
+            for seed in seeds
+        }
+        tally = _Tally(len(wanted), on_progress)
+        missing: defaultdict[str, list[Wanted]] = defaultdict(list)
+        for one in wanted:
+            kept = files[one.seed].kept(one.key)
+            if kept is None:
+                missing[one.key].append(one)
+                continue
+            row = kept.model_copy(update={"task_id": one.task_id, "doc_hash": one.doc_hash})
+            if not files[one.seed].holds(row):
+                files[one.seed].append(row)
+            yield tally.counted(one.seed, row, kept=True)
+        groups = list(missing.values())
+        replies = _replies(model, groups, decoding)
+        async with aclosing(replies):
+            async for index, reply in replies:
+                for one in groups[index]:
+                    row = _row(one, reply)
+                    files[one.seed].append(row)
+                    yield tally.counted(one.seed, row, kept=False)
+
+
+async def _replies(
+    model: OpenModel, groups: Sequence[Sequence[Wanted]], decoding: Decoding
+) -> AsyncGenerator[tuple[int, Reply]]:
+    """Ask once for each group; hold the responder to one reply for each."""
+    if not groups:
+        return
+    due = set(range(len(groups)))
+    replies = model.responder.respond([group[0].ask for group in groups], decoding)
+    try:
+        async for index, reply in replies:
+            if index not in due:
+                raise ResponderError(
+                    f"the responder of model {model.name!r} replied to question {index!r}, which "
+                    "nobody asked: report it to whoever wrote the responder"
+                )
+            due.discard(index)
+            yield index, reply
+    finally:
+        close = getattr(replies, "aclose", None)  # an iterator need not have one
+        if close is not None:
+            await close()
+    if due:
+        raise ResponderError(
+            f"the responder of model {model.name!r} gave no reply to {len(due)} of {len(groups)} "
+            "questions: report it to whoever wrote the responder"
+        )
+
+
+def _row(one: Wanted, reply: Reply) -> AnswerRow:
+    return AnswerRow(
+        task_id=one.task_id,
+        doc_hash=one.doc_hash,
+        sample=one.sample,
+        prompt_sha256=one.prompt_sha256,
+        key=one.key,
+        text=reply.text,
+        finish=reply.finish,
+        tokens=reply.tokens,
+        reason=reply.reason,
+        detail=reply.detail,
+    )
+
+
+class _Tally:
+    """Counts rows on their way out."""
+
+    def __init__(self, total: int, on_progress: Callable[[AnswerProgress], None] | None) -> None:
+        self._total = total
+        self._on_progress = on_progress
+        self._done = self._kept = self._unavailable = 0
+
+    def counted(self, seed: int, row: AnswerRow, *, kept: bool) -> SeededAnswer:
+        self._done += 1
+        self._kept += kept
+        self._unavailable += row.text is None
+        if self._on_progress is not None:
+            self._on_progress(
+                AnswerProgress(self._done, self._total, self._kept, self._unavailable)
+            )
+        return SeededAnswer(seed, row)

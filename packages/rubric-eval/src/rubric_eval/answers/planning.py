@@ -1,0 +1,104 @@
+"""Which answers are wanted, and whose each one is."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from rubric_core import Ask, Decoding, PolicyView, Task
+from rubric_eval.errors import EvalShapeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_SEED_BITS: Final = 31
+
+
+class Wanted(NamedTuple):
+    """An answer that is wanted: what its row will say, and what is asked for it."""
+
+    task_id: str
+    doc_hash: str
+    seed: int
+    sample: int
+    prompt_sha256: str
+    key: str
+    ask: Ask
+
+
+def prompt_sha256(view: PolicyView) -> str:
+    """Return the hash of a question; what a model's own template makes of it is the model's."""
+    return hashlib.sha256(view.question.encode()).hexdigest()
+
+
+def answer_key(fingerprint: str, prompt: str, decoding: Decoding, *, seed: int, sample: int) -> str:
+    """Return whose answer it is, and to what: the same key, the same answer.
+
+    Args:
+        fingerprint: the model's.
+        prompt: hash of the question.
+        decoding: how tokens are drawn.
+        seed: of the evaluation.
+        sample: number of the answer, from 0.
+
+    Returns:
+        SHA-256, in hexadecimal.
+    """
+    parts = [fingerprint, prompt, decoding.model_dump(mode="json"), seed, sample]
+    return _sha256(parts).hexdigest()
+
+
+def plan(
+    tasks: Sequence[Task],
+    *,
+    fingerprint: str,
+    decoding: Decoding,
+    seeds: Sequence[int],
+    samples: int,
+) -> list[Wanted]:
+    """List the answers that are wanted, by seed, then by question, then by sample.
+
+    A draw has a seed of its own, of the evaluation's seed, the sample and the question, and not of
+    the model: models draw with common random numbers, questions with independent ones.
+
+    Raises:
+        EvalShapeError: no question, one that is there twice, no seed or no sample.
+    """
+    _check(tasks, seeds, samples)
+    wanted: list[Wanted] = []
+    views = [task.policy_view() for task in tasks]
+    hashes = [prompt_sha256(view) for view in views]
+    for seed in seeds:
+        for task, view, prompt in zip(tasks, views, hashes, strict=True):
+            for sample in range(samples):
+                key = answer_key(fingerprint, prompt, decoding, seed=seed, sample=sample)
+                ask = Ask(view=view, seed=_draw_seed(seed, sample, prompt))
+                wanted.append(Wanted(view.task_id, task.doc_hash, seed, sample, prompt, key, ask))
+    return wanted
+
+
+def _draw_seed(seed: int, sample: int, prompt: str) -> int:
+    digest = _sha256([seed, sample, prompt]).digest()
+    return int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS)
+
+
+def _sha256(parts: Sequence[object]) -> hashlib._Hash:  # pyright: ignore[reportPrivateUsage]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode())
+
+
+def _check(tasks: Sequence[Task], seeds: Sequence[int], samples: int) -> None:
+    problem = ""
+    if not tasks:
+        problem = "there is no question: give a file with at least one task"
+    elif not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        problem = f"seeds {list(seeds)!r}: give at least one, each once and 0 or larger"
+    elif samples < 1:
+        problem = f"samples {samples!r}: ask for at least one answer to a question"
+    else:
+        (task_id, times), *_ = Counter(task.task_id for task in tasks).most_common(1)
+        if times > 1:
+            problem = f"the task {task_id!r} is there {times} times: leave one"
+    if problem:
+        raise EvalShapeError(problem)

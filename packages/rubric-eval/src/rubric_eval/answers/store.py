@@ -1,0 +1,127 @@
+"""A file of answers that grows: each is with the kernel before anybody goes on."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+
+from rubric_eval.answers.reading import read_file, settled
+from rubric_eval.errors import EvalFolderError, EvalWriteError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rubric_eval.records import AnswerRow
+
+_TORN: Final = ".torn"
+
+
+class AnswerFile:
+    """Answers of one model with one seed; a context manager.
+
+    A line is handed to the kernel with one write, so that a killed process loses nothing that was
+    used. What a kill left half written is moved to a file beside it, and asked for again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Name the file; nothing is opened."""
+        self._path = path
+        self._descriptor = -1
+        self._size = 0
+        self._answered: dict[str, AnswerRow] = {}
+        self._rows: dict[tuple[str, int, str], AnswerRow] = {}
+
+    def __enter__(self) -> Self:
+        """Open and read it, and make it if it is missing.
+
+        Raises:
+            EvalFolderError: a line is damaged, or another run writes to the file.
+            EvalWriteError: it cannot be written to.
+        """
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            flags = os.O_CREAT | os.O_APPEND | os.O_RDWR | os.O_CLOEXEC
+            self._descriptor = os.open(self._path, flags, 0o644)
+        except OSError as error:
+            raise self._unwritable(error) from error
+        try:
+            self._open()
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Hand everything to the disk, and close it."""
+        with suppress(OSError):  # a pipe or an odd file system has no disk to wait for
+            os.fsync(self._descriptor)
+        os.close(self._descriptor)
+
+    def kept(self, key: str) -> AnswerRow | None:
+        """Return an answer that is there already; None for one that failed or never was."""
+        return self._answered.get(key)
+
+    def holds(self, row: AnswerRow) -> bool:
+        """Whether this very row is the last word on its answer."""
+        return self._rows.get((row.task_id, row.sample, row.key)) == row
+
+    def append(self, row: AnswerRow) -> None:
+        """Write one row.
+
+        Raises:
+            EvalWriteError: it could not be written; all earlier ones are whole.
+        """
+        line = row.model_dump_json().encode() + b"\n"
+        rest = memoryview(line)
+        try:
+            while rest:
+                rest = rest[os.write(self._descriptor, rest) :]
+        except OSError as error:
+            with suppress(OSError):  # half a line helps nobody
+                os.ftruncate(self._descriptor, self._size)
+            raise self._unwritable(error) from error
+        self._size += len(line)
+        self._note(row)
+
+    def _open(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise EvalFolderError(
+                f"another run writes answers to {str(self._path)!r}: wait until it ends, or choose "
+                "another folder"
+            ) from error
+        try:
+            read = read_file(self._path)
+            self._size = read.whole_bytes
+            self._set_aside()
+        except OSError as error:
+            raise self._unwritable(error) from error
+        for row in settled(read.rows).values():
+            self._note(row)
+
+    def _set_aside(self) -> None:
+        """Move what follows the last whole line to a file of its own."""
+        length = os.fstat(self._descriptor).st_size - self._size
+        if length > 0:
+            torn = os.pread(self._descriptor, length, self._size)
+            with self._path.with_name(self._path.name + _TORN).open("ab") as aside:
+                aside.write(torn + b"\n")
+                aside.flush()
+                os.fsync(aside.fileno())
+            os.ftruncate(self._descriptor, self._size)
+
+    def _note(self, row: AnswerRow) -> None:
+        self._rows[row.task_id, row.sample, row.key] = row
+        if row.text is not None:
+            self._answered[row.key] = row
+
+    def _unwritable(self, error: OSError) -> EvalWriteError:
+        return EvalWriteError(
+            f"cannot write {str(self._path)!r}: {error.strerror or type(error).__name__}; the "
+            f"{len(self._answered)} answers before are kept: make room, and give the same command "
+            "again",
+            path=self._path,
+        )

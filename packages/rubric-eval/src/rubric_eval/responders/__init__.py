@@ -1,0 +1,24 @@
+"""Models that answer questions: how one is named, and how it is opened.
+
+spec     a model that was named
+reading  from `NAME=KIND:WHERE`, or a YAML file, to specifications
+chat     models behind a server, or anything that litellm can name
+opening  from a specification to a model that can be asked, and its identity
+"""
+
+from __future__ import annotations
+
+from rubric_eval.responders.opening import OpenModel, fingerprint, open_model, open_models
+from rubric_eval.responders.reading import parse_model, parse_models, read_models
+from rubric_eval.responders.spec import ModelSpec
+
+__all__ = [
+    "ModelSpec",
+    "OpenModel",
+    "fingerprint",
+    "open_model",
+    "open_models",
+    "parse_model",
+    "parse_models",
+    "read_models",
+]

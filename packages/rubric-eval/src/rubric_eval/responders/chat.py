@@ -1,0 +1,278 @@
+"""Models behind an OpenAI-compatible server, or behind anything that litellm can name."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, cast
+
+import anyio
+from pydantic import JsonValue, ValidationError
+
+from rubric_core import (
+    Ask,
+    ConfigError,
+    Decoding,
+    Finish,
+    Reason,
+    Reply,
+    ResponderError,
+    config_error,
+)
+from rubric_eval.responders.spec import ModelSpec
+from rubric_judge import (
+    ChatModel,
+    ChatReply,
+    JudgeTransportError,
+    ModelConfig,
+    ModelServer,
+    ServedModel,
+)
+from rubric_judge.yaml_files import read_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+_OF_DECODING: Final = frozenset(
+    {"max_tokens", "min_p", "repetition_penalty", "seed", "stop", "temperature", "top_k", "top_p"}
+)
+_AT_ONCE: Final = 64
+_TEMPLATE_BYTES: Final = 512
+"""More than what a usual chat template puts around a question."""
+_VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
+"""What vLLM would otherwise take from the model's generation_config.json."""
+
+
+async def open_chat(spec: ModelSpec) -> ChatResponder:
+    """Read a model's configuration, and ask its server what it serves.
+
+    Raises:
+        ConfigError: the configuration does not fit, or the server has no such model.
+        JudgeSetupError: nobody serves it, or a key is not set.
+    """
+    options = _options(spec)
+    takes_seed = options.pop("takes_seed", True)
+    if not isinstance(takes_seed, bool):
+        raise ConfigError(f"model {spec.name!r}: takes_seed is true or false")
+    if "model" not in options and spec.kind == "server":
+        options["model"] = await _only_model(spec, options)
+    config = _config(spec, options)
+    served = [await _served(spec, config, address) for address in _addresses(config)]
+    if len({_weights(one) for one in served}) > 1:
+        raise ConfigError(
+            f"model {spec.name!r}: its addresses serve different models under the name "
+            f"{config.model!r}: give one address, or replicas of one model"
+        )
+    return ChatResponder(config, served[0] if served else None, takes_seed=takes_seed)
+
+
+class ChatResponder:
+    """Answers of one model, several at a time; a `Responder`."""
+
+    def __init__(
+        self, config: ModelConfig, served: ServedModel | None, *, takes_seed: bool = True
+    ) -> None:
+        """Take the model; nothing is sent.
+
+        Args:
+            config: model, address, limits.
+            served: what its server says of it, where it has one that does.
+            takes_seed: whether requests name a seed; without, draws cannot be made again.
+
+        Raises:
+            JudgeSetupError: a variable is named for a key that is not set.
+            ConfigError: the `litellm_config` cannot be used.
+        """
+        self._config = config
+        self._served = served
+        self._takes_seed = takes_seed
+        self._model = ChatModel(config, role="model")
+        self._server: ModelServer | None = None
+        address = next(_addresses(config), None)
+        if address is not None and served is not None and served.positions is not None:
+            self._server = ModelServer(config, address)
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """The model, its deployments and parameters, and its weights as the server names them."""
+        told = self._model.identity
+        served = self._served
+        return {
+            "kind": "chat",
+            "model": self._config.model.removeprefix("hosted_vllm/"),
+            "transport": self._config.transport,
+            "deployments": cast("JsonValue", told["deployments"]),
+            "parameters": dict(self._config.parameters),
+            "root": served.root if served else None,
+            "parent": served.parent if served else None,
+            "positions": served.positions if served else None,
+            "takes_seed": self._takes_seed,
+        }
+
+    async def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
+        """Answer questions as they are done; see `Responder.respond`."""
+        await self._refuse_unsendable(decoding)
+        send, receive = anyio.create_memory_object_stream[tuple[int, Reply]](math.inf)
+        order = iter(range(len(asks)))
+
+        async def work() -> None:
+            for index in order:
+                send.send_nowait((index, await self._reply(asks[index], decoding)))
+
+        at_once = self._config.limits.max_in_flight or _AT_ONCE
+        async with anyio.create_task_group() as workers, send, receive:
+            for _ in range(min(at_once, len(asks))):
+                workers.start_soon(work)
+            for _ in asks:
+                yield await receive.receive()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._server is not None:
+            await self._server.aclose()
+        await self._model.aclose()
+
+    async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
+        fields = self._fields(ask, decoding)
+        room = await self._room(ask.view.question, decoding.max_tokens)
+        if room is not None:
+            if room < 1:
+                return Reply.unavailable(
+                    Reason.BAD_REQUEST, "the question alone is longer than the model's context"
+                )
+            fields["max_tokens"] = min(room, decoding.max_tokens)
+        try:
+            answer = await self._model.answer(
+                ask.view.question, parameters=fields, affinity=ask.view.task_id
+            )
+        except JudgeTransportError as error:
+            return Reply.unavailable(error.reason, error.detail)
+        return _read(answer)
+
+    async def _room(self, question: str, wanted: int) -> int | None:
+        """Tokens that are left for an answer; None where all that are wanted surely fit."""
+        served = self._served
+        if served is None or served.positions is None or self._server is None:
+            return None
+        # No tokenizer makes more tokens of a text than it has bytes.
+        if len(question.encode()) + _TEMPLATE_BYTES + wanted <= served.positions:
+            return None
+        tokens = await self._server.prompt_tokens(question)
+        return None if tokens is None else served.positions - tokens
+
+    def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = {
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "max_tokens": decoding.max_tokens,
+        }
+        if self._takes_seed:
+            fields["seed"] = ask.seed
+        if decoding.stop:
+            fields["stop"] = list(decoding.stop)
+        if self._served is not None and self._served.owner == "vllm":
+            # -1 is all tokens: left out, vLLM takes the model's own default.
+            fields |= {"top_k": decoding.top_k or -1, **_VLLM_PLAIN}
+        elif decoding.top_k is not None:
+            fields["top_k"] = decoding.top_k
+        return fields
+
+    async def _refuse_unsendable(self, decoding: Decoding) -> None:
+        names = {"temperature", "top_p", "max_tokens"}
+        names |= {"seed"} if self._takes_seed else set()
+        names |= {"stop"} if decoding.stop else set()
+        try:
+            refused = await self._model.unsupported(sorted(names))
+        except JudgeTransportError as error:
+            raise ResponderError(
+                f"the model {self._config.model!r} cannot be asked: {error.detail}"
+            ) from None
+        if refused:
+            remedy = (
+                "set `takes_seed: false` in a file of models, and its draws cannot be made again"
+                if refused == ("seed",)
+                else "evaluate it apart, or leave it out"
+            )
+            raise ConfigError(
+                f"litellm does not send {', '.join(refused)} to {self._config.model!r}, and so it "
+                f"would not be asked as the others are: {remedy}"
+            )
+
+
+def _read(answer: ChatReply) -> Reply:
+    if answer.finish == "oversized":
+        detail = "the answer is larger than what is read of one"
+        return Reply.unavailable(Reason.SERVER_ERROR, detail)
+    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
+    # Half of a surrogate pair, which only an escape can hold, can stand in no file.
+    text = answer.text.encode("utf-8", "replace").decode()
+    tokens = answer.usage.completion_tokens if answer.usage else None
+    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
+
+
+def _options(spec: ModelSpec) -> dict[str, JsonValue]:
+    options = dict(spec.options)
+    if spec.kind == "file":
+        path = Path(str(options.get("path")))
+        content = read_yaml(path)
+        if not isinstance(content, dict):
+            raise ConfigError(f"{path}: needs the fields of a model, such as `model: …`")
+        options = dict(cast("dict[str, JsonValue]", content))
+        beside = options.get("litellm_config")
+        if isinstance(beside, str):
+            options["litellm_config"] = str(path.parent / beside)
+    elif spec.kind == "server":
+        options.setdefault("transport", "direct")
+    parameters = options.get("parameters")
+    named = set(options) | set(parameters if isinstance(parameters, dict) else ())
+    if wrong := sorted(named & _OF_DECODING):
+        raise ConfigError(
+            f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
+            "asked alike: leave it out, and give it to the command"
+        )
+    return options
+
+
+def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> ModelConfig:
+    try:
+        return ModelConfig.model_validate(options)
+    except ValidationError as error:
+        raise config_error(error, model=ModelConfig, source=f"model {spec.name!r}") from None
+
+
+def _addresses(config: ModelConfig) -> Iterator[str]:
+    return (address for address in config.addresses if address is not None)
+
+
+async def _served(spec: ModelSpec, config: ModelConfig, address: str) -> ServedModel | None:
+    async with ModelServer(config, address) as server:
+        models = await server.models()
+    name = config.model.removeprefix("hosted_vllm/").removeprefix("openai/")
+    found = next((model for model in models if model.name == name), None)
+    if models and found is None:
+        known = ", ".join(repr(model.name) for model in models)
+        raise ConfigError(
+            f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one behind #"
+        )
+    return found
+
+
+async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
+    config = _config(spec, {**options, "model": "any"})
+    (address, *_) = _addresses(config)
+    async with ModelServer(config, address) as server:
+        models = await server.models()
+    if len(models) != 1:
+        raise ConfigError(
+            f"model {spec.name!r}: {address!r} names {len(models)} models: write "
+            f"server:{address}#MODEL"
+        )
+    return models[0].name
+
+
+def _weights(served: ServedModel | None) -> tuple[object, ...]:
+    if served is None:
+        return ()
+    return (served.name, served.root, served.parent, served.positions)

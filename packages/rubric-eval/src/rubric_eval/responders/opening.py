@@ -1,0 +1,103 @@
+"""From a specification to a model that can be asked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import anyio.to_thread
+
+from rubric_core import ConfigError, Responder, find_responder
+from rubric_eval.records import ModelEntry
+from rubric_eval.responders.chat import open_chat
+from rubric_eval.responders.spec import CHAT, ModelSpec
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """A model that can be asked; close it with `aclose`, or use it as a context manager."""
+
+    entry: ModelEntry
+    """Name and identity, as the manifest has them."""
+
+    responder: Responder
+
+    @property
+    def name(self) -> str:
+        """In tables and file names."""
+        return self.entry.name
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the identity."""
+        return self.entry.fingerprint
+
+    async def aclose(self) -> None:
+        """Free the model or close the connections."""
+        await self.responder.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def fingerprint(responder: Responder) -> str:
+    """Return the SHA-256 of a responder's identity, in hexadecimal."""
+    canonical = json.dumps(dict(responder.identity), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+async def open_model(spec: ModelSpec) -> OpenModel:
+    """Open a model: its files are hashed, or its server is asked what it serves; no weights load.
+
+    Raises:
+        ConfigError: an option that does not fit, no such folder, or a plugin that has no use for
+            what it was given.
+        PluginError: the plugin does not load.
+        JudgeSetupError: nobody serves the model, or a key is not set.
+    """
+    if spec.kind in CHAT:
+        responder: Responder = await open_chat(spec)
+    else:
+        responder = await anyio.to_thread.run_sync(_opened, spec)
+    entry = ModelEntry(
+        name=spec.name,
+        spec=spec.spec,
+        fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
+        identity=dict(responder.identity),
+    )
+    return OpenModel(entry, responder)
+
+
+async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:
+    """Open several; all are closed again where one cannot be opened.
+
+    Raises:
+        ConfigError, PluginError, JudgeSetupError: as `open_model`.
+    """
+    opened: list[OpenModel] = []
+    try:
+        for spec in specs:
+            opened.append(await open_model(spec))  # noqa: PERF401  # those before a failure are closed
+    except BaseException:
+        for model in opened:
+            await model.aclose()
+        raise
+    return tuple(opened)
+
+
+def _opened(spec: ModelSpec) -> Responder:
+    responder = find_responder(spec.kind)(spec.options)
+    if not isinstance(responder, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a plugin's
+        raise ConfigError(
+            f"model {spec.name!r}: the plugin {spec.kind!r} makes a {type(responder).__name__}, "
+            "not a Responder: report it to whoever wrote it"
+        )
+    return responder

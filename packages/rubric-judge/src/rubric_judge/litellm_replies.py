@@ -1,0 +1,129 @@
+"""What litellm and instructor give back or raise, read as an answer or a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rubric_core import Reason, Usage
+from rubric_judge.chat import ChatReply, Finish
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+
+__all__ = ["LibraryErrors", "chat_reply", "priced", "refusal_or_raise"]
+
+
+@dataclass(frozen=True)
+class LibraryErrors:
+    """The libraries' errors that mean something."""
+
+    content_policy: type[Exception]
+    no_deployment: tuple[type[Exception], ...]
+    """Of a router whose deployments have all failed lately."""
+    unreachable: tuple[type[Exception], ...]
+    """Of a connection, wherever in a chain of causes."""
+
+
+def chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
+    """Read a completion.
+
+    Raises:
+        JudgeTransportError: it is none.
+    """
+    choice = completion.choices[0] if completion.choices else None
+    message = getattr(choice, "message", None)
+    if message is None:
+        what = "a success without a chat completion"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=_usage(completion))
+    finish: Finish = "complete"
+    if getattr(choice, "finish_reason", None) == "length":
+        finish = "truncated"
+    elif getattr(choice, "finish_reason", None) == "content_filter" or _refusal(message):
+        finish = "refused"
+    content = getattr(message, "content", None)
+    text = content if isinstance(content, str) else ""
+    return ChatReply(
+        text=text, finish=finish, usage=_usage(completion), attempts=1 + _fallbacks(completion)
+    )
+
+
+def priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
+    """Return the answer with the price that litellm knows, where it knows one."""
+    used = _usage(completions[-1]) if completions else None
+    if used is None or used.cost_usd is None or answer.usage is None:
+        return answer
+    priced = answer.usage.model_copy(update={"cost_usd": used.cost_usd})
+    return replace(answer, usage=priced)
+
+
+def refusal_or_raise(failed: BaseException, errors: LibraryErrors) -> ChatReply:
+    """Return a refusal to answer the prompt.
+
+    Raises:
+        JudgeTransportError: any other failure.
+    """
+    if isinstance(failed, errors.content_policy):
+        return ChatReply(text="", finish="refused", usage=None, attempts=1)
+    if isinstance(failed, errors.no_deployment):
+        pause_s = getattr(failed, "cooldown_time", None)
+        what = "no deployment is left for now"
+        raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
+    raise _failure(failed, errors.unreachable)
+
+
+def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above
+    """Calls that a router made before the one that was answered."""
+    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
+    headers: dict[str, object] = hidden.get("additional_headers") or {}
+    made = headers.get("x-litellm-attempted-fallbacks")
+    return made if isinstance(made, int) else 0
+
+
+def _refusal(message: Any) -> object:  # noqa: ANN401  # as above
+    fields: dict[str, object] = getattr(message, "provider_specific_fields", None) or {}
+    return getattr(message, "refusal", None) or fields.get("refusal")
+
+
+def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
+    reported = getattr(completion, "usage", None)
+    if reported is None:
+        return None
+    details = getattr(reported, "prompt_tokens_details", None)
+    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
+    return usage(
+        lambda name: getattr(reported, name, None),
+        cached_tokens=getattr(details, "cached_tokens", None),
+        cost_usd=hidden.get("response_cost"),
+    )
+
+
+def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> JudgeTransportError:
+    status = getattr(error, "status_code", None)
+    headers: Any = getattr(error, "litellm_response_headers", None) or {}
+    return transport_error(
+        _reason(error, status, unreachable),
+        type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else ""),
+        retry_after=retry_after_s(headers.get("retry-after") or ""),
+    )
+
+
+def _reason(
+    error: BaseException, status: object, unreachable: tuple[type[Exception], ...]
+) -> Reason:
+    # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
+    # truth is among the causes.
+    outermost, *causes = _chain(error)
+    broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
+    if not isinstance(status, int):
+        return Reason.CONNECTION if broken else Reason.JUDGE_ERROR
+    reason = reason_of_status(status)
+    return Reason.CONNECTION if broken and reason is Reason.SERVER_ERROR else reason
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or error.__context__
