@@ -147,14 +147,11 @@ async def stream_answers(  # noqa: PLR0913  # as above
         tally = _Tally(len(wanted), on_progress)
         missing: defaultdict[str, list[Wanted]] = defaultdict(list)
         for one in wanted:
-            kept = files[one.seed].kept(one.key)
-            if kept is None:
+            row = _kept(one, files[one.seed])
+            if row is None:
                 missing[one.key].append(one)
-                continue
-            row = kept.model_copy(update={"task_id": one.task_id, "doc_hash": one.doc_hash})
-            if not files[one.seed].holds(row):
-                files[one.seed].append(row)
-            yield tally.counted(one.seed, row, kept=True)
+            else:
+                yield tally.counted(one.seed, row, kept=True)
         groups = list(missing.values())
         replies = _replies(model, groups, decoding)
         async with aclosing(replies):
@@ -163,6 +160,17 @@ async def stream_answers(  # noqa: PLR0913  # as above
                     row = _row(one, reply)
                     files[one.seed].append(row)
                     yield tally.counted(one.seed, row, kept=False)
+
+
+def _kept(one: Wanted, file: AnswerFile) -> AnswerRow | None:
+    """Return the row of an answer that is there, of another task with the same question too."""
+    kept = file.kept(one.key)
+    if kept is None:
+        return None
+    row = kept.model_copy(update={"task_id": one.task_id, "doc_hash": one.doc_hash})
+    if not file.holds(row):
+        file.append(row)
+    return row
 
 
 async def _replies(
