@@ -33,8 +33,8 @@ class ChatRequest:
     """What one attempt sends."""
 
     user: str
-    system: str = ""
-    """Left out of the messages where it is empty."""
+    system: str | None = None
+    """None for no such message."""
     reply: type[BaseModel] | None = None
     """Whose JSON schema goes to the server; None for an answer in plain text."""
     parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
@@ -44,7 +44,7 @@ class ChatRequest:
     def messages(self) -> list[dict[str, str]]:
         """The messages, as they are sent."""
         user = {"role": "user", "content": self.user}
-        return [{"role": "system", "content": self.system}, user] if self.system else [user]
+        return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
 
 
 class ChatClient(Protocol):

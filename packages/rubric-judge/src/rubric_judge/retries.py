@@ -190,7 +190,7 @@ class RetryingClient:
         raise self._late("deadline_s", self._deadline_s)
 
     async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
-        prompt_tokens = (len(request.system) + len(request.user)) // _CHARS_PER_TOKEN
+        prompt_tokens = (len(request.system or "") + len(request.user)) // _CHARS_PER_TOKEN
         tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
         async with self._limiter.attempt(tokens=tokens):
             call.begin()
