@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rubric_judge import ChatModel, JudgeTransportError, ModelConfig
+from rubric_judge.chat import ChatRequest
 from rubric_judge.direct import DirectClient
 from rubric_judge.exchange import Answer, _decoded
 from rubric_judge.testing import FakeEndpoint
@@ -34,7 +35,7 @@ class _Reply(BaseModel):
 @example(system="\udc00", user="Страх и 😀")
 def test_a_request_has_the_texts_as_they_are(system: str, user: str) -> None:
     client = DirectClient(ModelConfig(model="m", transport="direct", api_base="http://127.0.0.1:1"))
-    body = json.loads(client._body(system, user, _Reply))
+    body = json.loads(client._body(ChatRequest(user=user, system=system, reply=_Reply)))
     assert [message["content"] for message in body["messages"]] == json.loads(
         json.dumps([system, user])  # two halves of one pair become one character
     )
