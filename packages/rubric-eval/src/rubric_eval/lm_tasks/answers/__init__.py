@@ -1,0 +1,32 @@
+"""From a response to its final answer, and whether that is the right one.
+
+stated        where a response states an answer: boxed, behind `####`, behind "the answer is"
+numbers       a number, as GSM8K asks for it
+letters       the letter of one of four choices, as GPQA asks for it
+expressions   a mathematical expression, as MATH asks for it
+equivalence   whether two expressions are the same, by math-verify in a process of its own
+
+The rules are the same for every model. A change of any of them changes `EXTRACTION`, so that scores
+by different rules are never compared.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
+from rubric_eval.lm_tasks.answers.expressions import stated_expression
+from rubric_eval.lm_tasks.answers.letters import stated_letter
+from rubric_eval.lm_tasks.answers.numbers import is_number, stated_number
+
+__all__ = [
+    "EXTRACTION",
+    "is_equivalent",
+    "is_number",
+    "stated_expression",
+    "stated_letter",
+    "stated_number",
+]
+
+EXTRACTION: Final = "1"
+"""Version of the rules."""

@@ -1,0 +1,95 @@
+"""A number, as GSM8K asks for it: thousands separators, currency, units and percent are read."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Final
+
+from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
+from rubric_eval.lm_tasks.answers.stated import last_line, statements
+
+_NUMBER: Final = re.compile(
+    r"(?<![\w.])[-−–]?(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|(?<![\w.])[-−–]?\.\d+"
+)
+_LATEX: Final = (
+    (re.compile(r"(?<=\d)(?:\{,\}|\\[,!;: ]|~|[\u00a0\u2009\u202f])(?=\d{3}(?!\d))"), ","),
+    (re.compile(r"\\(?:text|mathrm|textbf|mathbf|operatorname)\s*\{([^{}]*)\}"), r" \1"),
+    (re.compile(r"\\[,;:! ]|\\quad"), " "),
+    (re.compile(r"\\\$|[$€£]"), ""),
+    (re.compile(r"\\%"), "%"),
+    (re.compile(r"\*\*|__"), ""),
+)
+_LEAD: Final = re.compile(
+    r"(?:[^\w\d-]|about|approximately|approx|exactly|just|only|therefore|thus|indeed|equal to|"
+    r"a total of|[a-zA-Z]\s*=)*",
+    re.IGNORECASE,
+)
+_CALCULATION: Final = re.compile(r"[-−–\d.,\s+*/×÷·^()%=]+")
+_OPERATION: Final = re.compile(r"\d\s*[+*/×÷·^]|\d\s+[-−–]\s+\d|\d\s*[-−–]\s*\d")
+
+
+def stated_number(response: str) -> str | None:
+    r"""Return the number that a response ends on, as written but without its dress.
+
+    The last statement counts, `\boxed{…}`, `#### …` or "the answer is …", if a number stands at the
+    head of what is stated. With none at all, it is the last number of the last line.
+    """
+    for one in reversed(statements(response)):
+        text = _plain(one.text)
+        found = _in_box(text) if one.is_boxed else _at_head(text)
+        if found is not None:
+            return found
+    if any(one.is_boxed for one in statements(response)):
+        return None
+    numbers = _NUMBER.findall(_plain(last_line(response)))
+    return _digits(numbers[-1]) if numbers else None
+
+
+def is_number(answer: str, target: str) -> bool:
+    """Return whether an answer is the number wanted: 18, 18.00 and 36/2 are one."""
+    wanted, given = _decimal(_plain(target)), _decimal(answer)
+    if wanted is None:
+        return is_equivalent(target, answer)
+    return given == wanted if given is not None else is_equivalent(str(wanted), answer)
+
+
+def _in_box(text: str) -> str | None:
+    """Return the one number of a box; what cannot be one number stays an expression."""
+    text = text.rsplit("=", 1)[-1].strip()
+    numbers = list(_NUMBER.finditer(text))
+    if len(numbers) == 1 and not re.search(r"\\[a-zA-Z]+\s*\{|\^|\d\s*[/*]", text):
+        return _digits(numbers[0].group())
+    return text if text and (numbers or "\\" in text) else None
+
+
+def _at_head(text: str) -> str | None:
+    lead = _LEAD.match(text)
+    begin = lead.end() if lead else 0
+    found = _NUMBER.match(text, begin)
+    if found is None:
+        fraction = re.compile(r"\\d?frac\s*\{[^{}]*\}\s*\{[^{}]*\}").match(text, begin)
+        return fraction.group() if fraction else None
+    chunk = _CALCULATION.match(text, begin)
+    calculation = chunk.group() if chunk else found.group()
+    if "=" in calculation:
+        ends = _NUMBER.findall(calculation.rsplit("=", 1)[-1])
+        return _digits(ends[0]) if ends else None
+    if _OPERATION.search(calculation):
+        return calculation.strip().rstrip(".,").strip()
+    return _digits(found.group())
+
+
+def _plain(text: str) -> str:
+    for pattern, replacement in _LATEX:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def _digits(number: str) -> str:
+    return re.sub(r"[,\s]", "", number).replace("−", "-").replace("–", "-")
+
+
+def _decimal(text: str) -> Decimal | None:
+    digits = _digits(text.strip().removesuffix("%"))
+    return Decimal(digits) if re.fullmatch(r"-?(?:\d+(?:\.\d+)?|\.\d+)", digits) else None
