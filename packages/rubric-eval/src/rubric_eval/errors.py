@@ -7,6 +7,8 @@ RubricError
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
     ├── EvalFolderError (ValueError)      a folder that is not the evaluation that is meant
     ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
+    ├── BenchmarkDataError (ValueError)    a benchmark's data that is missing or not well formed
+    ├── TransferAbortError (RuntimeError)  too many items of a benchmark without an answer
     └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
 
 Messages hold numbers, ids and names, never a passage, a criterion or a response.
@@ -55,6 +57,26 @@ class EvalWriteError(EvalError, RuntimeError):
         """Keep the file."""
         super().__init__(message)
         self.path = path
+
+
+class BenchmarkDataError(EvalError, ValueError):
+    """A benchmark's data that is missing or not well formed."""
+
+
+class TransferAbortError(EvalError, RuntimeError):
+    """Too many items of a benchmark that a model gave no answer to."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        unavailable_frac: float = 0.0,
+        reasons: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep the share and the count of each reason."""
+        super().__init__(message)
+        self.unavailable_frac = unavailable_frac
+        self.reasons = dict(reasons or {})
 
 
 class HeldoutAbortError(EvalError, RuntimeError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import re
 import selectors
 import subprocess
@@ -88,6 +89,7 @@ class _Algebra:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
+        self._pid = 0
 
     def is_same(self, target: str, answer: str) -> bool:
         with self._lock:
@@ -104,8 +106,10 @@ class _Algebra:
             return reply == b"1"
 
     def _started(self) -> subprocess.Popen[bytes]:
-        if self._process is not None and self._process.poll() is None:
+        is_ours = self._pid == os.getpid()  # a fork must not read another's answers
+        if is_ours and self._process is not None and self._process.poll() is None:
             return self._process
+        self._pid = os.getpid()
         self._process = subprocess.Popen(  # noqa: S603  # this interpreter, our own module
             [sys.executable, "-m", "rubric_eval.lm_tasks.answers.algebra"],
             stdin=subprocess.PIPE,
@@ -127,7 +131,7 @@ class _Algebra:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None:
+        if process is None or self._pid != os.getpid():
             return
         process.kill()
         process.wait()

@@ -1,0 +1,72 @@
+"""What the YAML files name as `process_results`: from a response to lm-eval's metrics.
+
+exact_match  1 where the answer is the right one
+no_answer    1 where none is stated
+truncated    1 where the response was cut; only of a model that says so
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from rubric_eval.lm_tasks.answers import (
+    is_equivalent,
+    is_number,
+    stated_expression,
+    stated_letter,
+    stated_number,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["Answered", "expression", "letter", "number", "target"]
+
+
+@runtime_checkable
+class Answered(Protocol):
+    """A response, as text, of a model that says how it ended."""
+
+    @property
+    def is_truncated(self) -> bool | None:
+        """Whether it was cut; None where nobody knows."""
+        ...
+
+    @property
+    def is_available(self) -> bool:
+        """Whether an answer came at all."""
+        ...
+
+
+def target(doc: Mapping[str, Any]) -> str:
+    """Return the target as text, which a template would read as a list or a number."""
+    return str(doc["target"])
+
+
+def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Score a response to GSM8K."""
+    found = stated_number(results[0])
+    return _metrics(results[0], found, correct=found is not None and is_number(found, target(doc)))
+
+
+def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Score a response to MATH."""
+    found = stated_expression(results[0])
+    is_right = found is not None and is_equivalent(target(doc), found)
+    return _metrics(results[0], found, correct=is_right)
+
+
+def letter(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
+    """Score a response to GPQA."""
+    found = stated_letter(results[0], doc["choices"])
+    return _metrics(results[0], found, correct=found == target(doc))
+
+
+def _metrics(response: str, found: str | None, *, correct: bool) -> dict[str, float]:
+    """An answer that never came is left out of every mean: it is no wrong one."""
+    if isinstance(response, Answered) and not response.is_available:
+        return {}
+    metrics = {"exact_match": float(correct), "no_answer": float(found is None)}
+    if isinstance(response, Answered) and response.is_truncated is not None:
+        metrics["truncated"] = float(response.is_truncated)
+    return metrics

@@ -1,0 +1,90 @@
+"""The benchmarks of Table 2: our own pinned tasks, and lm-eval's as a second suite."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+__all__ = ["SUITES", "Benchmark", "SuiteName", "benchmark_of"]
+
+
+class SuiteName(StrEnum):
+    """A set of benchmarks that are run together."""
+
+    PAPER = "paper"
+    """Ours: one question, no examples, an answer that may be long, and rules for reading it."""
+
+    STOCK = "stock"
+    """lm-eval's own prompts and scoring, with choices and token budgets that are fixed."""
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One column of the table."""
+
+    task: str
+    """Name of the task, which is the benchmark's in records."""
+
+    title: str
+    data: str
+    """Which rows: "gsm8k", "math", "gpqa_main" or "gpqa_diamond"."""
+
+    max_tokens: int
+    """Tokens of an answer; lm-eval's 256 would cut most of them."""
+
+    chance: float | None = None
+    """Accuracy of guessing."""
+
+    filter: str = "none"
+    """Which of the task's filters is scored."""
+
+    stock_yaml: str | None = None
+    """File of lm-eval's that the task is from, below its `tasks`."""
+
+
+_CHANCE_OF_FOUR: Final = 0.25
+
+SUITES: Final[dict[SuiteName, tuple[Benchmark, ...]]] = {
+    SuiteName.PAPER: (
+        Benchmark("rubric_gsm8k", "GSM8K", "gsm8k", 1024),
+        Benchmark("rubric_math", "MATH", "math", 2048),
+        Benchmark("rubric_gpqa_main", "GPQA Main", "gpqa_main", 2048, _CHANCE_OF_FOUR),
+        Benchmark("rubric_gpqa_diamond", "GPQA Diamond", "gpqa_diamond", 2048, _CHANCE_OF_FOUR),
+    ),
+    SuiteName.STOCK: (
+        Benchmark(
+            "gsm8k_cot_llama",
+            "GSM8K",
+            "gsm8k",
+            1024,
+            filter="flexible-extract",
+            stock_yaml="gsm8k/gsm8k-cot-llama.yaml",
+        ),
+        Benchmark(
+            "hendrycks_math",
+            "MATH",
+            "math",
+            2048,
+            stock_yaml="hendrycks_math/hendrycks_math_algebra.yaml",
+        ),
+        *(
+            Benchmark(
+                f"gpqa_{part}_cot_zeroshot",
+                f"GPQA {part.capitalize()}",
+                f"gpqa_{part}",
+                2048,
+                _CHANCE_OF_FOUR,
+                filter="flexible-extract",
+                stock_yaml=f"gpqa/cot_zeroshot/gpqa_{part}_cot_zeroshot.yaml",
+            )
+            for part in ("main", "diamond")
+        ),
+    ),
+}
+"""Benchmarks of each suite, in the order of the table."""
+
+
+def benchmark_of(task: str) -> Benchmark | None:
+    """Return the benchmark with this name; None for one that is in no suite."""
+    return next((one for suite in SUITES.values() for one in suite if one.task == task), None)
