@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from lm_eval.api.metrics import mean
+from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 
 from rubric_core import ConfigError, JudgeResult, Outcome, Task, read_tasks
@@ -29,6 +29,8 @@ __all__ = ["HeldoutTask", "process_results"]
 
 _MAX_UNAVAILABLE_FRAC: Final = 0.05
 _WORKERS: Final = 32
+_METRICS: Final = {"rubric_reward": True, "judge_unavailable": False, "judge_invalid": False}
+"""Whether more of it is better."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,16 @@ class HeldoutTask(ConfigurableTask):
         given = {key: value for key, value in (config or {}).items() if key != "class"}
         self._settings = _settings(given.get("metadata") or {})
         self._spec = read_judge_spec(Path(self._settings.judge))
-        super().__init__(data_dir, cache_dir, download_mode, given)
+        harness: Any = super()  # its annotations are partial
+        harness.__init__(data_dir, cache_dir, download_mode, given)
         self._tasks = {task.task_id: task for task in read_tasks(Path(self._settings.questions))}
         self._criteria = shared_criteria(self._tasks.values())
 
     def build_all_requests(self, **options: Any) -> None:  # noqa: ANN401  # lm-eval's
         """Build the requests; a judge that is not there is found out before an hour of answers."""
         run_async(self._check)
-        super().build_all_requests(**options)
+        harness: Any = super()
+        harness.build_all_requests(**options)
 
     def apply_filters(self) -> None:
         """Judge every response.
@@ -90,13 +94,14 @@ class HeldoutTask(ConfigurableTask):
                 found = verdict(task, result, response=response, criteria=self._criteria)
                 one.filtered_resps[name] = asdict(found)
 
-    def aggregation(self) -> Mapping[str, Any]:
+    def aggregation(self) -> dict[str, Any]:
         """Mean of every metric, those of criteria too."""
-        return dict.fromkeys((*super().aggregation(), *map(_metric, self._criteria)), mean)
+        mean = cast("Any", harness_metrics).mean  # lm-eval knows the standard error of this one
+        return dict.fromkeys((*_METRICS, *map(_metric, self._criteria)), mean)
 
-    def higher_is_better(self) -> Mapping[str, bool]:
+    def higher_is_better(self) -> dict[str, bool]:
         """Say it of the criteria too."""
-        return {**super().higher_is_better(), **dict.fromkeys(map(_metric, self._criteria), True)}
+        return {**_METRICS, **dict.fromkeys(map(_metric, self._criteria), True)}
 
     async def _check(self) -> None:
         pool = self._pool(None)
@@ -111,16 +116,12 @@ class HeldoutTask(ConfigurableTask):
             ledger = stack.enter_context(Ledger(path)) if path else None
             pool = self._pool(ledger)
             try:
-                return await pool.judge_all(
-                    [task.judge_view(response) for task, response in pairs]
-                )
+                return await pool.judge_all([task.judge_view(response) for task, response in pairs])
             finally:
                 await pool.aclose()
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
-        return JudgePool(
-            load_replicas(self._spec), workers=self._settings.workers, ledger=ledger
-        )
+        return JudgePool(load_replicas(self._spec), workers=self._settings.workers, ledger=ledger)
 
     def _refuse_unreached(self, results: Sequence[JudgeResult]) -> None:
         reasons = Counter(
@@ -158,7 +159,7 @@ def _metric(criterion: str) -> str:
 
 
 def _text(response: object) -> str:
-    return str(response[0] if isinstance(response, list) else response)
+    return str(cast("list[object]", response)[0] if isinstance(response, list) else response)
 
 
 def _settings(metadata: Mapping[str, Any]) -> _Settings:

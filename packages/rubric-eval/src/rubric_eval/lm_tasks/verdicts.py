@@ -50,9 +50,7 @@ def verdict(
         outcome=str(result.outcome),
         reason=None if result.reason is None else str(result.reason),
         reward=normalized_reward(result, task.rubric),
-        criteria_z={
-            name: float(z) for name, z in scores if name in criteria and not math.isnan(z)
-        },
+        criteria_z={name: float(z) for name, z in scores if name in criteria and not math.isnan(z)},
     )
 
 

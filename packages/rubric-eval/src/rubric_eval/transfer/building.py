@@ -142,11 +142,14 @@ def _build(
 
 
 def _decoding(
-    benchmark: Benchmark, task: Any, decoding: Decoding, max_tokens: int | None  # noqa: ANN401
+    benchmark: Benchmark,
+    task: Any,  # noqa: ANN401
+    decoding: Decoding,
+    max_tokens: int | None,
 ) -> Decoding:
     """Take the task's stops; a special token is none, for no answer's text holds one."""
-    until = (task.config.generation_kwargs or {}).get("until") or []
-    until = [until] if isinstance(until, str) else until
+    given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
+    until = [given] if isinstance(given, str) else cast("list[str]", given or [])
     return decoding.model_copy(
         update={
             "max_tokens": max_tokens or benchmark.max_tokens,
@@ -159,7 +162,7 @@ def _template(benchmark: Benchmark, task: Any) -> str:  # noqa: ANN401
     config = task.config
     shots = getattr(config, "num_fewshot", None)
     text = config.doc_to_text if isinstance(config.doc_to_text, str) else repr(benchmark.task)
-    version = str((config.metadata or {}).get("version"))
+    version = str(cast("dict[str, Any]", config.metadata or {}).get("version"))
     return _hash([benchmark.task, text, shots, version, benchmark.filter, EXTRACTION])
 
 

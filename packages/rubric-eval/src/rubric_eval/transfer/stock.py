@@ -37,9 +37,7 @@ def stock_config(
     documents = [_document(benchmark.data, item) for item in items]
 
     def dataset(**_: object) -> dict[str, Any]:
-        from datasets import Dataset  # noqa: PLC0415  # only lm-eval's readers need it
-
-        return {"test": Dataset.from_list(documents)}
+        return {"test": import_module("datasets").Dataset.from_list(documents)}
 
     config.update(
         task=benchmark.task,

@@ -110,7 +110,7 @@ class _Algebra:
         if is_ours and self._process is not None and self._process.poll() is None:
             return self._process
         self._pid = os.getpid()
-        self._process = subprocess.Popen(  # noqa: S603  # this interpreter, our own module
+        self._process = subprocess.Popen(  # this interpreter, our own module
             [sys.executable, "-m", "rubric_eval.lm_tasks.answers.algebra"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -1,4 +1,4 @@
-r"""A mathematical expression, as MATH asks for it: boxed, in a formula, or after "the answer is"."""
+"""A mathematical expression, as MATH asks for it: boxed, in a formula, or in words."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _MARKER: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
-_LONGEST_BARE_BOX: Final = 40
+_BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def _boxes(text: str) -> list[Statement]:
             boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
             position = end + 1
             continue
-        bare = re.compile(r"[^\s$\\{}]{1,%d}" % _LONGEST_BARE_BOX).match(text, start)
+        bare = _BARE.match(text, start)
         position = start if bare is None else bare.end()
         if bare is not None:
             boxes.append(Statement(start, bare.group().rstrip(".,;"), is_boxed=True))

@@ -1,0 +1,47 @@
+"""`rubric-eval tasks-path` and `validate`: what lm-eval is given, and whether it can be built."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from rubric_eval.cli.app import FAILED
+
+__all__ = ["tasks_path", "validate"]
+
+
+def tasks_path() -> int:
+    """Print the folder of our tasks, for lm-eval's own `--include_path`.
+
+    Example: lm-eval run --include_path "$(rubric-eval tasks-path)" --tasks rubric_gsm8k …
+
+    Returns:
+        Exit status.
+    """
+    from rubric_eval.lm_tasks import TASKS_PATH  # noqa: PLC0415
+
+    print(TASKS_PATH)
+    return 0
+
+
+def validate(*, data: str | None = None) -> int:
+    """Build every task of both suites, with its data and prompts, and say what is missing.
+
+    Example: rubric-eval validate --data small
+
+    Args:
+        data: Folder with local copies of the benchmarks (gsm8k_test.jsonl, math_test.jsonl or
+            math500_test.jsonl, gpqa_main.csv, gpqa_diamond.csv), or `small` for the set that comes
+            with this package. Left out, the Hugging Face Hub is asked.
+
+    Returns:
+        Exit status: 1 where a task cannot be built.
+    """
+    from rubric_eval.transfer.validation import validate as build_all  # noqa: PLC0415
+
+    rows = build_all(data=data)
+    table = Table("task", "items", "source, or what is missing", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row.task, "-" if row.items is None else str(row.items), row.source)
+    Console(markup=False, highlight=False).print(table)
+    return FAILED if any(row.items is None for row in rows) else 0
