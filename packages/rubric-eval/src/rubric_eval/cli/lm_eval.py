@@ -7,8 +7,6 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-__all__ = ["lm_eval"]
-
 lm_eval = App(
     name="lm-eval",
     help="Run lm-eval with our tasks: every argument is lm-eval's own.",

@@ -7,8 +7,6 @@ from rich.table import Table
 
 from rubric_eval.cli.app import FAILED
 
-__all__ = ["tasks_path", "validate"]
-
 
 def tasks_path() -> int:
     """Print the folder of our tasks, for lm-eval's own `--include_path`.

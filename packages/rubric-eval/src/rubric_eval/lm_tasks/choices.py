@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["shuffled"]
-
 
 def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[str, ...], int]:
     """Return the choices in the order of this question, and where the correct one is.

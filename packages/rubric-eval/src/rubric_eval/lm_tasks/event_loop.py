@@ -11,8 +11,6 @@ import anyio
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-__all__ = ["run_async"]
-
 _Result = TypeVar("_Result")
 
 

@@ -25,8 +25,6 @@ from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["HeldoutTask", "process_results"]
-
 _MAX_UNAVAILABLE_FRAC: Final = 0.05
 _WORKERS: Final = 32
 _METRICS: Final = {"rubric_reward": True, "judge_unavailable": False, "judge_invalid": False}

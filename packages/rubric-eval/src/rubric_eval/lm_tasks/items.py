@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["READERS", "Item", "read_items"]
-
 
 @dataclass(frozen=True)
 class Item:

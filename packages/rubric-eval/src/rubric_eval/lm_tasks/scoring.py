@@ -20,8 +20,6 @@ from rubric_eval.lm_tasks.answers import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["Answered", "expression", "letter", "number", "target"]
-
 
 @runtime_checkable
 class Answered(Protocol):

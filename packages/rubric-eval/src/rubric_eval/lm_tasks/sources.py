@@ -17,8 +17,6 @@ from rubric_eval.lm_tasks.items import Item, read_items
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["HUB", "SMALL", "Loaded", "load_items"]
-
 SMALL: Final = "small"
 """What `--data` calls the set that was written for this package."""
 

@@ -12,8 +12,6 @@ from rubric_core import JudgeResult, Outcome, Task, criterion_scores_z, normaliz
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-__all__ = ["Verdict", "shared_criteria", "verdict"]
-
 _SHARED_FRAC: Final = 0.05
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Arguments", "read_arguments"]
-
 _LONG: Final = {
     "-C": "--config",
     "-M": "--model",

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.transfer.suites import Benchmark
 
-__all__ = ["Built", "build", "harness", "quiet"]
-
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
 
 

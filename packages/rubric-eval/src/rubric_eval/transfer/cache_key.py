@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-__all__ = ["cache_key"]
-
 _CHUNK_BYTES: Final = 2**20
 
 

@@ -23,8 +23,6 @@ from rubric_judge.yaml_files import read_yaml
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["run_lm_eval"]
-
 _COMMANDS: Final = frozenset({"run", "ls", "list", "validate"})
 _PROGRAM: Final = "lm-eval"
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import AnswerRow
     from rubric_eval.transfer.building import Built
 
-__all__ = ["Response", "scored_samples"]
-
 
 class Response(str):
     """The text of an answer, which knows how it ended; empty where none came."""

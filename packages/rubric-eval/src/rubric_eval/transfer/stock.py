@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rubric_eval.lm_tasks.items import Item
     from rubric_eval.transfer.suites import Benchmark
 
-__all__ = ["stock_config"]
-
 
 def stock_config(
     benchmark: Benchmark, items: Sequence[Item], *, folder: Path

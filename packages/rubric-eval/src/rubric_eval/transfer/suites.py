@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-__all__ = ["SUITES", "Benchmark", "SuiteName", "benchmark_of"]
-
 
 class SuiteName(StrEnum):
     """A set of benchmarks that are run together."""

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.transfer.suites import Benchmark
 
-__all__ = ["Validated", "validate"]
-
 
 class Validated(NamedTuple):
     """What became of one task."""

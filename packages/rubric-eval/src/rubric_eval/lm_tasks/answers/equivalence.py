@@ -21,8 +21,6 @@ from typing import Final
 
 from rubric_core import MissingExtraError
 
-__all__ = ["is_equivalent"]
-
 _TIME_LIMIT_S: Final = 20.0
 _START_LIMIT_S: Final = 120.0
 _LONGEST: Final = 2000
