@@ -7,8 +7,8 @@ RubricError
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
     ├── EvalFolderError (ValueError)      a folder that is not the evaluation that is meant
     ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
-    ├── BenchmarkDataError (ValueError)    a benchmark's data that is missing or not well formed
-    ├── TransferAbortError (RuntimeError)  too many items of a benchmark without an answer
+    ├── BenchmarkDataError (ValueError)   a benchmark's data that is missing or not well formed
+    ├── TransferAbortError (RuntimeError) too many items of a benchmark without an answer
     └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
 
 Messages hold numbers, ids and names, never a passage, a criterion or a response.
