@@ -1,12 +1,17 @@
-"""The command line's own furniture: the application and its exit statuses."""
+"""The command line's own furniture: the application, exit statuses, the log, the progress bar."""
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import Final
 
+import structlog
 from cyclopts import App
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["BAD_INPUT", "FAILED", "app"]
+__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "note", "progress_bar"]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""
@@ -18,3 +23,41 @@ app = App(
     help="Evaluate policies on held-out rubrics and on benchmarks, and compare them.",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
 )
+
+
+def configure_log(*, verbose: bool) -> None:
+    """Send the log to stderr: readable on a terminal, JSON elsewhere."""
+    to_terminal = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso"),
+            structlog.dev.ConsoleRenderer() if to_terminal else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.INFO if verbose else logging.WARNING
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints names and paths as they are, brackets included."""
+    return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def note(message: str) -> None:
+    """Say something on stderr that a reader of the table should know."""
+    print(f"rubric-eval: {message}", file=sys.stderr)
+
+
+def progress_bar() -> Progress:
+    """Return a bar on stderr that is silent where stderr is no terminal."""
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+    )
+    terminal = console(stderr=True)
+    return Progress(*columns, console=terminal, disable=not terminal.is_terminal)

@@ -13,14 +13,16 @@ from cyclopts import CycloptsError
 
 from rubric_core import RubricError
 from rubric_eval.cli.app import BAD_INPUT, app
+from rubric_eval.cli.heldout import heldout
 from rubric_eval.cli.lm_eval import lm_eval
+from rubric_eval.cli.rejudge import rejudge
 from rubric_eval.cli.validate import tasks_path, validate
 
 __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (lm_eval, tasks_path, validate):
+for _command in (heldout, lm_eval, rejudge, tasks_path, validate):
     app.command(_command)
 
 

@@ -1,10 +1,32 @@
 """Held-out rubric reward: models on questions that no training used, all judged alike.
 
 judged    responses at hand, judged in memory
+plan      what is to be evaluated
+manifest  what a folder holds already, and what may be added
+sources   answers from a model, or from the folder
+work      models answer while judges judge
+table     Table 1, and judges side by side
+run       all of it, from the first check to the table
 """
 
 from __future__ import annotations
 
 from rubric_eval.heldout.judged import Heldout, judge_heldout
+from rubric_eval.heldout.plan import HeldoutPlan, plan_of, spread
+from rubric_eval.heldout.run import rejudge_heldout, run_heldout
+from rubric_eval.heldout.table import HeldoutRow, HeldoutTable, JudgePair
+from rubric_eval.heldout.work import HeldoutProgress
 
-__all__ = ["Heldout", "judge_heldout"]
+__all__ = [
+    "Heldout",
+    "HeldoutPlan",
+    "HeldoutProgress",
+    "HeldoutRow",
+    "HeldoutTable",
+    "JudgePair",
+    "judge_heldout",
+    "plan_of",
+    "rejudge_heldout",
+    "run_heldout",
+    "spread",
+]

@@ -18,6 +18,11 @@ class EvalFolder:
         return self.root / "run.json"
 
     @property
+    def lock(self) -> Path:
+        """Held by the process that evaluates."""
+        return self.root / ".lock"
+
+    @property
     def questions(self) -> Path:
         """Lines of `QuestionRow`."""
         return self.root / "questions.jsonl"

@@ -62,7 +62,8 @@ class ScoreRow(BaseModel):
     """None for an unavailable judgement; 0 for an invalid one."""
 
     criteria_z: dict[str, float]
-    """z of each criterion with a weight, in [0, 1]; empty unless scored."""
+    """z of each criterion with a weight, in [0, 1]; all 0 for an invalid judgement, empty for an
+    unavailable one."""
 
 
 class JudgementRow(BaseModel):

@@ -1,0 +1,113 @@
+"""What a folder holds already, and whether something may be added to it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import EvalRun, JudgeEntry, ModelEntry
+from rubric_eval.records.files import read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from rubric_eval.records import EvalFolder
+
+__all__ = ["joined"]
+
+_Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
+
+
+def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
+    """Add what is wanted to what a folder holds; nothing is written.
+
+    Models and judges may be added. Questions, decoding, seeds and template stay, for otherwise
+    scores would stand side by side that cannot be compared.
+
+    Args:
+        folder: of an evaluation, or of none yet.
+        wanted: what is to be evaluated now.
+
+    Returns:
+        The manifest of both, with status `running`.
+
+    Raises:
+        EvalFolderError: the folder holds something else; says what differs.
+        RubricFileError: its manifest is damaged.
+    """
+    if not folder.run.exists():
+        _refuse_strangers(folder)
+        return wanted
+    held = read_run(folder)
+    differences = list(_differences(held, wanted))
+    if differences:
+        raise EvalFolderError(
+            f"{folder.root} holds an evaluation of something else: {'; '.join(differences)}. "
+            "Evaluate as it does, or name a new folder"
+        )
+    return wanted.model_copy(
+        update={
+            "started": held.started,
+            "questions": held.questions,
+            "models": _union(held.models, wanted.models),
+            "judges": _union(held.judges, wanted.judges),
+        }
+    )
+
+
+def _refuse_strangers(folder: EvalFolder) -> None:
+    """Keep out of a folder that is somebody else's."""
+    held = {path.name for path in folder.root.iterdir()} if folder.root.is_dir() else set[str]()
+    others = sorted(held - {folder.lock.name})
+    if others:
+        raise EvalFolderError(
+            f"{folder.root} is no folder of an evaluation: it holds {others[0]!r} and no "
+            f"{folder.run.name}; name a new folder"
+        )
+
+
+def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
+    if held.kind != wanted.kind:
+        yield f"it is a {held.kind} evaluation, not {wanted.kind}"
+        return
+    for name, questions in wanted.questions.items():
+        there = held.questions.get(name)
+        if there is None or there.sha256 != questions.sha256:
+            count = f"{there.count} of {there.source}" if there else "none"
+            yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
+    old, new = held.decoding.model_dump(), wanted.decoding.model_dump()
+    for name in new:
+        if old[name] != new[name]:
+            yield f"its {name.replace('_', '-')} is {old[name]!r}, not {new[name]!r}"
+    for name in ("seeds", "samples", "template"):
+        old_value, new_value = getattr(held, name), getattr(wanted, name)
+        if old_value != new_value:
+            yield f"its {name} are {old_value!r}, not {new_value!r}"
+    yield from _renamed("model", held.models, wanted.models)
+    yield from _renamed("judge", held.judges, wanted.judges)
+
+
+def _renamed(kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> Iterator[str]:
+    """Find what is called the same and is another."""
+    by_name = {entry.name: entry for entry in held}
+    for entry in wanted:
+        there = by_name.get(entry.name)
+        if there is not None and there.fingerprint != entry.fingerprint:
+            changed = ", ".join(_changed(there.identity, entry.identity)) or "fingerprint"
+            yield (
+                f"its {kind} {entry.name!r} is another one, by {changed}: give the new one a new "
+                "name"
+            )
+
+
+def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
+    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+
+
+def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
+    new = {entry.name: entry for entry in wanted}
+    known = {entry.name for entry in held}
+    return (
+        *(new.get(entry.name, entry) for entry in held),
+        *(entry for entry in wanted if entry.name not in known),
+    )

@@ -1,0 +1,195 @@
+"""What is to be evaluated, checked as a whole before anything is asked or written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import ConfigError, Decoding, Task
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import EvalRun, QuestionRow, Questions
+from rubric_eval.records.files import read_rows, read_run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from rubric_eval.records import EvalFolder, ModelEntry
+    from rubric_eval.scores import NamedJudge
+
+__all__ = ["HeldoutPlan", "now", "plan_of", "questions_of", "spread"]
+
+_TEMPLATE: Final = "{question}"
+"""The question is all that a model is given; its own chat template is part of its identity."""
+_VERSIONED: Final = ("rubric-core", "rubric-judge", "rubric-eval")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldoutPlan:
+    """Questions and how they are asked and judged.
+
+    Raises:
+        ConfigError: something that is no plan, such as no question or a seed that is there twice.
+    """
+
+    tasks: tuple[Task, ...]
+    source: str
+    """Where they come from."""
+    decoding: Decoding
+    seeds: tuple[int, ...] = (0,)
+    samples: int = 1
+    max_unavailable_frac: float = 0.05
+    workers: int = 32
+
+    def __post_init__(self) -> None:
+        """Check."""
+        ids = Counter(task.task_id for task in self.tasks)
+        twice = [task_id for task_id, count in ids.items() if count > 1]
+        if not ids:
+            raise ConfigError(
+                f"{self.source} holds no task: name a file of tasks", location="tasks"
+            )
+        if twice:
+            raise ConfigError(
+                f"{self.source}: {len(twice)} tasks are there more than once, first {twice[0]!r}: "
+                "drop the copies",
+                location="tasks",
+            )
+        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
+            raise ConfigError(
+                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
+                location="seeds",
+            )
+        if self.samples < 1 or self.workers < 1:
+            raise ConfigError(
+                f"samples {self.samples!r} and workers {self.workers!r} must be at least 1",
+                location="samples",
+            )
+        if not 0 <= self.max_unavailable_frac <= 1:
+            raise ConfigError(
+                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
+                location="max-unavailable-frac",
+            )
+
+    @property
+    def answers(self) -> int:
+        """Answers of each model, N · seeds · samples."""
+        return len(self.tasks) * len(self.seeds) * self.samples
+
+    def manifest(self, models: Sequence[ModelEntry], judges: Sequence[NamedJudge]) -> EvalRun:
+        """Return what run.json says of this plan alone.
+
+        Raises:
+            ConfigError: no model, or two with one name.
+        """
+        names = Counter(model.name for model in models)
+        if not names or max(names.values()) > 1:
+            raise ConfigError(
+                f"models {list(names)!r}: give at least one, each with a name of its own as "
+                "NAME=KIND:WHERE",
+                location="models",
+            )
+        return EvalRun(
+            kind="heldout",
+            started=now(),
+            models=tuple(models),
+            judges=tuple(judge.entry for judge in judges),
+            questions={"heldout": self.questions},
+            decoding=self.decoding,
+            seeds=self.seeds,
+            samples=self.samples,
+            template=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
+            versions={name: metadata.version(name) for name in _VERSIONED},
+        )
+
+    @property
+    def questions(self) -> Questions:
+        """What was asked, as run.json identifies it."""
+        return questions_of(self.tasks, source=self.source)
+
+    def question_rows(self) -> list[QuestionRow]:
+        """Return the questions, in their order."""
+        return [
+            QuestionRow(
+                task_id=task.task_id,
+                doc_hash=task.doc_hash,
+                question=task.question,
+                field=task.document_analysis.genre if task.document_analysis else "",
+            )
+            for task in self.tasks
+        ]
+
+
+def plan_of(
+    folder: EvalFolder,
+    tasks: Iterable[Task],
+    *,
+    source: str,
+    max_unavailable_frac: float = 0.05,
+    workers: int = 32,
+) -> HeldoutPlan:
+    """Return how an evaluation was made, to go on with it.
+
+    Args:
+        folder: of the evaluation.
+        tasks: those that it asked, with others or without.
+        source: where they come from.
+        max_unavailable_frac: see `HeldoutPlan`.
+        workers: see `HeldoutPlan`.
+
+    Raises:
+        EvalFolderError: no evaluation, or a task that it asked is not among these.
+        RubricFileError: a file of it is damaged.
+    """
+    run = read_run(folder)
+    if run.kind != "heldout":
+        raise EvalFolderError(f"{folder.root} holds a {run.kind} evaluation: nothing was judged")
+    by_id = {task.task_id: task for task in tasks}
+    ids = [row.task_id for row in read_rows(folder.questions, QuestionRow)]
+    missing = [task_id for task_id in ids if task_id not in by_id]
+    if missing:
+        raise EvalFolderError(
+            f"{source} lacks {len(missing)} of the {len(ids)} tasks that {folder.root} asked, "
+            f"first {missing[0]!r}: give the file that was given as --tasks"
+        )
+    return HeldoutPlan(
+        tasks=tuple(by_id[task_id] for task_id in ids),
+        source=source,
+        decoding=run.decoding,
+        seeds=run.seeds,
+        samples=run.samples,
+        max_unavailable_frac=max_unavailable_frac,
+        workers=workers,
+    )
+
+
+def spread(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
+    """Take at most so many tasks from all over a list, which is in the order of documents.
+
+    Raises:
+        ConfigError: a limit below 1.
+    """
+    if limit is not None and limit < 1:
+        raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
+    if limit is None or limit >= len(tasks):
+        return tuple(tasks)
+    return tuple(tasks[number * len(tasks) // limit] for number in range(limit))
+
+
+def questions_of(tasks: Sequence[Task], *, source: str) -> Questions:
+    """Identify questions by ids, texts and the passages that answers are judged against."""
+    content = [[task.task_id, task.question, task.grounding.sha256] for task in tasks]
+    return Questions(
+        source=source,
+        sha256=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+        count=len(tasks),
+    )
+
+
+def now() -> str:
+    """Return the time, ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,220 @@
+"""A held-out evaluation from the first check to the table."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from rubric_core import RubricError
+from rubric_eval.answers import locked
+from rubric_eval.heldout.manifest import joined
+from rubric_eval.heldout.plan import now
+from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
+from rubric_eval.heldout.table import HeldoutTable, heldout_table
+from rubric_eval.heldout.work import HeldoutProgress, Work
+from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
+from rubric_eval.records.files import read_run, write_json, write_rows, write_run
+from rubric_eval.scores.reading import has_scores
+from rubric_judge import JudgePool, Ledger, LedgerError
+from rubric_judge.capabilities import close
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from pathlib import Path
+
+    from rubric_eval.heldout.plan import HeldoutPlan
+    from rubric_eval.heldout.sources import AnswerSource
+    from rubric_eval.responders import OpenModel
+    from rubric_eval.scores import NamedJudge
+
+__all__ = ["rejudge_heldout", "run_heldout"]
+
+
+async def run_heldout(
+    out: Path,
+    plan: HeldoutPlan,
+    models: Sequence[OpenModel],
+    judges: Sequence[NamedJudge],
+    *,
+    progress: HeldoutProgress | None = None,
+) -> HeldoutTable:
+    """Have models answer the same questions, have all judges judge them, and write the table.
+
+    What the folder holds already, of a run that was stopped or of one with other models and judges,
+    is neither generated nor judged again.
+
+    Args:
+        out: folder of the evaluation, a new one or one of the same questions.
+        plan: questions, and how they are asked and judged.
+        models: closed at the end, whatever comes of it.
+        judges: as `scores.read_judges` gives them; closed too.
+        progress: what to call on the way.
+
+    Returns:
+        The paper's Table 1, also in heldout.json.
+
+    Raises:
+        EvalFolderError: the folder is in use, or holds an evaluation of something else.
+        JudgeSetupError: a judge is not there; nothing was written.
+        HeldoutAbortError: too many answers without a judgement; what is done is kept.
+        ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
+    """
+    folder = EvalFolder(out)
+    entries = [model.entry for model in models]
+    async with _closing([model.aclose for model in models]):
+        sources = [AskedModel(model, plan, folder) for model in models]
+        return await _run(folder, plan, entries, judges, sources, progress=progress)
+
+
+async def rejudge_heldout(
+    out: Path,
+    plan: HeldoutPlan,
+    judges: Sequence[NamedJudge],
+    *,
+    progress: HeldoutProgress | None = None,
+) -> HeldoutTable:
+    """Have judges judge the answers of all models that a folder holds; nothing is generated.
+
+    Args:
+        out: folder of an evaluation.
+        plan: as it was evaluated; see `plan_of`.
+        judges: new ones, or those whose work is to be completed.
+        progress: what to call on the way.
+
+    Returns, Raises:
+        As `run_heldout`; EvalFolderError also where answers are missing.
+    """
+    folder = EvalFolder(out)
+    models = read_run(folder).models
+    sources = [KeptAnswers(model, plan, folder) for model in models]
+    return await _run(folder, plan, models, judges, sources, progress=progress)
+
+
+async def _run(  # what both ways of evaluating share
+    folder: EvalFolder,
+    plan: HeldoutPlan,
+    models: Sequence[ModelEntry],
+    judges: Sequence[NamedJudge],
+    sources: Sequence[AnswerSource],
+    *,
+    progress: HeldoutProgress | None,
+) -> HeldoutTable:
+    wanted = plan.manifest(models, judges)
+    closers = [partial(close, one) for judge in judges for one in judge.replicas]
+    async with _closing(closers):
+        with locked(folder.root):
+            return await _locked_run(folder, plan, wanted, judges, sources, progress=progress)
+
+
+async def _locked_run(  # as above
+    folder: EvalFolder,
+    plan: HeldoutPlan,
+    wanted: EvalRun,
+    judges: Sequence[NamedJudge],
+    sources: Sequence[AnswerSource],
+    *,
+    progress: HeldoutProgress | None,
+) -> HeldoutTable:
+    run = joined(folder, wanted)
+    await _check_judges(folder, plan, wanted.models, judges)
+    folder.heldout.unlink(missing_ok=True)  # no table of an evaluation that is under way
+    write_rows(folder.questions, plan.question_rows())
+    write_run(folder, run)
+    try:
+        with Ledger(folder.ledger) as ledger:
+            work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
+            await work.run(sources)
+            _refuse_lost(ledger)
+        finished = _finished(folder, run, wanted)
+        table = heldout_table(folder, finished)
+        write_json(folder.heldout, table)
+        write_run(folder, finished)
+    except BaseException as error:
+        failed = {"status": "failed", "finished": now(), "error": _said(error)}
+        with suppress(OSError):  # a full disk may be why
+            write_run(folder, run.model_copy(update=failed))
+        raise
+    return table
+
+
+async def _check_judges(
+    folder: EvalFolder,
+    plan: HeldoutPlan,
+    models: Sequence[ModelEntry],
+    judges: Sequence[NamedJudge],
+) -> None:
+    """Ask each judge whether it is there, unless everything is judged already.
+
+    Raises:
+        JudgeSetupError: one is not.
+    """
+    kept = [one for model in models for _, one in kept_answers(folder, model, plan)]
+    tasks = {task.task_id: task for task in plan.tasks}
+    views = [tasks[row.task_id].judge_view(row.text) for row in kept if row.text is not None]
+    is_complete = len(views) == plan.answers * len(models) and folder.ledger.exists()
+    if is_complete:
+        with Ledger(folder.ledger) as ledger:
+            judges = [
+                judge
+                for judge in judges
+                if not JudgePool(judge.replicas, ledger=ledger).knows(views)
+            ]
+    for judge in judges:
+        await JudgePool(judge.replicas).check()
+
+
+def _refuse_lost(ledger: Ledger) -> None:
+    if ledger.unwritten:
+        raise LedgerError(
+            f"{ledger.unwritten} judgements could not be written: make room, and run the same "
+            "command again",
+            path=ledger.path,
+        )
+
+
+def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
+    """Return the manifest of what is there in the end.
+
+    A model or judge that an earlier run began, and never brought to an end, is left out: its
+    answers and judgements stay in the folder for the day on which it is asked for again.
+    """
+    models = {model.name for model in wanted.models}
+    judges = {judge.name for judge in wanted.judges}
+    done = {
+        (model.name, judge.name)
+        for model in run.models
+        for judge in run.judges
+        if has_scores(folder, run, judge=judge.name, model=model.name)
+    }
+    models |= {model for model, _ in done}
+    judges |= {judge for _, judge in done}
+    return run.model_copy(
+        update={
+            "status": "finished",
+            "finished": now(),
+            "models": tuple(model for model in run.models if model.name in models),
+            "judges": tuple(judge for judge in run.judges if judge.name in judges),
+        }
+    )
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, RubricError | OSError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
+        return "stopped before the end"
+    return f"ended by a {type(error).__name__}"  # its message may hold anything
+
+
+@asynccontextmanager
+async def _closing(closers: Sequence[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None]:
+    """Close what was opened, also where it was never asked."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            for close_one in closers:
+                await close_one()

@@ -1,0 +1,190 @@
+"""The paper's Table 1 and the judges side by side, from the rows of a finished evaluation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from pydantic import BaseModel
+from scipy import stats
+
+from rubric_eval.intervals import FloatArray, Interval, mean_interval
+from rubric_eval.records import ScoreRow
+from rubric_eval.records.files import read_rows
+from rubric_eval.records.run import FROZEN
+from rubric_eval.scores import read_heldout
+from rubric_eval.scores.reading import has_scores
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_eval.records import EvalFolder, EvalRun, Measured
+
+__all__ = ["HeldoutRow", "HeldoutTable", "JudgePair", "heldout_table"]
+
+
+class HeldoutRow(Interval):
+    """Held-out reward of one model by one judge."""
+
+    model: str
+    judge: str
+    score_10: float
+    """The mean on the scale of the paper's judge figure, 0 to 10."""
+    values: int
+    """Rewards that the mean is of: over questions, of the mean of each."""
+    zero_frac: float
+    """Share of reward 0 among judged answers, invalid judgements included."""
+    invalid_frac: float
+    """Share of invalid judgements among judged answers."""
+    unavailable_frac: float
+    """Share of all answers that no model gave or no judge judged; they are left out."""
+    reasons: dict[str, int]
+    """Invalid and unavailable judgements by reason."""
+    truncated_frac: float | None
+    empty_frac: float | None
+    tokens_mean: float | None
+
+
+class JudgePair(BaseModel):
+    """Two judges on the same answers."""
+
+    model_config = FROZEN
+
+    a: str
+    b: str
+    answers: int
+    """That both judged, of all models."""
+    mean_difference: float
+    """Of rewards, a − b."""
+    rank_correlation: float | None
+    """Spearman's ρ over answers; None where one judge gives all the same reward."""
+    same_order: bool
+    """Whether both put the models in the same order."""
+
+
+class HeldoutTable(BaseModel):
+    """heldout.json: model × judge; numbers and names alone."""
+
+    model_config = FROZEN
+
+    confidence: float
+    rows: tuple[HeldoutRow, ...]
+    missing: tuple[tuple[str, str], ...]
+    """Models and judges that were not brought together: (model, judge)."""
+    judge_pairs: tuple[JudgePair, ...]
+
+
+def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95) -> HeldoutTable:
+    """Make the table of all models and judges that were brought together.
+
+    Args:
+        folder: of the evaluation.
+        run: its manifest.
+        confidence: nominal coverage of the intervals, in (0, 1).
+
+    Returns:
+        Rows in the order of models, then judges.
+
+    Raises:
+        EvalFolderError, RubricFileError: rows that do not fit; see `read_heldout`.
+    """
+    pairs = [(model.name, judge.name) for model in run.models for judge in run.judges]
+    done = [
+        (model, judge)
+        for model, judge in pairs
+        if has_scores(folder, run, judge=judge, model=model)
+    ]
+    measured = {
+        (model, judge): read_heldout(folder, judge, model, run=run) for model, judge in done
+    }
+    rows = {
+        pair: _row(one, reasons=_reasons(folder, run, *pair), confidence=confidence)
+        for pair, one in measured.items()
+    }
+    judges = [judge.name for judge in run.judges]
+    return HeldoutTable(
+        confidence=confidence,
+        rows=tuple(rows.values()),
+        missing=tuple(pair for pair in pairs if pair not in rows),
+        judge_pairs=tuple(
+            pair for a, b in combinations(judges, 2) if (pair := _judge_pair(measured, a, b))
+        ),
+    )
+
+
+def _row(measured: Measured, *, reasons: dict[str, int], confidence: float) -> HeldoutRow:
+    means_N = [_mean(values_K) for values_K in measured.values_NK]
+    rewards = _present(measured.values_NK)
+    interval = mean_interval(means_N, confidence=confidence)
+    return HeldoutRow(
+        **interval.model_dump(),
+        model=measured.model,
+        judge=measured.judge or "",
+        score_10=10 * interval.mean,
+        values=len(rewards),
+        zero_frac=rewards.count(0.0) / len(rewards),
+        invalid_frac=measured.invalid_frac,
+        unavailable_frac=measured.unavailable_frac,
+        reasons=reasons,
+        truncated_frac=measured.truncated_frac,
+        empty_frac=measured.no_answer_frac,
+        tokens_mean=measured.tokens_mean,
+    )
+
+
+def _reasons(folder: EvalFolder, run: EvalRun, model: str, judge: str) -> dict[str, int]:
+    reasons = Counter(
+        str(row.reason)
+        for seed in run.seeds
+        for row in read_rows(folder.scores(judge, model, seed), ScoreRow)
+        if row.reason is not None
+    )
+    return dict(sorted(reasons.items()))
+
+
+def _judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:
+    models = [model for model, judge in measured if judge == a and (model, b) in measured]
+    both = [
+        (first, second)
+        for model in models
+        for first_K, second_K in zip(
+            measured[model, a].values_NK, measured[model, b].values_NK, strict=True
+        )
+        for first, second in zip(first_K, second_K, strict=True)
+        if first is not None and second is not None
+    ]
+    if not both:
+        return None
+    first_V, second_V = np.array(both).T
+    return JudgePair(
+        a=a,
+        b=b,
+        answers=len(both),
+        mean_difference=float((first_V - second_V).mean()),
+        rank_correlation=_rank_correlation(first_V, second_V),
+        same_order=_order(measured, models, a) == _order(measured, models, b),
+    )
+
+
+def _order(
+    measured: dict[tuple[str, str], Measured], models: Sequence[str], judge: str
+) -> list[str]:
+    means = {model: _mean(_present(measured[model, judge].values_NK)) or 0.0 for model in models}
+    return sorted(models, key=lambda model: means[model])
+
+
+def _rank_correlation(first_V: FloatArray, second_V: FloatArray) -> float | None:
+    if np.ptp(first_V) == 0 or np.ptp(second_V) == 0:
+        return None
+    return float(cast("Any", stats).spearmanr(first_V, second_V).statistic)
+
+
+def _present(values_NK: Sequence[Sequence[float | None]]) -> list[float]:
+    return [value for values_K in values_NK for value in values_K if value is not None]
+
+
+def _mean(values_K: Sequence[float | None]) -> float | None:
+    present = [value for value in values_K if value is not None]
+    return sum(present) / len(present) if present else None

@@ -1,0 +1,126 @@
+"""One model's answers before one judge: counted as they are judged, written when all are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from rubric_core import Outcome
+from rubric_eval.errors import HeldoutAbortError
+from rubric_eval.records.files import write_rows
+from rubric_eval.scores.rows import judgement_row, score_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rubric_core import JudgeResult
+    from rubric_eval.records import AnswerRow, EvalFolder, JudgementRow, ScoreRow
+    from rubric_eval.scores.desk import JudgeDesk
+
+__all__ = ["Answered", "Scoring"]
+
+Answered: TypeAlias = "tuple[int, AnswerRow]"
+"""Seed and answer."""
+_Place: TypeAlias = "tuple[int, str, int]"
+"""Seed, task and sample of an answer."""
+
+
+@dataclass
+class Scoring:
+    """Scores of one model by one judge.
+
+    It ends early where more than the allowed share of all expected answers cannot be judged, for
+    then the rest would only be waited for.
+    """
+
+    judge: str
+    model: str
+    expected: int
+    """Answers of the model, N · seeds · samples."""
+    max_unavailable_frac: float
+    on_judged: Callable[[], None]
+    """Called as each answer has its judgement, or is known to have none."""
+    scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
+    judgements: dict[_Place, JudgementRow] = field(default_factory=dict["_Place", "JudgementRow"])
+    _unavailable: Counter[str] = field(default_factory=Counter[str])
+
+    async def run(self, answers: MemoryObjectReceiveStream[Answered], desk: JudgeDesk) -> None:
+        """Judge answers as they come, until the stream ends.
+
+        Raises:
+            HeldoutAbortError: too many are without a judgement.
+            LedgerError: the ledger cannot be read.
+        """
+        async with anyio.create_task_group() as group, answers:
+            async for first in answers:
+                batch = [first, *_waiting(answers)]
+                for seed, answer in batch:
+                    if answer.text is None:
+                        self._settle(seed, answer, None, desk)
+                given = [one for one in batch if one[1].text is not None]
+                if given:
+                    group.start_soon(self._judge, given, desk)
+        if not any(row.reward is not None for row in self.scores.values()):
+            raise self._abort()
+
+    def write(self, folder: EvalFolder, *, seeds: Sequence[int], task_ids: Sequence[str]) -> None:
+        """Write all rows, in the order of the questions.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        samples = sorted({sample for _, _, sample in self.scores})
+        for seed in seeds:
+            places = [(seed, task_id, sample) for task_id in task_ids for sample in samples]
+            rows = [self.judgements[place] for place in places if place in self.judgements]
+            write_rows(folder.judgements(self.judge, self.model, seed), rows, private=True)
+            # Last: where scores are, everything is.
+            scores = [self.scores[place] for place in places]
+            write_rows(folder.scores(self.judge, self.model, seed), scores)
+
+    async def _judge(self, batch: Sequence[Answered], desk: JudgeDesk) -> None:
+        def settle(index: int, result: JudgeResult) -> None:
+            self._settle(*batch[index], result, desk)
+
+        await desk.judge([answer for _, answer in batch], on_result=settle)
+
+    def _settle(
+        self, seed: int, answer: AnswerRow, result: JudgeResult | None, desk: JudgeDesk
+    ) -> None:
+        place = (seed, answer.task_id, answer.sample)
+        row = score_row(answer, result, desk.tasks[answer.task_id].rubric)
+        self.scores[place] = row
+        if result is not None and result.reasoning:
+            self.judgements[place] = judgement_row(answer, result)
+        self.on_judged()
+        if row.outcome is Outcome.UNAVAILABLE:
+            who = "model" if result is None else "judge"
+            self._unavailable[f"{who}: {row.reason}"] += 1
+            if self._unavailable.total() / self.expected > self.max_unavailable_frac:
+                raise self._abort()
+
+    def _abort(self) -> HeldoutAbortError:
+        missing, reasons = self._unavailable.total(), dict(sorted(self._unavailable.items()))
+        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        return HeldoutAbortError(
+            f"model {self.model!r}, judge {self.judge!r}: no judgement for {missing} of "
+            f"{self.expected} answers ({listed}); at most a share of "
+            f"{self.max_unavailable_frac!r}, and never all, may lack one. What is answered and "
+            "judged is kept: mend the cause and run the same command again",
+            unavailable_frac=missing / self.expected,
+            reasons=reasons,
+        )
+
+
+def _waiting(answers: MemoryObjectReceiveStream[Answered]) -> list[Answered]:
+    """Take what is there already."""
+    found: list[Answered] = []
+    try:
+        while True:
+            found.append(answers.receive_nowait())
+    except (anyio.WouldBlock, anyio.EndOfStream):
+        return found

@@ -1,0 +1,377 @@
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from rubric_core import Outcome, Reason, Reply, ResponderError
+from rubric_eval import EvalFolderError, HeldoutAbortError
+from rubric_eval.heldout import HeldoutPlan, HeldoutTable, plan_of, rejudge_heldout
+from rubric_eval.records import EvalFolder, JudgementRow, ScoreRow
+from rubric_eval.records.files import read_finished_run, read_rows, read_run
+from rubric_eval.scores import read_heldout, read_judges
+from rubric_judge import JudgeSetupError
+from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_core import Ask, Task
+    from rubric_eval.responders import OpenModel
+
+    Evaluate = Callable[..., HeldoutTable]
+    Scripted = Callable[..., OpenModel]
+    Plan = Callable[..., HeldoutPlan]
+    JudgeFile = Callable[..., Path]
+
+_QUOTED = re.compile(r"worth (\d+)%")
+
+
+def _worth(call: FakeCall) -> dict[str, float]:
+    """Award the share that the response says it is worth; a judge that reads."""
+    found = _QUOTED.search(call.messages[-1]["content"])
+    return (
+        {name: weight * int(found[1]) / 100 for name, weight in call.weights.items()}
+        if found
+        else {}
+    )
+
+
+def _judged(endpoint: FakeEndpoint) -> Counter[str]:
+    """The responses that an endpoint was asked about, without the question whether it is there."""
+    found = (_QUOTED.search(call.messages[-1]["content"]) for call in endpoint.calls)
+    return Counter(one[0] for one in found if one)
+
+
+def _by_question(base: int) -> Callable[[Ask], str]:
+    """Answers that are worth more from question to question, and are all different."""
+
+    def script(ask: Ask) -> str:
+        number = int(re.findall(r"\d+", ask.view.question)[0])
+        return f"Answer {ask.seed} is worth {base + number}%."
+
+    return script
+
+
+def test_models_seeds_samples_and_judges_make_table_1(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    models = [scripted("base", _by_question(10)), scripted("grpo", _by_question(60))]
+    plan = make_plan(seeds=(0, 7), samples=2)
+    with FakeEndpoint(_worth) as one, FakeEndpoint(0.25) as other:
+        judges = [judge_file(one.url, name="reads"), f"flat={judge_file(other.url, name='other')}"]
+        table = evaluate(plan, models, judges)
+    assert [(row.model, row.judge) for row in table.rows] == [
+        ("base", "reads"), ("base", "flat"), ("grpo", "reads"), ("grpo", "flat"),
+    ]  # fmt: skip
+    assert [row.mean for row in table.rows] == pytest.approx([0.155, 0.25, 0.655, 0.25])
+    assert [row.score_10 for row in table.rows] == pytest.approx([1.55, 2.5, 6.55, 2.5])
+    assert {row.n for row in table.rows} == {12}
+    assert {row.values for row in table.rows} == {48}
+    assert table.missing == ()
+    (pair,) = table.judge_pairs
+    assert (pair.a, pair.b, pair.answers) == ("reads", "flat", 96)
+    assert pair.mean_difference == pytest.approx(0.155)
+    assert pair.rank_correlation is None
+    folder = EvalFolder(tmp_path / "eval")
+    assert HeldoutTable.model_validate_json(folder.heldout.read_bytes()) == table
+    assert read_finished_run(folder).seeds == (0, 7)
+
+
+def test_rows_come_back_as_values_of_each_question(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
+    tasks: tuple[Task, ...],
+) -> None:  # fmt: skip
+    with FakeEndpoint(_worth) as endpoint:
+        evaluate(make_plan(samples=2), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+    measured = read_heldout(tmp_path / "eval", "judge", "m")
+    assert measured.ids == tuple(task.task_id for task in tasks)
+    assert measured.clusters == tuple(task.doc_hash for task in tasks)
+    assert len(set(measured.clusters)) == 4
+    assert len(set(measured.prompts)) == 12
+    assert measured.values_NK == tuple((n / 100, n / 100) for n in range(12))
+    assert measured.criteria_z_N[3] == pytest.approx({"purpose": 0.03, "returns": 0.03})
+    assert measured.tokens_mean == 3
+    assert (measured.invalid_frac, measured.unavailable_frac) == (0.0, 0.0)
+
+
+def test_nothing_that_is_done_is_generated_or_judged_again(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        first = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+        calls = len(endpoint.calls)
+        again = scripted("m", _by_question(50))
+        assert evaluate(make_plan(), [again], [judge]) == first
+        assert len(endpoint.calls) == calls
+    assert again.responder.asked == {}
+    # The endpoint is gone, and nothing is left to be asked: a finished evaluation needs no judge.
+    assert evaluate(make_plan(), [again], [judge]) == first
+
+
+def test_an_answer_that_two_models_give_is_judged_once_and_counted_for_both(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def same(ask: Ask) -> str:
+        return f"{ask.view.question} is worth 50%"
+
+    with FakeEndpoint(_worth, latency=0.02) as endpoint:
+        models = [scripted("a", same), scripted("b", same)]
+        table = evaluate(make_plan(samples=3), models, [judge_file(endpoint.url)])
+        assert sum(_judged(endpoint).values()) == 12
+    assert [row.values for row in table.rows] == [36, 36]
+
+
+def test_a_model_and_a_judge_are_added_to_a_finished_evaluation(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    first = scripted("first", _by_question(0))
+    with FakeEndpoint(_worth) as endpoint, FakeEndpoint(1.0) as kind:
+        judge = judge_file(endpoint.url)
+        evaluate(make_plan(), [first], [judge])
+        table = evaluate(make_plan(), [scripted("second", _by_question(50))], [judge])
+        assert [row.model for row in table.rows] == ["first", "second"]
+        folder = EvalFolder(tmp_path / "eval")
+        plan = plan_of(folder, make_plan().tasks, source="elsewhere.jsonl")
+        judges = read_judges([str(judge_file(kind.url, name="kind", passage_chars=10))])
+        table = anyio.run(partial(rejudge_heldout, folder.root, plan, judges))
+    assert [(row.model, row.judge, row.mean) for row in table.rows if row.judge == "kind"] == [
+        ("first", "kind", 1.0), ("second", "kind", 1.0),
+    ]  # fmt: skip
+    assert len(table.rows) == 4
+    assert first.responder.asked.total() == 12
+
+
+def test_a_judge_that_one_model_lacks_is_said_to_be_missing(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        evaluate(make_plan(), [scripted("a", _by_question(0))], [judge])
+        strict = judge_file(endpoint.url, name="strict", passage_chars=10)
+        table = evaluate(make_plan(), [scripted("b", _by_question(0))], [strict])
+    assert table.missing == (("a", "strict"), ("b", "judge"))
+    assert [(row.model, row.judge) for row in table.rows] == [("a", "judge"), ("b", "strict")]
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"seeds": (1,)}, r"its seeds are \(0,\), not \(1,\)"),
+        ({"samples": 2}, "its samples are 1, not 2"),
+    ],
+)
+def test_a_folder_of_another_evaluation_is_refused(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
+    changed: dict[str, object], said: str,
+) -> None:  # fmt: skip
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+        before = (tmp_path / "eval" / "run.json").read_bytes()
+        with pytest.raises(EvalFolderError, match=said):
+            evaluate(make_plan(**changed), [scripted("m", _by_question(0))], [judge])
+        assert (tmp_path / "eval" / "run.json").read_bytes() == before
+        assert (tmp_path / "eval" / "heldout.json").exists()
+
+
+def test_other_questions_decoding_models_and_judges_under_a_known_name_are_refused(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    plan = make_plan()
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        evaluate(plan, [scripted("m", _by_question(0))], [judge])
+        fewer = make_plan(tasks=plan.tasks[:5])
+        with pytest.raises(EvalFolderError, match=r"questions are others \(12 of test\.jsonl, not 5"):
+            evaluate(fewer, [scripted("m", _by_question(0))], [judge])
+        cooler = make_plan(decoding=plan.decoding.model_copy(update={"temperature": 0.5}))
+        with pytest.raises(EvalFolderError, match=r"its temperature is 1\.0, not 0\.5"):
+            evaluate(cooler, [scripted("m", _by_question(0))], [judge])
+        with pytest.raises(EvalFolderError, match="its model 'm' is another one, by weights"):
+            evaluate(plan, [scripted("m", _by_question(0), weights="new")], [judge])
+        with pytest.raises(EvalFolderError, match="its judge 'judge' is another one, by finger"):
+            evaluate(
+                plan,
+                [scripted("m", _by_question(0))],
+                [judge_file(endpoint.url, passage_chars=10)],
+            )
+
+
+def test_a_folder_of_something_else_is_left_alone(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    (tmp_path / "eval").mkdir()
+    (tmp_path / "eval" / "thesis.tex").write_text("mine", encoding="utf-8")
+    with FakeEndpoint(_worth) as endpoint, pytest.raises(EvalFolderError, match=r"thesis\.tex"):
+        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+
+
+def test_a_judge_that_is_not_there_leaves_no_evaluation_behind(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    with FakeEndpoint(_worth) as endpoint:
+        good = judge_file(endpoint.url)
+    model = scripted("m", _by_question(0))
+    with pytest.raises(JudgeSetupError):
+        evaluate(make_plan(), [model], [good])
+    assert model.responder.asked == {}
+    assert not (tmp_path / "eval" / "run.json").exists()
+    with FakeEndpoint(_worth) as endpoint:
+        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+
+
+def test_a_judge_that_goes_down_ends_the_run_without_a_table_and_what_is_judged_is_kept(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    plan = make_plan(samples=5, workers=1)
+    down_at = 36  # of 60
+    faults = [None] * down_at + [Fault.SERVER_ERROR] * 100
+    folder = EvalFolder(tmp_path / "eval")
+    with FakeEndpoint(_worth, faults=faults) as endpoint:
+        with pytest.raises(HeldoutAbortError, match="model 'm', judge 'judge'") as caught:
+            evaluate(plan, [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+        assert len(endpoint.calls) < 60
+        answered = _judged_well(endpoint)
+    assert caught.value.reasons == {"judge: server_error": 4}
+    assert not folder.heldout.exists()
+    assert not folder.scores("judge", "m", 0).exists()
+    run = read_run(folder)
+    assert run.status == "failed"
+    assert "no judgement for 4 of 60" in (run.error or "")
+    with pytest.raises(EvalFolderError, match="is failed, not finished: model 'm'"):
+        read_heldout(folder, "judge", "m")
+    with FakeEndpoint(_worth) as endpoint:
+        again = scripted("m", _by_question(0))
+        table = evaluate(plan, [again], [judge_file(endpoint.url)])
+        assert not answered & set(_judged(endpoint))
+    assert len(answered) == down_at - 1
+    assert table.rows[0].unavailable_frac == 0.0
+
+
+def _judged_well(endpoint: FakeEndpoint) -> set[str]:
+    quotes = ((call, _QUOTED.search(call.messages[-1]["content"])) for call in endpoint.calls)
+    return {quote.string for call, quote in quotes if quote and call.fault is None}
+
+
+def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def broken(ask: Ask) -> str | Reply:
+        return Reply.unavailable(Reason.CONNECTION) if "function 3 " in ask.view.question else "x"
+
+    models = [scripted(f"good{n}", _by_question(n)) for n in range(4)]
+    with FakeEndpoint(_worth) as endpoint:
+        with pytest.raises(HeldoutAbortError, match=r"model 'bad'.*1 of 12.*model: connection 1"):
+            evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
+
+
+def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def script(ask: Ask) -> str | Reply:
+        if "function 3 " in ask.view.question:
+            return Reply.unavailable(Reason.TIMEOUT, "no answer in 5 s")
+        return f"{ask.view.question} is worth 50%"
+
+    with FakeEndpoint(_worth) as endpoint:
+        plan = make_plan(max_unavailable_frac=0.1)
+        (row,) = evaluate(plan, [scripted("m", script)], [judge_file(endpoint.url)]).rows
+    assert (row.mean, row.n, row.values) == (pytest.approx(0.5), 11, 11)
+    assert row.unavailable_frac == pytest.approx(1 / 12)
+    assert row.reasons == {"timeout": 1}
+    scores = read_rows(EvalFolder(tmp_path / "eval").scores("judge", "m", 0), ScoreRow)
+    assert [row.outcome for row in scores].count(Outcome.UNAVAILABLE) == 1
+    assert scores[3].reward is None
+    assert read_heldout(tmp_path / "eval", "judge", "m").values_NK[3] == (None,)
+
+
+def test_an_invalid_judgement_is_0_in_the_reward_and_in_every_criterion(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def award(call: FakeCall) -> dict[str, float] | str:
+        return "I would rather not." if "worth 3%" in call.messages[-1]["content"] else _worth(call)
+
+    with FakeEndpoint(award) as endpoint:
+        (row,) = evaluate(
+            make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)]
+        ).rows
+    assert row.invalid_frac == pytest.approx(1 / 12)
+    assert row.reasons == {"not_json": 1}
+    assert row.zero_frac == pytest.approx(2 / 12)  # the answer that is worth 0 too
+    measured = read_heldout(tmp_path / "eval", "judge", "m")
+    assert measured.values_NK[3] == (0.0,)
+    assert measured.criteria_z_N[3] == {"purpose": 0.0, "returns": 0.0}
+
+
+def test_no_file_but_the_judges_own_can_hold_a_passage(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def quoting(call: FakeCall) -> str:
+        scores = _worth(call)
+        return json.dumps(
+            {
+                "reasoning": "It says PASSAGE-CANARY.",
+                "scores": scores,
+                "total": sum(scores.values()),
+                "max_total": sum(call.weights.values()),
+            }
+        )
+
+    with FakeEndpoint(quoting) as endpoint:
+        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+    root = tmp_path / "eval"
+    holding = {
+        path.relative_to(root).parts[0]
+        for path in root.rglob("*")
+        if path.is_file() and b"CANARY" in path.read_bytes()
+    }
+    assert holding <= {"judgements", "ledger.sqlite", "ledger.sqlite-wal"}
+    folder = EvalFolder(root)
+    path = folder.judgements("judge", "m", 0)
+    assert path.stat().st_mode & 0o077 == 0
+    assert {row.reasoning for row in read_rows(path, JudgementRow)} == {"It says PASSAGE-CANARY."}
+
+
+def test_scores_of_other_answers_are_not_taken_for_these(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    with FakeEndpoint(_worth) as endpoint:
+        evaluate(make_plan(), [scripted("m", _by_question(0))], [judge_file(endpoint.url)])
+    path = EvalFolder(tmp_path / "eval").scores("judge", "m", 0)
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    path.write_text("".join(lines[:-1]), encoding="utf-8")
+    with pytest.raises(EvalFolderError, match="scores of 11 answers, not of 12"):
+        read_heldout(tmp_path / "eval", "judge", "m")
+    key = json.loads(lines[0])["key"]
+    path.write_text("".join(lines).replace(key, "0" * 64), encoding="utf-8")
+    with pytest.raises(EvalFolderError, match="is of no answer"):
+        read_heldout(tmp_path / "eval", "judge", "m")
+
+
+def test_a_model_that_does_not_run_is_named_and_no_half_is_reported(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    def script(ask: Ask) -> str:
+        raise ResponderError(f"no memory for {ask.view.task_id}")
+
+    with FakeEndpoint(_worth) as endpoint, pytest.raises(ResponderError, match="no memory"):
+        models = [scripted("good", _by_question(0)), scripted("big", script)]
+        evaluate(make_plan(), models, [judge_file(endpoint.url)])
+    assert read_run(EvalFolder(tmp_path / "eval")).status == "failed"
+    assert not (tmp_path / "eval" / "heldout.json").exists()
+    # Without the one that does not run, the rest is complete, and the other is forgotten.
+    with FakeEndpoint(_worth) as endpoint:
+        table = evaluate(
+            make_plan(), [scripted("good", _by_question(0))], [judge_file(endpoint.url)]
+        )
+    assert [row.model for row in table.rows] == ["good"]
+    assert table.missing == ()
+    assert [model.name for model in read_run(EvalFolder(tmp_path / "eval")).models] == ["good"]
