@@ -161,23 +161,17 @@ def test_a_judge_that_one_model_lacks_is_said_to_be_missing(
     assert [(row.model, row.judge) for row in table.rows] == [("a", "judge"), ("b", "strict")]
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"seeds": (1,)}, r"its seeds are \(0,\), not \(1,\)"),
-        ({"samples": 2}, "its samples are 1, not 2"),
-    ],
-)
-def test_a_folder_of_another_evaluation_is_refused(
-    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
-    changed: dict[str, object], said: str,
-) -> None:  # fmt: skip
+def test_other_seeds_and_samples_are_refused_and_the_folder_stays_as_it_is(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
     with FakeEndpoint(_worth) as endpoint:
         judge = judge_file(endpoint.url)
         evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
         before = (tmp_path / "eval" / "run.json").read_bytes()
-        with pytest.raises(EvalFolderError, match=said):
-            evaluate(make_plan(**changed), [scripted("m", _by_question(0))], [judge])
+        with pytest.raises(EvalFolderError, match=r"its seeds are \(0,\), not \(1,\)"):
+            evaluate(make_plan(seeds=(1,)), [scripted("m", _by_question(0))], [judge])
+        with pytest.raises(EvalFolderError, match="its samples are 1, not 2"):
+            evaluate(make_plan(samples=2), [scripted("m", _by_question(0))], [judge])
         assert (tmp_path / "eval" / "run.json").read_bytes() == before
         assert (tmp_path / "eval" / "heldout.json").exists()
 
@@ -190,7 +184,9 @@ def test_other_questions_decoding_models_and_judges_under_a_known_name_are_refus
         judge = judge_file(endpoint.url)
         evaluate(plan, [scripted("m", _by_question(0))], [judge])
         fewer = make_plan(tasks=plan.tasks[:5])
-        with pytest.raises(EvalFolderError, match=r"questions are others \(12 of test\.jsonl, not 5"):
+        with pytest.raises(
+            EvalFolderError, match=r"questions are others \(12 of test\.jsonl, not 5"
+        ):
             evaluate(fewer, [scripted("m", _by_question(0))], [judge])
         cooler = make_plan(decoding=plan.decoding.model_copy(update={"temperature": 0.5}))
         with pytest.raises(EvalFolderError, match=r"its temperature is 1\.0, not 0\.5"):
@@ -268,9 +264,9 @@ def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
         return Reply.unavailable(Reason.CONNECTION) if "function 3 " in ask.view.question else "x"
 
     models = [scripted(f"good{n}", _by_question(n)) for n in range(4)]
-    with FakeEndpoint(_worth) as endpoint:
-        with pytest.raises(HeldoutAbortError, match=r"model 'bad'.*1 of 12.*model: connection 1"):
-            evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
+    said = r"model 'bad'.*1 of 12.*model: connection 1"
+    with FakeEndpoint(_worth) as endpoint, pytest.raises(HeldoutAbortError, match=said):
+        evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
 
 
 def test_what_is_allowed_to_be_missing_is_left_out_and_counted(
@@ -362,8 +358,8 @@ def test_a_model_that_does_not_run_is_named_and_no_half_is_reported(
     def script(ask: Ask) -> str:
         raise ResponderError(f"no memory for {ask.view.task_id}")
 
+    models = [scripted("good", _by_question(0)), scripted("big", script)]
     with FakeEndpoint(_worth) as endpoint, pytest.raises(ResponderError, match="no memory"):
-        models = [scripted("good", _by_question(0)), scripted("big", script)]
         evaluate(make_plan(), models, [judge_file(endpoint.url)])
     assert read_run(EvalFolder(tmp_path / "eval")).status == "failed"
     assert not (tmp_path / "eval" / "heldout.json").exists()

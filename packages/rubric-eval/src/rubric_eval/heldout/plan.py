@@ -7,21 +7,23 @@ import json
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, Task
+from rubric_eval.answers import prompt_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
 from rubric_eval.records.files import read_rows, read_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from rubric_eval.records import EvalFolder, ModelEntry
     from rubric_eval.scores import NamedJudge
 
-__all__ = ["HeldoutPlan", "now", "plan_of", "questions_of", "spread"]
+__all__ = ["HeldoutPlan", "now", "plan_of", "spread"]
 
 _TEMPLATE: Final = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""
@@ -47,7 +49,7 @@ class HeldoutPlan:
 
     def __post_init__(self) -> None:
         """Check."""
-        ids = Counter(task.task_id for task in self.tasks)
+        ids = Counter(self.task_ids)
         twice = [task_id for task_id, count in ids.items() if count > 1]
         if not ids:
             raise ConfigError(
@@ -74,6 +76,21 @@ class HeldoutPlan:
                 f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
                 location="max-unavailable-frac",
             )
+
+    @cached_property
+    def task_ids(self) -> tuple[str, ...]:
+        """Of the questions, in their order; each is a hash of the whole task."""
+        return tuple(task.task_id for task in self.tasks)
+
+    @cached_property
+    def by_id(self) -> Mapping[str, Task]:
+        """The tasks by their ids."""
+        return dict(zip(self.task_ids, self.tasks, strict=True))
+
+    @cached_property
+    def prompts(self) -> tuple[str, ...]:
+        """Hashes of the questions, in their order."""
+        return tuple(prompt_sha256(task.policy_view()) for task in self.tasks)
 
     @property
     def answers(self) -> int:
@@ -108,19 +125,26 @@ class HeldoutPlan:
 
     @property
     def questions(self) -> Questions:
-        """What was asked, as run.json identifies it."""
-        return questions_of(self.tasks, source=self.source)
+        """What is asked, by ids, texts and the passages that answers are judged against."""
+        content = [
+            [task_id, task.question, task.grounding.sha256] for task_id, task in self.by_id.items()
+        ]
+        return Questions(
+            source=self.source,
+            sha256=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+            count=len(content),
+        )
 
     def question_rows(self) -> list[QuestionRow]:
         """Return the questions, in their order."""
         return [
             QuestionRow(
-                task_id=task.task_id,
+                task_id=task_id,
                 doc_hash=task.doc_hash,
                 question=task.question,
                 field=task.document_analysis.genre if task.document_analysis else "",
             )
-            for task in self.tasks
+            for task_id, task in self.by_id.items()
         ]
 
 
@@ -178,16 +202,6 @@ def spread(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
     if limit is None or limit >= len(tasks):
         return tuple(tasks)
     return tuple(tasks[number * len(tasks) // limit] for number in range(limit))
-
-
-def questions_of(tasks: Sequence[Task], *, source: str) -> Questions:
-    """Identify questions by ids, texts and the passages that answers are judged against."""
-    content = [[task.task_id, task.question, task.grounding.sha256] for task in tasks]
-    return Questions(
-        source=source,
-        sha256=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
-        count=len(tasks),
-    )
 
 
 def now() -> str:

@@ -152,8 +152,7 @@ async def _check_judges(
         JudgeSetupError: one is not.
     """
     kept = [one for model in models for _, one in kept_answers(folder, model, plan)]
-    tasks = {task.task_id: task for task in plan.tasks}
-    views = [tasks[row.task_id].judge_view(row.text) for row in kept if row.text is not None]
+    views = [plan.by_id[row.task_id].judge_view(row.text) for row in kept if row.text is not None]
     is_complete = len(views) == plan.answers * len(models) and folder.ledger.exists()
     if is_complete:
         with Ledger(folder.ledger) as ledger:

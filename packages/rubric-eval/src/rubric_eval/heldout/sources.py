@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rubric_eval.answers import answer_key, prompt_sha256, read_answers, stream_answers
+from rubric_eval.answers import answer_key, read_answers, stream_answers
 from rubric_eval.errors import EvalFolderError
 
 if TYPE_CHECKING:
@@ -98,13 +98,14 @@ def kept_answers(
     Raises:
         EvalFolderError: a file is damaged.
     """
-    prompts = [(task.task_id, prompt_sha256(task.policy_view())) for task in plan.tasks]
     for seed in plan.seeds:
         rows = {
             (row.task_id, row.sample, row.key): row
             for row in read_answers(folder.answers(model.name, seed))
         }
-        for task_id, prompt in prompts:
+        if not rows:
+            continue
+        for task_id, prompt in zip(plan.task_ids, plan.prompts, strict=True):
             for sample in range(plan.samples):
                 key = answer_key(model.fingerprint, prompt, plan.decoding, seed=seed, sample=sample)
                 row = rows.get((task_id, sample, key))

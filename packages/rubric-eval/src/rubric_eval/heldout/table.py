@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -10,23 +9,22 @@ import numpy as np
 from pydantic import BaseModel
 from scipy import stats
 
-from rubric_eval.intervals import FloatArray, Interval, mean_interval
-from rubric_eval.records import ScoreRow
-from rubric_eval.records.files import read_rows
 from rubric_eval.records.run import FROZEN
 from rubric_eval.scores import read_heldout
 from rubric_eval.scores.reading import has_scores
+from rubric_eval.statistics import Interval, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_eval.records import EvalFolder, EvalRun, Measured
+    from rubric_eval.statistics.intervals import FloatArray
 
 __all__ = ["HeldoutRow", "HeldoutTable", "JudgePair", "heldout_table"]
 
 
 class HeldoutRow(Interval):
-    """Held-out reward of one model by one judge."""
+    """Held-out reward of one model by one judge; its interval draws documents."""
 
     model: str
     judge: str
@@ -99,10 +97,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     measured = {
         (model, judge): read_heldout(folder, judge, model, run=run) for model, judge in done
     }
-    rows = {
-        pair: _row(one, reasons=_reasons(folder, run, *pair), confidence=confidence)
-        for pair, one in measured.items()
-    }
+    rows = {pair: _row(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
     return HeldoutTable(
         confidence=confidence,
@@ -114,10 +109,10 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     )
 
 
-def _row(measured: Measured, *, reasons: dict[str, int], confidence: float) -> HeldoutRow:
+def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     means_N = [_mean(values_K) for values_K in measured.values_NK]
     rewards = _present(measured.values_NK)
-    interval = mean_interval(means_N, confidence=confidence)
+    interval = mean_interval(means_N, clusters_N=measured.clusters, confidence=confidence)
     return HeldoutRow(
         **interval.model_dump(),
         model=measured.model,
@@ -127,21 +122,11 @@ def _row(measured: Measured, *, reasons: dict[str, int], confidence: float) -> H
         zero_frac=rewards.count(0.0) / len(rewards),
         invalid_frac=measured.invalid_frac,
         unavailable_frac=measured.unavailable_frac,
-        reasons=reasons,
+        reasons=measured.reasons,
         truncated_frac=measured.truncated_frac,
         empty_frac=measured.no_answer_frac,
         tokens_mean=measured.tokens_mean,
     )
-
-
-def _reasons(folder: EvalFolder, run: EvalRun, model: str, judge: str) -> dict[str, int]:
-    reasons = Counter(
-        str(row.reason)
-        for seed in run.seeds
-        for row in read_rows(folder.scores(judge, model, seed), ScoreRow)
-        if row.reason is not None
-    )
-    return dict(sorted(reasons.items()))
 
 
 def _judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:

@@ -61,11 +61,10 @@ class Work:
             RubricError: a model that does not run, or a file that cannot be used.
             OSError: a file that cannot be written.
         """
-        tasks = {task.task_id: task for task in self.plan.tasks}
         desks: dict[str, JudgeDesk] = {}
         for judge in self.judges:
             pool = JudgePool(judge.replicas, workers=self.plan.workers, ledger=self.ledger)
-            desks[judge.name] = JudgeDesk(pool, tasks)
+            desks[judge.name] = JudgeDesk(pool, self.plan.by_id)
         try:
             async with anyio.create_task_group() as group:
                 for source in sources:
@@ -105,8 +104,7 @@ class Work:
 
         async def score_and_write() -> None:
             await scoring.run(receive, desk)
-            ids = [task.task_id for task in self.plan.tasks]
-            scoring.write(self.folder, seeds=self.plan.seeds, task_ids=ids)
+            scoring.write(self.folder, seeds=self.plan.seeds, task_ids=self.plan.task_ids)
 
         group.start_soon(score_and_write)
         return send

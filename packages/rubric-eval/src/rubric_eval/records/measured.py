@@ -65,6 +65,9 @@ class Measured(BaseModel):
     unavailable_frac: float = 0.0
     """Of all N·K answers; they are None."""
 
+    reasons: dict[str, int] = Field(default_factory=dict)
+    """Why answers are invalid or unavailable, with how many are."""
+
     truncated_frac: float | None = None
     no_answer_frac: float | None = None
     tokens_mean: float | None = None

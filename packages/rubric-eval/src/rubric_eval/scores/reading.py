@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeAlias
 
 from rubric_core import Finish, Outcome
@@ -126,10 +126,18 @@ def _measured(
         criteria_z_N=tuple(_mean_z(row_K) for row_K in scores_NK),
         invalid_frac=outcomes.count(Outcome.INVALID) / judged if judged else 0.0,
         unavailable_frac=(len(outcomes) - judged) / len(outcomes),
+        reasons=_reasons(scores_NK),
         truncated_frac=_share(given, lambda one: one.finish is Finish.TRUNCATED),
         no_answer_frac=_share(given, lambda one: not (one.text or "").strip()),
         tokens_mean=sum(tokens) / len(tokens) if tokens else None,
     )
+
+
+def _reasons(scores_NK: Sequence[Sequence[ScoreRow]]) -> dict[str, int]:
+    reasons = Counter(
+        row.reason.value for row_K in scores_NK for row in row_K if row.reason is not None
+    )
+    return dict(sorted(reasons.items()))
 
 
 def _mean_z(row_K: Sequence[ScoreRow]) -> dict[str, float]:
