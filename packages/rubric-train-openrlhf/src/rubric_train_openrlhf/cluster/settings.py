@@ -44,3 +44,8 @@ def first_gpus(n: int) -> str:
 def inherited() -> dict[str, str]:
     """The environment of this process, for one that it starts."""
     return dict(os.environ)
+
+
+def set_default(name: str, value: str) -> None:
+    """Set a variable of this process, and of those that it starts, where it is not set yet."""
+    os.environ.setdefault(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,18 +10,22 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import psutil
 
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
 
 _POLL_S: Final = 0.2
+_LOOK_EVERY: Final = 5
+"""Polls between two looks at the arguments of the run's processes."""
 _CLEAN_UP_S: Final = 60.0
 _CAUSE: Final = re.compile(r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$")
 _TAIL_LINES: Final = 400
@@ -35,6 +40,8 @@ class Ended:
     """Exit status; None where the deadline came first."""
     wall_s: float
     log: Path
+    arguments: frozenset[bytes]
+    """Arguments and variables that its processes were seen with; one may be a key."""
 
     @property
     def cause(self) -> str:
@@ -68,6 +75,8 @@ def run_process(
     write_text(path, dump_config(config))
     command = [sys.executable, "-m", "rubric_train_openrlhf.cli", "run", str(path), "--verbose"]
     started_s = time.monotonic()
+    arguments: set[bytes] = set()
+    polls = 0
     with log.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603  # our own command
             command,
@@ -80,11 +89,26 @@ def run_process(
             while process.poll() is None and time.monotonic() - started_s < deadline_s:
                 if on_poll is not None:
                     on_poll()
+                if polls % _LOOK_EVERY == 0:
+                    arguments |= _arguments_below(process.pid)
+                polls += 1
                 time.sleep(_POLL_S)
         finally:
             status = process.poll()
             _end(process)
-    return Ended(status, time.monotonic() - started_s, log)
+    return Ended(status, time.monotonic() - started_s, log, frozenset(arguments))
+
+
+def _arguments_below(pid: int) -> set[bytes]:
+    """Arguments and variables of a process and of all that it has started."""
+    seen: set[bytes] = set()
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for one in [root := psutil.Process(pid), *root.children(recursive=True)]:
+            for name in ("cmdline", "environ"):
+                # A system that does not show them, or a process that has ended.
+                with contextlib.suppress(OSError):
+                    seen.update(Path(f"/proc/{one.pid}/{name}").read_bytes().split(b"\0"))
+    return seen
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
 from rubric_train_openrlhf.cluster.rehearse.checks import (
     aftermath,
+    asymmetry,
     configuration,
     data,
     hardware,
@@ -127,6 +128,7 @@ def _run_two_steps(show: Callable[[str], None], subject: Subject) -> Iterator[Fi
             deadline_s=request.deadline_s,
             on_poll=partial(_show_progress, small, show),
         )
+    subject.arguments = ended.arguments
     if ended.status is None:
         yield failed(
             f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}",
@@ -163,11 +165,13 @@ def _after(small: TrainConfig) -> tuple[Check, ...]:
         "weight sync": aftermath.check_sync,
         "evaluation": aftermath.check_heldout,
         "checkpoints": kept.check_checkpoints,
-        "asymmetry": kept.check_asymmetry,
     }
-    return tuple(
-        Check(name, partial(_asked_of_run, question, small, folder), needs=(_RUN,))
-        for name, question in questions.items()
+    return (
+        *(
+            Check(name, partial(_asked_of_run, question, small, folder), needs=(_RUN,))
+            for name, question in questions.items()
+        ),
+        Check("asymmetry", partial(_asked_of_asymmetry, small, folder)),
     )
 
 
@@ -179,6 +183,13 @@ def _asked_of_run(
 ) -> Iterator[Finding]:
     del subject
     return question(small, folder)
+
+
+def _asked_of_asymmetry(
+    small: TrainConfig, folder: RunFolder, subject: Subject
+) -> Iterator[Finding]:
+    """Also of a run that failed, whose logs and errors may say more than those of another."""
+    return asymmetry.check_asymmetry(small, folder, arguments=subject.arguments)
 
 
 def _check_deadline(deadline_s: float) -> None:

@@ -60,6 +60,8 @@ class Subject:
     """The model's own tokenizer, where its folder is on this machine."""
     rehearsed: TrainConfig | None = None
     """The configuration of the two steps, once they are about to run."""
+    arguments: frozenset[bytes] = frozenset()
+    """Arguments and variables that the processes of the two steps were seen with."""
     stand_ins: list[str] = field(default_factory=list[str])
     """What took the place of something."""
 

@@ -1,0 +1,102 @@
+"""Does the policy's side of a run hold a text of the judge's? Asked of all that it reads."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import read_tasks
+from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.rehearse.checks.hidden_texts import HiddenTexts, judges_texts
+from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from rubric_core import Task
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.run import RunFolder
+
+_JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
+"""Beginnings of names in a run folder that only the judge's side reads, and people."""
+_REMEDY: Final = "report it: a defect"
+
+
+def check_asymmetry(
+    config: TrainConfig, folder: RunFolder, *, arguments: Collection[bytes] = ()
+) -> Iterator[Finding]:
+    """Search all that the policy's side may read for what it must not know.
+
+    That is every file of the rehearsal but the task files and what only the judge reads: prompts,
+    answers of the warm start, configurations, logs, rollouts and checkpoints.
+
+    Args:
+        config: of the two steps.
+        folder: of the run.
+        arguments: arguments and variables of the run's processes.
+    """
+    train = list(read_tasks(config.data.train))
+    validation = config.data.validation
+    heldout = [] if validation is None else list(read_tasks(validation))
+    hidden = hidden_texts(train, heldout, learns_answers=config.sft is not None)
+    files = sorted(path for path in _policy_files(config, folder) if path.is_file())
+    words = " ".join(command_words(grpo_flags(config))).encode()
+    arguments = [words, *arguments]
+    found = dict.fromkeys(
+        (place, kind)
+        for place, content in _places(files, arguments, root=folder.path.parent)
+        for kind in hidden.kinds_in(content)
+    )
+    for place, kind in found:
+        yield failed(f"{place} holds text of {kind}", remedy=_REMEDY)
+    if len(hidden) == 0:
+        yield warning("what is hidden from the policy is too short to be searched for")
+    elif not found:
+        yield passed(
+            f"none of {len(hidden)} runs of words of {len(train) + len(heldout)} tasks, which are "
+            f"the judge's alone, stands in {len(files)} files and {len(arguments)} arguments"
+        )
+
+
+def hidden_texts(
+    train: Collection[Task], heldout: Collection[Task], *, learns_answers: bool
+) -> HiddenTexts:
+    """What the policy must not read of tasks to train on and of held-out ones.
+
+    Args:
+        train: questions of which the policy samples answers.
+        heldout: questions that it is evaluated on.
+        learns_answers: whether a warm start shows it the answers to those of `train`.
+    """
+    tasks = (*train, *heldout)
+    hidden = HiddenTexts()
+    for task in tasks:
+        for kind, texts in judges_texts(task):
+            hidden.hide(texts, kind=kind)
+    answered = heldout if learns_answers else tasks
+    hidden.hide((task.reference_answer or "" for task in answered), kind="a reference answer")
+    hidden.show(task.question for task in tasks)
+    if learns_answers:
+        hidden.show(task.reference_answer or "" for task in train)
+    return hidden
+
+
+def _places(
+    files: Collection[Path], arguments: Collection[bytes], *, root: Path
+) -> Iterator[tuple[str, bytes]]:
+    for path in files:
+        yield path.relative_to(root).as_posix(), path.read_bytes()
+    for argument in arguments:
+        yield "an argument or a variable of a process", argument
+
+
+def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
+    judges = {config.data.train.absolute()}
+    if config.data.validation is not None:
+        judges.add(config.data.validation.absolute())
+    for path in folder.path.parent.rglob("*"):
+        is_runs = folder.path in path.parents
+        name = path.relative_to(folder.path).parts[0] if is_runs else ""
+        if path.absolute() not in judges and not name.startswith(_JUDGES_OWN):
+            yield path

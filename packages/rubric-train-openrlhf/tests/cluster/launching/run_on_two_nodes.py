@@ -1,0 +1,78 @@
+"""What runs on the first of two nodes: training runs over both, and a note of where they were.
+
+python run_on_two_nodes.py ADDRESS NOTES CONFIG...
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+import ray
+
+from rubric_train_openrlhf.cluster.launch import launch
+from rubric_train_openrlhf.config import load_config
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.run import MetricsRow
+
+NODES = 2
+LIMIT_S = 180.0
+_TITLE = re.compile(r"ray::(\w+)")
+
+
+def main() -> None:
+    """Run one configuration after the other."""
+    address, notes, *configs = sys.argv[1:]
+    wait_for_nodes(address)
+    places: dict[str, dict[str, list[str]]] = {}
+    for name in configs:
+        config = load_config(Path(name))
+
+        def note(row: MetricsRow, name: str = name) -> None:
+            if row.step == 1:
+                places[name] = nodes_of_actors()
+
+        launch(config, on_step=note)
+    Path(notes).write_text(json.dumps(places))
+
+
+def wait_for_nodes(address: str) -> None:
+    """Wait until Ray is on both nodes."""
+    gives_up_s = time.monotonic() + LIMIT_S
+    while time.monotonic() < gives_up_s:
+        try:
+            ray.init(address, log_to_driver=False)
+            n = sum(node["Alive"] for node in ray.nodes())
+        except ConnectionError:
+            n = 0
+        finally:
+            ray.shutdown()
+        if n == NODES:
+            return
+        time.sleep(1)
+    raise TimeoutError(f"Ray is not on {NODES} nodes after {LIMIT_S:.0f} s")
+
+
+def nodes_of_actors() -> dict[str, list[str]]:
+    """The nodes of Ray's actors by the beginning of their titles: this process sees all."""
+    here = Path("/proc/self/ns/net").readlink()
+    found: dict[str, list[str]] = {}
+    for process in psutil.process_iter():
+        try:
+            title = _TITLE.match(" ".join(process.cmdline()))
+            network = Path(f"/proc/{process.pid}/ns/net").readlink()
+        except (OSError, psutil.Error):  # it has ended
+            continue
+        if title is not None:
+            found.setdefault(title[1], []).append("first" if network == here else "second")
+    return found
+
+
+if __name__ == "__main__":
+    main()
