@@ -39,6 +39,8 @@ def process_environment(config: TrainConfig) -> dict[str, str]:
         variables["DS_ACCELERATOR"] = "cpu"
         # Each engine would take the same cores for itself, and the policy others than those.
         variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Its worker would be a process beside that of the engine's core, to bind cores in.
+        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     return variables
 
 

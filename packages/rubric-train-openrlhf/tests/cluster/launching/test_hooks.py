@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -74,3 +75,21 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
         with pytest.raises(ClusterError, match=r"flash_attn\.bert_padding\.pad_input .*'cpu'"):
             functions.pad_input()
     assert "flash_attn" not in sys.modules
+
+
+def test_nothing_is_loaded_that_is_for_no_text() -> None:
+    """Each of a run's processes would pay a second for these."""
+    program = (
+        "import sys; from rubric_train_openrlhf.cluster import cpu; cpu.install(); "
+        "import openrlhf.trainer.ppo_trainer, openrlhf.trainer.ray.ppo_actor; "
+        "print('loaded', *{'openai', 'scipy', 'sklearn', 'vllm'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode().splitlines()[-1] == "loaded vllm"
+
+
+def test_what_is_left_out_can_be_loaded_afterwards() -> None:
+    with PATCHES["vllm.multimodal.audio"](type(sys)("vllm.multimodal.audio")):
+        with pytest.raises(ImportError):
+            importlib.import_module("scipy.signal")
+    assert importlib.import_module("scipy.signal")

@@ -13,11 +13,12 @@ from rubric_train_openrlhf.cluster.cpu.gloo import join_gloo_group
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Mapping
 
     from rubric_train_openrlhf.cluster.cpu.hooks import Patch
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
+_TOOL_SERVER = "vllm.entrypoints.mcp.tool_server"
 _FLASH_ATTENTION: Final = {
     "flash_attn": (),
     "flash_attn.bert_padding": ("index_first_axis", "pad_input", "rearrange", "unpad_input"),
@@ -67,20 +68,25 @@ def _nothing() -> Callable[..., None]:
 def _without_flash_attention(module: ModuleType) -> Generator[None]:
     """Let the module import names of flash-attn; nobody else finds the package afterwards."""
     del module
-    hidden = {name: sys.modules.get(name) for name in _FLASH_ATTENTION}
+    stand_ins: dict[str, ModuleType | None] = {}
     for name, functions in _FLASH_ATTENTION.items():
-        stand_in = ModuleType(name)
+        stand_ins[name] = stand_in = ModuleType(name)
         for function in functions:
             setattr(stand_in, function, _absent(f"{name}.{function}"))
-        sys.modules[name] = stand_in
+    with _replaced(stand_ins):
+        yield
+
+
+@contextmanager
+def _replaced(stand_ins: Mapping[str, ModuleType | None]) -> Generator[None]:
+    """Have imports find other modules, or none, unless the right ones are loaded already."""
+    missing = [name for name in stand_ins if name not in sys.modules]
+    sys.modules.update({name: stand_ins[name] for name in missing})  # pyright: ignore[reportCallIssue, reportArgumentType]
     try:
         yield
     finally:
-        for name, original in hidden.items():
-            if original is None:
-                del sys.modules[name]
-            else:
-                sys.modules[name] = original
+        for name in missing:
+            del sys.modules[name]
 
 
 def _absent(name: str) -> Callable[..., NoReturn]:
@@ -124,14 +130,33 @@ def _on_cpus(module: ModuleType) -> Generator[None]:
     strategy.get_ds_train_config = get_ds_train_config
 
 
-@contextmanager
-def _without_sklearn(module: ModuleType) -> Generator[None]:
-    """Leave out scikit-learn, which takes every process seconds to load and is for no tokenizer.
+# A rehearsal is half a dozen processes that load transformers and vLLM, and little more: what they
+# load for others than text costs each of them a second.
 
-    A rehearsal is half a dozen processes that load transformers, and little more.
-    """
+
+@contextmanager
+def _without_sciences(module: ModuleType) -> Generator[None]:
+    """Leave out scikit-learn and SciPy, which transformers has for images and scores."""
     yield
-    module.is_sklearn_available = lambda: False
+    module.is_sklearn_available = module.is_scipy_available = lambda: False
+
+
+@contextmanager
+def _without_sound(module: ModuleType) -> Generator[None]:
+    """Leave out SciPy's filters, without which vLLM reads no audio."""
+    del module
+    with _replaced({"scipy.signal": None}):
+        yield
+
+
+@contextmanager
+def _without_tools(module: ModuleType) -> Generator[None]:
+    """Leave out the types of OpenAI's client, which are behind a name in an annotation."""
+    del module
+    stand_in = ModuleType(_TOOL_SERVER)
+    vars(stand_in)["ToolServer"] = object
+    with _replaced({_TOOL_SERVER: stand_in}):
+        yield
 
 
 @contextmanager
@@ -147,5 +172,7 @@ PATCHES: Final[dict[str, Patch]] = {
     "openrlhf.utils.distributed_util": _with_gloo_sync,
     "openrlhf.utils.deepspeed.deepspeed": _on_cpus,
     "deepspeed.comm.torch": _without_shared_memory,
-    "transformers.utils.import_utils": _without_sklearn,
+    "transformers.utils.import_utils": _without_sciences,
+    "vllm.multimodal.audio": _without_sound,
+    "vllm.reasoning.abs_reasoning_parsers": _without_tools,
 }
