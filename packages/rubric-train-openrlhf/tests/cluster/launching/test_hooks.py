@@ -89,7 +89,7 @@ def test_nothing_is_loaded_that_is_for_no_text() -> None:
 
 
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:
-    with PATCHES["vllm.multimodal.audio"](type(sys)("vllm.multimodal.audio")):
-        with pytest.raises(ImportError):
-            importlib.import_module("scipy.signal")
+    module = type(sys)("vllm.multimodal.audio")
+    with PATCHES["vllm.multimodal.audio"](module), pytest.raises(ImportError):
+        importlib.import_module("scipy.signal")
     assert importlib.import_module("scipy.signal")
