@@ -17,12 +17,13 @@ from rubric_eval.cli.heldout import heldout
 from rubric_eval.cli.lm_eval import lm_eval
 from rubric_eval.cli.rejudge import rejudge
 from rubric_eval.cli.validate import tasks_path, validate
+from rubric_eval.cli.report import report
 
 __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (heldout, lm_eval, rejudge, tasks_path, validate):
+for _command in (report, heldout, lm_eval, rejudge, tasks_path, validate):
     app.command(_command)
 
 

@@ -1,0 +1,51 @@
+"""`rubric-eval report`: an evaluation as one page, and the paper's tables as files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+__all__ = ["report"]
+
+
+def report(  # each is an option of the command
+    *folders: Path,
+    out: Path | None = None,
+    training: Path | None = None,
+    reliability: Path | None = None,
+    tasks: Path | None = None,
+    reveal_grounding: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Write report.html, one page that needs no network, and tables as Markdown, LaTeX and JSON.
+
+    Example: rubric-eval report evals/heldout evals/transfer --training runs/q/run
+
+    Args:
+        folders: A finished held-out evaluation, a finished transfer evaluation, or one of each.
+        out: Folder for report.html and tables/; the first evaluation's own when left out.
+        training: Run folder of a trainer, for the curves of reward and zero reward.
+        reliability: What `rubric-judge reliability` wrote, for the trust in the judge.
+        tasks: Tasks that were asked, for their passages and rubrics; needs --reveal-grounding.
+        reveal_grounding: Show what only the judge's side may see: the judge's reasons, which may
+            quote the passage, and passages and rubrics of --tasks.
+
+    Returns:
+        Exit status.
+    """
+    from rubric_eval.report import ReportSources, write_report  # noqa: PLC0415
+
+    written = write_report(
+        ReportSources(
+            folders=folders,
+            training=training,
+            reliability=reliability,
+            tasks=tasks,
+            is_revealed=reveal_grounding,
+        ),
+        out,
+    )
+    print(f"written: {written.page}")
+    print(f"written: {len(written.tables)} files in {written.tables[0].parent}")
+    return 0

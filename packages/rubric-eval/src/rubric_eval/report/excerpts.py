@@ -1,0 +1,252 @@
+"""Answers to the chosen questions, side by side: what the page's browser shows.
+
+A judge's words, passages and criteria are read only where they are asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, ScoreRow
+from rubric_eval.report.reading import iterate_rows
+from rubric_eval.report.selection import MOST_HELDOUT, MOST_ITEMS, by_question, most_different
+from rubric_eval.report.tables import benchmark_title
+from rubric_eval.report.visible import shortened, visible
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from rubric_core import Task
+    from rubric_eval.report.reading import Evaluation
+
+MAX_CHARS: Final = 4_000_000
+"""Texts of the whole page."""
+MAX_TEXT_CHARS: Final = 12_000
+"""Of one answer."""
+MAX_REASONING_CHARS: Final = 4_000
+MAX_PASSAGE_CHARS: Final = 20_000
+MOST_ANSWERS: Final = 4
+"""Of one model to one question."""
+
+Entry = dict[str, Any]
+
+
+@dataclass
+class Excerpts:
+    """Questions with their answers, as the page's data."""
+
+    sets: list[Entry] = field(default_factory=list[Entry])
+    """Held-out questions and benchmarks that the entries are of."""
+
+    entries: list[Entry] = field(default_factory=list[Entry])
+
+    def data(self) -> Entry:
+        """What the page's script reads."""
+        return {"sets": self.sets, "entries": self.entries}
+
+
+def excerpts(
+    heldout: Evaluation | None,
+    transfer: Evaluation | None,
+    *,
+    tasks: Mapping[str, Task] | None,
+    is_revealed: bool,
+) -> Excerpts:
+    """Read the answers to the questions on which models differ most.
+
+    Args:
+        heldout: the held-out evaluation.
+        transfer: the one on benchmarks.
+        tasks: with their passages and rubrics, by id; shown only when revealed.
+        is_revealed: whether judges' words, and passages and rubrics of `tasks`, are shown.
+
+    Returns:
+        Questions in order of their difference, as many as a page can hold.
+    """
+    found = Excerpts()
+    if heldout is not None:
+        entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
+        _keep(found, heldout, "heldout", entries, budget=MAX_CHARS // (2 if transfer else 1))
+    for benchmark in transfer.groups if transfer else ():
+        assert transfer is not None  # noqa: S101  # for the type checker
+        entries = _item_entries(transfer, benchmark)
+        _keep(found, transfer, benchmark, entries, budget=MAX_CHARS // 2 // len(transfer.groups))
+    return found
+
+
+def _keep(
+    found: Excerpts, evaluation: Evaluation, name: str, entries: list[Entry], *, budget: int
+) -> None:
+    kept: list[Entry] = []
+    for entry in entries:
+        budget -= sum(_size(answer) for all_ in entry["answers"].values() for answer in all_)
+        if budget < 0 and kept:
+            break
+        kept.append(entry)
+    is_heldout = name == "heldout"
+    found.sets.append(
+        {
+            "name": name,
+            "title": benchmark_title(name),
+            "models": list(evaluation.models),
+            "judges": list(evaluation.groups) if is_heldout else [],
+            "shown": len(kept),
+            "total": evaluation.run.questions[name].count,
+            "answers": len(evaluation.run.seeds) * (evaluation.run.samples if is_heldout else 1),
+        }
+    )
+    found.entries += kept
+
+
+def _size(answer: Entry) -> int:
+    return len(answer["text"] or "") + sum(map(len, answer.get("reasons", {}).values())) + 300
+
+
+def _heldout_entries(
+    evaluation: Evaluation, tasks: Mapping[str, Task], *, is_revealed: bool
+) -> list[Entry]:
+    groups = {
+        judge: {model: by_question(one) for model, one in models.items()}
+        for judge, models in evaluation.groups.items()
+    }
+    chosen = most_different(groups.values(), limit=MOST_HELDOUT)
+    answers = {model: _answers(evaluation, model, set(chosen)) for model in evaluation.models}
+    for judge in groups:
+        for model in evaluation.models:
+            _add_scores(evaluation, judge, model, answers[model], is_revealed=is_revealed)
+    entries: list[Entry] = []
+    for id_ in chosen:
+        row = evaluation.questions.get(id_)
+        entries.append(
+            {
+                "set": "heldout",
+                "id": id_,
+                "question": visible(row.question) if row else None,
+                "field": visible(row.field) if row else "",
+                "document": row.doc_hash[:12] if row else "",
+                "means": {
+                    judge: {model: values.get(id_) for model, values in models.items()}
+                    for judge, models in groups.items()
+                },
+                "answers": {
+                    model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
+                    for model, found in answers.items()
+                },
+                **(_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
+            }
+        )
+    return entries
+
+
+_Key = tuple[str, int, int]
+"""Question, seed and sample."""
+
+
+def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key, Entry]:
+    found: dict[_Key, Entry] = {}
+    for seed in evaluation.run.seeds:
+        path = evaluation.folder.answers(model, seed)
+        where = str(path.relative_to(evaluation.folder.root))
+        for row in iterate_rows(path, AnswerRow):
+            if row.task_id not in chosen:
+                continue
+            # A question that was asked again after a failure has its last answer further down.
+            found[row.task_id, seed, row.sample] = {
+                "seed": seed,
+                "sample": row.sample,
+                "text": None
+                if row.text is None
+                else shortened(row.text, MAX_TEXT_CHARS, where=where),
+                "finish": None if row.finish is None else str(row.finish),
+                "tokens": row.tokens,
+                "why": None if row.reason is None else str(row.reason),
+                "scores": {},
+            }
+    return found
+
+
+def _add_scores(
+    evaluation: Evaluation,
+    judge: str,
+    model: str,
+    answers: dict[_Key, Entry],
+    *,
+    is_revealed: bool,
+) -> None:
+    for seed in evaluation.run.seeds:
+        for row in iterate_rows(evaluation.folder.scores(judge, model, seed), ScoreRow):
+            if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
+                answer["scores"][judge] = {
+                    "outcome": str(row.outcome),
+                    "why": None if row.reason is None else str(row.reason),
+                    "reward": row.reward,
+                    "z": {visible(name): z for name, z in row.criteria_z.items()},
+                }
+        path = evaluation.folder.judgements(judge, model, seed)
+        if not is_revealed or not path.exists():
+            continue
+        for row in iterate_rows(path, JudgementRow):
+            if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
+                where = str(path.relative_to(evaluation.folder.root))
+                reasons = answer.setdefault("reasons", {})
+                reasons[judge] = shortened(row.reasoning, MAX_REASONING_CHARS, where=where)
+
+
+def _grounding(task: Task) -> Entry:
+    """Passage and rubric of a task, for a page that may show them."""
+    return {
+        "passage": shortened(task.grounding.reveal(), MAX_PASSAGE_CHARS, where="the tasks file"),
+        "rubric": [
+            {
+                "id": visible(str(criterion["id"])),
+                "weight": criterion["weight"],
+                "text": visible(str(criterion.get("description") or criterion.get("name") or "")),
+            }
+            for criterion in task.rubric.reveal()
+        ],
+    }
+
+
+def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
+    models = {m: by_question(one) for m, one in evaluation.groups[benchmark].items()}
+    chosen = most_different([models], limit=MOST_ITEMS)
+    answers: dict[str, dict[_Key, Entry]] = {model: {} for model in models}
+    fields: dict[str, str] = {}
+    for model in models:
+        for seed in evaluation.run.seeds:
+            path = evaluation.folder.items(benchmark, model, seed)
+            where = str(path.relative_to(evaluation.folder.root))
+            for row in iterate_rows(path, ItemRow):
+                if row.item_id in chosen:
+                    fields[row.item_id] = visible(row.group)
+                    answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
+    return [
+        {
+            "set": benchmark,
+            "id": id_,
+            "question": None,
+            "field": fields.get(id_, ""),
+            "document": "",
+            "means": {"": {model: values.get(id_) for model, values in models.items()}},
+            "answers": {
+                model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
+                for model, found in answers.items()
+            },
+        }
+        for id_ in chosen
+    ]
+
+
+def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
+    return {
+        "seed": seed,
+        "sample": 0,
+        "text": shortened(row.response, MAX_TEXT_CHARS, where=where),
+        "finish": "truncated" if row.is_truncated else None,
+        "tokens": row.tokens,
+        "why": None,
+        "correct": row.correct,
+        "answered": row.is_answered,
+        "scores": {},
+    }

@@ -1,0 +1,125 @@
+"""The parts of a report put into one page that needs no other file and no network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from rubric_eval.report.curves import training_charts
+from rubric_eval.report.drawing import svg
+from rubric_eval.report.headline import Figure, facts, figures
+from rubric_eval.report.heat import heat
+from rubric_eval.report.table import bounds, written
+from rubric_eval.report.visible import visible
+
+if TYPE_CHECKING:
+    from rubric_eval.report.excerpts import Excerpts
+    from rubric_eval.report.reading import Evaluation
+    from rubric_eval.report.reliability import Reliability
+    from rubric_eval.report.table import Table
+    from rubric_eval.report.training import Training
+
+_STYLE: Final = "report.css"
+_SCRIPT: Final = "report.js"
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a page shows."""
+
+    heldout: Evaluation | None
+    transfer: Evaluation | None
+    tables: tuple[Table, ...]
+    training: Training | None
+    reliability: Reliability | None
+    excerpts: Excerpts
+    is_revealed: bool
+
+    @property
+    def evaluations(self) -> tuple[Evaluation, ...]:
+        """Those that there are."""
+        return tuple(one for one in (self.heldout, self.transfer) if one is not None)
+
+    def table(self, key: str) -> Table | None:
+        """The table of a name, where there is one."""
+        return next((table for table in self.tables if table.key == key), None)
+
+
+def page(content: Content) -> str:
+    """Make the page; the same evaluation gives the same text."""
+    environment = Environment(
+        loader=PackageLoader("rubric_eval.report"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    cast("dict[str, Any]", environment.globals).update(svg=svg)
+    environment.filters.update(visible=visible, written=written, bounds=bounds)
+    script = _asset(_SCRIPT)
+    heldout = content.heldout
+    return environment.get_template("report.html.j2").render(
+        content=content,
+        name=content.evaluations[0].folder.root.resolve().name,
+        figures=figures(content.heldout, content.transfer),
+        facts=[(one, facts(one)) for one in content.evaluations],
+        heats=[heat(*group) for group in heldout.groups.items()] if heldout else [],
+        charts=training_charts(content.training) if content.training else (),
+        identities=_identities(content),
+        style=Markup(_asset(_STYLE)),  # noqa: S704  # ours
+        script=Markup(script),  # noqa: S704  # ours
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=inert_json(content.excerpts.data()),
+    )
+
+
+def inert_json(value: object) -> Markup:
+    """Write JSON that is data in a page whatever its strings hold.
+
+    All but ASCII is escaped, and so are <, > and &: no string can end the script element or open a
+    comment. NaN and infinities become null, which JSON has a word for.
+    """
+    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)  # noqa: S704  # escaped above
+
+
+def _identities(content: Content) -> list[tuple[str, str]]:
+    """What each model and judge was, for the record."""
+    found: dict[str, str] = {}
+    for evaluation in content.evaluations:
+        for entry in (*evaluation.run.models, *evaluation.run.judges):
+            text = json.dumps(entry.identity, ensure_ascii=False, indent=2, sort_keys=True)
+            found.setdefault(f"{entry.name} · {entry.fingerprint}", text)
+    return list(found.items())
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in cast("dict[str, object]", value).items()}
+    if isinstance(value, list):
+        return [_finite(item) for item in cast("list[object]", value)]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _shown(value: object) -> object:
+    """Make the characters of a text visible; what is markup already was made of such texts."""
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _asset(name: str) -> str:
+    folder = files("rubric_eval.report") / "templates"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+__all__ = ["Content", "Figure", "inert_json", "page"]

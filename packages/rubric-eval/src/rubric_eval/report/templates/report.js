@@ -1,0 +1,339 @@
+"use strict";
+// Filters of the heat map, and the browser of answers. Texts reach the page through textContent
+// alone, so that an answer which holds HTML is shown and never run.
+(() => {
+  const $ = (id) => document.getElementById(id);
+  const element = (tag, className, ...children) => {
+    const node = document.createElement(tag);
+    if (className) node.className = className;
+    for (const child of children) if (child !== null && child !== undefined) node.append(child);
+    return node;
+  };
+  const minus = (text) => text.replace("-", "−");
+  const number = (value, digits = 2) =>
+    value === null || value === undefined ? "–" : minus(value.toFixed(digits));
+  const signed = (value, digits = 2) => {
+    if (value === null || value === undefined) return "–";
+    const text = value.toFixed(digits);
+    return Number(text) === 0 ? (0).toFixed(digits) : (value > 0 ? "+" : "") + minus(text);
+  };
+  const words = (text) => text.replaceAll("_", " ");
+  const direction = (value) => (value > 0.005 ? "above" : value < -0.005 ? "below" : "");
+
+  // Heat map
+  function heat() {
+    const maps = [...document.querySelectorAll(".heat-map")];
+    if (!maps.length) return;
+    const judge = $("heat-judge");
+    const filter = $("heat-filter");
+    const show = () => {
+      const query = filter.value.trim().toLowerCase();
+      let shown = 0;
+      for (const map of maps) {
+        map.hidden = Boolean(judge) && map.dataset.judge !== judge.value;
+        for (const row of map.querySelector("tbody").rows) {
+          row.hidden = !row.cells[0].textContent.toLowerCase().includes(query);
+          if (!row.hidden && !map.hidden) shown += 1;
+        }
+      }
+      $("heat-empty").hidden = shown > 0;
+    };
+    filter.form.hidden = false;
+    filter.form.addEventListener("submit", (event) => event.preventDefault());
+    filter.form.addEventListener("input", show);
+    show();
+  }
+
+  // Browser of answers
+  const data = JSON.parse($("data").textContent);
+  const state = { set: null, entries: [], rows: [], id: null, at: [0, 0] };
+  const judge = () => (state.set.judges.length ? $("judge").value : "");
+  const sides = () => [$("left").value, $("right").value];
+  const means = (entry) => sides().map((model) => entry.means[judge()]?.[model] ?? null);
+  const gap = (entry) => {
+    const [left, right] = means(entry);
+    return left === null || right === null ? null : right - left;
+  };
+  const answersOf = (entry) => sides().flatMap((model) => entry.answers[model] ?? []);
+  const title = (entry) => entry.question ?? (entry.id.length > 20 ? `Item ${entry.id.slice(0, 12)}` : entry.id);
+  const failed = (answer) =>
+    answer.text === null || (state.set.judges.length > 0 && answer.scores[judge()]?.reward == null) ||
+    answer.answered === false || answer.scores[judge()]?.outcome === "invalid";
+
+  const orders = {
+    gap: (a, b) => Math.abs(gap(b) ?? -1) - Math.abs(gap(a) ?? -1),
+    right: (a, b) => (gap(b) ?? -2) - (gap(a) ?? -2),
+    left: (a, b) => (gap(a) ?? 2) - (gap(b) ?? 2),
+    low: (a, b) => Math.max(...means(a).map((m) => m ?? 2)) - Math.max(...means(b).map((m) => m ?? 2)),
+    long: (a, b) => longest(b) - longest(a),
+  };
+  const longest = (entry) =>
+    Math.max(0, ...answersOf(entry).map((answer) => answer.tokens ?? (answer.text ?? "").length / 4));
+  const filters = {
+    all: () => true,
+    right: (entry) => (gap(entry) ?? 0) > 0,
+    left: (entry) => (gap(entry) ?? 0) < 0,
+    zero: (entry) => means(entry).some((mean) => mean === 0),
+    failed: (entry) => answersOf(entry).some(failed),
+    cut: (entry) => answersOf(entry).some((answer) => answer.finish === "truncated"),
+  };
+
+  function fill(select, values, label = (value) => value) {
+    select.replaceChildren(...values.map((value) => new Option(label(value), value)));
+  }
+
+  function chooseSet() {
+    state.set = data.sets[Number($("set").value)] ?? data.sets[0];
+    state.entries = data.entries.filter((entry) => entry.set === state.set.name);
+    const { models, judges } = state.set;
+    fill($("left"), models);
+    fill($("right"), models);
+    $("right").value = models[models.length - 1];
+    fill($("judge"), judges);
+    $("judge-label").hidden = judges.length < 2;
+    const fields = [...new Set(state.entries.map((entry) => entry.field).filter(Boolean))].sort();
+    $("field").replaceChildren(new Option("all", ""), ...fields.map((field) => new Option(field, field)));
+    $("field-label").hidden = fields.length < 2;
+    const part = state.set.shown < state.set.total
+      ? `The ${state.set.shown.toLocaleString("en")} of ${state.set.total.toLocaleString("en")} questions on which models differ most`
+      : `All ${state.set.total.toLocaleString("en")} questions`;
+    const most = Math.max(0, ...state.entries.flatMap((entry) => Object.values(entry.answers).map((all) => all.length)));
+    const cut = most < state.set.answers ? `, ${most} of ${state.set.answers} answers to each` : "";
+    const rest = state.set.shown < state.set.total || cut ? "; the evaluation’s folder holds them all" : "";
+    $("caption").textContent = `${part}${cut}${rest}.`;
+    choose();
+  }
+
+  function matches(entry, query) {
+    if (!query) return true;
+    const texts = [entry.id, entry.question ?? "", ...answersOf(entry).map((answer) => answer.text ?? "")];
+    return texts.some((text) => text.toLowerCase().includes(query));
+  }
+
+  function choose() {
+    const query = $("search").value.trim().toLowerCase();
+    const field = $("field").value;
+    state.rows = state.entries
+      .filter((entry) => !field || entry.field === field)
+      .filter(filters[$("show").value])
+      .filter((entry) => matches(entry, query))
+      .sort(orders[$("sort").value]);
+    if (!state.rows.some((row) => row.id === state.id)) {
+      state.id = state.rows[0]?.id ?? null;
+      state.at = [0, 0];
+    }
+    $("count").textContent = `${state.rows.length} of ${state.entries.length} questions`;
+    showList();
+    showDetail();
+  }
+
+  function item(entry) {
+    const [left, right] = means(entry);
+    const difference = gap(entry);
+    const node = element(
+      "div",
+      "item",
+      element(
+        "div",
+        "scores",
+        element("span", "", `${number(left)} → ${number(right)}`),
+        element("span", `gap ${direction(difference)}`, signed(difference)),
+      ),
+      element("div", "text", title(entry).slice(0, 240)),
+    );
+    node.id = `item-${entry.id}`;
+    node.setAttribute("role", "option");
+    node.addEventListener("click", () => select(entry.id));
+    return node;
+  }
+
+  function showList() {
+    $("list").replaceChildren(...state.rows.map(item));
+    markSelected();
+  }
+
+  function markSelected() {
+    for (const node of $("list").children) {
+      node.setAttribute("aria-selected", String(node.id === `item-${state.id}`));
+    }
+    const chosen = state.id === null ? null : $(`item-${state.id}`);
+    if (!chosen) {
+      $("list").removeAttribute("aria-activedescendant");
+      return;
+    }
+    $("list").setAttribute("aria-activedescendant", chosen.id);
+    const list = $("list");
+    if (chosen.offsetTop < list.scrollTop) list.scrollTop = chosen.offsetTop;
+    const below = chosen.offsetTop + chosen.offsetHeight - list.clientHeight;
+    if (below > list.scrollTop) list.scrollTop = below;
+  }
+
+  function select(id) {
+    state.id = id;
+    state.at = [0, 0];
+    markSelected();
+    showDetail();
+    $("detail").scrollTop = 0;
+  }
+
+  function about(answer) {
+    const facts = [];
+    if (answer.tokens !== null) facts.push(`${answer.tokens.toLocaleString("en")} tokens`);
+    const warnings = [];
+    if (answer.text === null) warnings.push(`no answer: ${words(answer.why ?? "unknown")}`);
+    if (answer.finish === "truncated") warnings.push("cut short");
+    if (answer.finish === "refused") warnings.push("refused by a filter");
+    if (answer.answered === false) warnings.push("no answer found in it");
+    const score = answer.scores[judge()];
+    if (score?.why) warnings.push(`judgement ${score.outcome}: ${words(score.why)}`);
+    const line = element("p", "about", facts.join(", "));
+    if (warnings.length) line.append(facts.length ? " · " : "", element("b", "", warnings.join(", ")));
+    return line;
+  }
+
+  function scoreOf(answer) {
+    if ("correct" in answer) return answer.correct ? "right" : "wrong";
+    return number(answer.scores[judge()]?.reward);
+  }
+
+  function stepper(answers, side) {
+    if (answers.length < 2) return null;
+    const move = (by) => {
+      state.at[side] = (state.at[side] + by + answers.length) % answers.length;
+      showDetail();
+      document.querySelectorAll(".side")[side].querySelectorAll(".stepper button")[by < 0 ? 0 : 1].focus();
+    };
+    const answer = answers[state.at[side]];
+    const back = element("button", "", "‹");
+    const on = element("button", "", "›");
+    for (const [button, by, label] of [[back, -1, "Answer before"], [on, 1, "Answer after"]]) {
+      button.type = "button";
+      button.setAttribute("aria-label", label);
+      button.addEventListener("click", () => move(by));
+    }
+    const place = `answer ${state.at[side] + 1} of ${answers.length}, seed ${answer.seed}, sample ${answer.sample}`;
+    return element("div", "stepper", back, on, element("span", "", place));
+  }
+
+  function sideView(entry, model, side) {
+    const answers = entry.answers[model] ?? [];
+    const answer = answers[state.at[side]] ?? null;
+    const head = element("header", "", element("span", "who", model));
+    const node = element("div", "side", head);
+    node.style.setProperty("--mark", `var(--m${(state.set.models.indexOf(model) % 8) + 1})`);
+    if (!answer) {
+      node.append(element("p", "empty", "No answer is in the folder."));
+      return node;
+    }
+    head.append(element("span", "score", scoreOf(answer)));
+    node.append(about(answer));
+    const steps = stepper(answers, side);
+    if (steps) node.append(steps);
+    if (answer.text !== null) {
+      const text = element("p", answer.text ? "response" : "response empty", answer.text || "(empty answer)");
+      text.dir = "auto";
+      text.tabIndex = 0;
+      text.setAttribute("role", "region");
+      text.setAttribute("aria-label", `Answer of ${model}`);
+      node.append(text);
+    }
+    const reasons = answer.reasons?.[judge()];
+    if (reasons) {
+      const words_ = element("p", "reasoning", reasons);
+      words_.dir = "auto";
+      node.append(element("h3", "", `Reasons of ${judge()}`), words_);
+    }
+    return node;
+  }
+
+  function heading(text, scope, note = "") {
+    const cell = element("th");
+    // A line may break after an underscore, so that long ids fit a phone.
+    text.split(/(?<=_)/).forEach((piece, at) => cell.append(...(at ? [element("wbr"), piece] : [piece])));
+    if (note) cell.append(element("small", "", note));
+    cell.scope = scope;
+    return cell;
+  }
+
+  function zCell(z) {
+    const cell = element("td", "z", number(z));
+    cell.style.setProperty("--z", String(z ?? 0));
+    return cell;
+  }
+
+  function criteriaTable(entry) {
+    const scores = sides().map((model, side) => entry.answers[model]?.[state.at[side]]?.scores[judge()]?.z ?? {});
+    const names = [...new Set(scores.flatMap((z) => Object.keys(z)))];
+    if (!names.length) return null;
+    const texts = new Map((entry.rubric ?? []).map((criterion) => [criterion.id, criterion]));
+    const rows = names.map((name) => {
+      const [left, right] = scores.map((z) => z[name] ?? null);
+      const difference = left === null || right === null ? null : right - left;
+      const criterion = texts.get(name);
+      return element(
+        "tr",
+        "",
+        heading(name, "row", criterion ? `weight ${criterion.weight}. ${criterion.text}` : ""),
+        zCell(left),
+        zCell(right),
+        element("td", direction(difference), signed(difference)),
+      );
+    });
+    const head = ["Criterion, share earned", ...sides(), "Difference"].map((text) => heading(text, "col"));
+    return element(
+      "table",
+      "criteria",
+      element("thead", "", element("tr", "", ...head)),
+      element("tbody", "", ...rows),
+    );
+  }
+
+  function fact(name, value) {
+    return value ? element("div", "", element("dt", "", name), element("dd", "", value)) : null;
+  }
+
+  function showDetail() {
+    const entry = state.rows.find((candidate) => candidate.id === state.id);
+    if (!entry) {
+      $("detail").replaceChildren(element("p", "empty", "No question matches."));
+      return;
+    }
+    const asked = element("p", "asked", title(entry));
+    asked.dir = "auto";
+    const parts = [
+      asked,
+      element("div", "pair", ...sides().map((model, side) => sideView(entry, model, side))),
+      criteriaTable(entry),
+    ];
+    if (entry.passage) {
+      const passage = element("p", "passage", entry.passage);
+      passage.dir = "auto";
+      parts.push(element("details", "", element("summary", "", "Passage, which only the judge saw"), passage));
+    }
+    parts.push(
+      element("dl", "facts", fact("Question", entry.id), fact("Field", entry.field), fact("Document", entry.document)),
+    );
+    $("detail").replaceChildren(...parts.filter(Boolean));
+  }
+
+  function move(event) {
+    const at = state.rows.findIndex((row) => row.id === state.id);
+    const last = state.rows.length - 1;
+    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: last, PageDown: at + 10, PageUp: at - 10 }[event.key];
+    if (to === undefined || last < 0) return;
+    event.preventDefault();
+    select(state.rows[Math.min(Math.max(to, 0), last)].id);
+  }
+
+  heat();
+  if (!data.sets.length) return;
+  fill($("set"), data.sets.map((_, at) => String(at)), (at) => data.sets[Number(at)].title);
+  $("set-label").hidden = data.sets.length < 2;
+  $("controls").hidden = $("browser").hidden = false;
+  $("controls").addEventListener("submit", (event) => event.preventDefault());
+  $("set").addEventListener("change", chooseSet);
+  for (const id of ["left", "right", "judge", "sort", "show", "field"]) $(id).addEventListener("change", choose);
+  $("search").addEventListener("input", choose);
+  $("list").addEventListener("keydown", move);
+  chooseSet();
+})();

@@ -1,0 +1,140 @@
+"""The report of an evaluation: the page, and beside it the tables as files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rubric_core import ConfigError, read_tasks
+from rubric_core.files import replacing
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import EvalFolder
+from rubric_eval.report.excerpts import excerpts
+from rubric_eval.report.page import Content, page
+from rubric_eval.report.reading import read_evaluations
+from rubric_eval.report.reliability import read_reliability
+from rubric_eval.report.table import latex, markdown
+from rubric_eval.report.tables import all_tables
+from rubric_eval.report.training import read_training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from rubric_core import Task
+    from rubric_eval.report.reading import Evaluation
+    from rubric_eval.report.table import Table
+
+
+@dataclass(frozen=True)
+class ReportSources:
+    """What a report is made of."""
+
+    folders: tuple[Path, ...]
+    """A held-out evaluation, a transfer evaluation, or one of each."""
+
+    training: Path | None = None
+    """Run folder of a trainer, for the curves."""
+
+    reliability: Path | None = None
+    """reliability.json of `rubric-judge reliability`, or its folder."""
+
+    tasks: Path | None = None
+    """Tasks that were asked, for their passages and rubrics."""
+
+    is_revealed: bool = False
+    """Whether the page may show judges' words, and passages and rubrics of the tasks."""
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What was written."""
+
+    page: Path
+    tables: tuple[Path, ...]
+
+
+def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles:
+    """Write the page and the tables.
+
+    Args:
+        sources: what to report.
+        out: folder for report.html and tables/; the first evaluation's own when left out.
+
+    Returns:
+        The files, each of which has replaced an earlier one in one step.
+
+    Raises:
+        EvalFolderError: an evaluation that is missing, has not ended well, or does not fit the
+            others.
+        RubricFileError: a damaged file.
+        ConfigError: tasks are named that may not be shown.
+        OSError: a file cannot be read or written.
+    """
+    if not sources.folders:
+        raise EvalFolderError("no evaluation is named; give the folder of one")
+    heldout, transfer = read_evaluations(sources.folders)
+    tables = all_tables(heldout, transfer)
+    content = Content(
+        heldout=heldout,
+        transfer=transfer,
+        tables=tables,
+        training=None if sources.training is None else read_training(sources.training),
+        reliability=None if sources.reliability is None else read_reliability(sources.reliability),
+        excerpts=excerpts(
+            heldout,
+            transfer,
+            tasks=_tasks(sources, heldout),
+            is_revealed=sources.is_revealed,
+        ),
+        is_revealed=sources.is_revealed,
+    )
+    text = page(content)
+    folder = EvalFolder(sources.folders[0] if out is None else out)
+    folder.tables.mkdir(parents=True, exist_ok=True)
+    _write(folder.report, text)
+    return ReportFiles(folder.report, tuple(_write_tables(folder.tables, tables)))
+
+
+def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
+    written: list[Path] = []
+    for table in tables:
+        forms = (("md", markdown(table)), ("tex", latex(table)), ("json", _json(table)))
+        for suffix, text in forms:
+            path = folder / f"{table.key}.{suffix}"
+            _write(path, text)
+            written.append(path)
+    return written
+
+
+def _json(table: Table) -> str:
+    return table.model_dump_json(indent=1) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _tasks(sources: ReportSources, heldout: Evaluation | None) -> Mapping[str, Task] | None:
+    """Read the tasks, and refuse others than those that were asked: ids are of their content."""
+    if sources.tasks is None:
+        return None
+    if not sources.is_revealed:
+        raise ConfigError(
+            "--tasks holds passages and rubrics, which are shown with --reveal-grounding alone; "
+            "give both or neither",
+            location="tasks",
+        )
+    if heldout is None:
+        raise EvalFolderError(
+            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
+        )
+    found = {task.task_id: task for task in read_tasks(sources.tasks)}
+    if missing := [id_ for id_ in heldout.measured[0].ids if id_ not in found]:
+        raise EvalFolderError(
+            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} questions "
+            f"of {heldout.folder.root}, the first is {missing[0]}; name the file that was evaluated"
+        )
+    return found
