@@ -36,7 +36,6 @@ from rubric_eval.records import (
 from rubric_eval.records.files import write_rows, write_run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 PASSAGE_CANARY = "PASSAGE-CANARY-7f3a"
@@ -299,13 +298,41 @@ def write_training(root: Path, steps: int = 60) -> Path:
     return root
 
 
-@pytest.fixture
-def heldout(tmp_path: Path) -> Callable[..., EvalFolder]:
-    """Make a held-out evaluation of a shape; its tasks lie beside it as tasks.jsonl."""
+class Folders:
+    """Writes evaluations under a folder; a shape's fields are keywords."""
 
-    def made(shape: Shape | None = None, name: str = "held") -> EvalFolder:
-        folder, tasks = write_heldout(tmp_path / name, shape or Shape())
-        write_tasks(tmp_path / "tasks.jsonl", tasks)
+    canaries = (PASSAGE_CANARY, RUBRIC_CANARY, REASONS_CANARY)
+    """Of passages, criteria and the judge's words."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def heldout(self, name: str = "held", **shape: object) -> EvalFolder:
+        """A held-out evaluation; its tasks lie beside it as tasks.jsonl."""
+        folder, tasks = write_heldout(self.root / name, Shape(**shape))
+        write_tasks(self.root / "tasks.jsonl", tasks)
         return folder
 
-    return made
+    def transfer(self, name: str = "transfer", **shape: object) -> EvalFolder:
+        """A transfer evaluation."""
+        return write_transfer(self.root / name, Shape(**shape))
+
+    def training(self, steps: int = 60) -> Path:
+        """A training run."""
+        return write_training(self.root / "run", steps)
+
+    def other_tasks(self, **shape: object) -> Path:
+        """A file of tasks."""
+        path = self.root / "other.jsonl"
+        write_tasks(path, made_tasks(Shape(**shape)))
+        return path
+
+
+@pytest.fixture(scope="session")
+def folders_in() -> type[Folders]:
+    return Folders
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> Folders:
+    return Folders(tmp_path)

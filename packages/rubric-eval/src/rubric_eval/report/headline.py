@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rubric_eval.report.standings import standing
 from rubric_eval.report.table import written
-from rubric_eval.report.tables import transfer_table
+from rubric_eval.report.tables import average_transfer
 
 if TYPE_CHECKING:
+    from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
 
 
@@ -24,9 +23,11 @@ class Figure:
     note: str = ""
 
 
-def figures(heldout: Evaluation | None, transfer: Evaluation | None) -> list[Figure]:
+def figures(
+    found: Findings, heldout: Evaluation | None, transfer: Evaluation | None
+) -> list[Figure]:
     """Return the numbers at the top, as far as there are evaluations for them."""
-    return [*_heldout_figures(heldout), *_transfer_figures(transfer)]
+    return [*_heldout_figures(found, heldout), *_transfer_figures(found, transfer)]
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -53,13 +54,14 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     return [(name, value) for name, value in found if value]
 
 
-def _heldout_figures(heldout: Evaluation | None) -> list[Figure]:
+def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure]:
     if heldout is None:
         return []
-    judge, models = next(iter(heldout.groups.items()))
-    first, last = (standing(models[heldout.models[at]]) for at in (0, -1))
+    judge, models = next(iter(found.judges.items()))
+    first, last = models[heldout.models[0]], models[heldout.models[-1]]
     alone = len(models) == 1
-    between = "" if alone else f"{heldout.models[0]} → {heldout.models[-1]}, "
+    between = "" if alone else f"{first.model} → {last.model}, "
+    documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"
     return [
         Figure(
             "Held-out reward, %",
@@ -73,23 +75,18 @@ def _heldout_figures(heldout: Evaluation | None) -> list[Figure]:
             "" if alone else written(first.zero_frac, "percent"),
             "share of answers that earned nothing",
         ),
-        Figure("Held-out questions", f"{len(first.measured.ids):,}", note=_documents(heldout)),
+        Figure("Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents),
     ]
 
 
-def _documents(heldout: Evaluation) -> str:
-    count = len(set(heldout.measured[0].clusters))
-    return f"from {count:,} document{'' if count == 1 else 's'}"
-
-
-def _transfer_figures(transfer: Evaluation | None) -> list[Figure]:
+def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figure]:
     if transfer is None:
         return []
-    groups = transfer.groups
-    count = f"{len(groups)} benchmark{'' if len(groups) == 1 else 's'}"
-    if len(transfer.models) > 1:
-        delta = transfer_table(transfer).rows[-1].cells[-1].value
-        note = f"{transfer.models[-1]} − {transfer.models[0]}, mean of {count}, points"
-        return [Figure("Average transfer Δ", written(delta, "points"), note=note)]
-    mean = fmean(standing(next(iter(models.values()))).mean for models in groups.values())
-    return [Figure("Accuracy, %", written(mean, "percent"), note=f"mean of {count}")]
+    count = len(found.benchmarks)
+    benchmarks = f"{count} benchmark{'' if count == 1 else 's'}"
+    first, last = transfer.models[0], transfer.models[-1]
+    if (average := found.average(last, first)) is None:
+        mean = written(average_transfer(found), "percent")
+        return [Figure("Accuracy, %", mean, note=f"mean of {benchmarks}")]
+    note = f"{last} − {first}, mean of {benchmarks}, points"
+    return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]

@@ -15,13 +15,15 @@ from markupsafe import Markup
 
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.drawing import svg
-from rubric_eval.report.headline import Figure, facts, figures
+from rubric_eval.report.exploratory import exploratory
+from rubric_eval.report.headline import facts, figures
 from rubric_eval.report.heat import heat
 from rubric_eval.report.table import bounds, written
 from rubric_eval.report.visible import visible
 
 if TYPE_CHECKING:
     from rubric_eval.report.excerpts import Excerpts
+    from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
     from rubric_eval.report.reliability import Reliability
     from rubric_eval.report.table import Table
@@ -37,6 +39,7 @@ class Content:
 
     heldout: Evaluation | None
     transfer: Evaluation | None
+    findings: Findings
     tables: tuple[Table, ...]
     training: Training | None
     reliability: Reliability | None
@@ -64,15 +67,18 @@ def page(content: Content) -> str:
         lstrip_blocks=True,
     )
     cast("dict[str, Any]", environment.globals).update(svg=svg)
-    environment.filters.update(visible=visible, written=written, bounds=bounds)
+    cast("dict[str, Any]", environment.filters).update(
+        visible=visible, written=written, bounds=bounds
+    )
     script = _asset(_SCRIPT)
     heldout = content.heldout
     return environment.get_template("report.html.j2").render(
         content=content,
         name=content.evaluations[0].folder.root.resolve().name,
-        figures=figures(content.heldout, content.transfer),
+        figures=figures(content.findings, content.heldout, content.transfer),
         facts=[(one, facts(one)) for one in content.evaluations],
         heats=[heat(*group) for group in heldout.groups.items()] if heldout else [],
+        parts=exploratory(content.findings),
         charts=training_charts(content.training) if content.training else (),
         identities=_identities(content),
         style=Markup(_asset(_STYLE)),  # noqa: S704  # ours
@@ -120,6 +126,3 @@ def _shown(value: object) -> object:
 def _asset(name: str) -> str:
     folder = files("rubric_eval.report") / "templates"
     return (folder / name).read_text(encoding="utf-8")
-
-
-__all__ = ["Content", "Figure", "inert_json", "page"]

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from itertools import combinations, zip_longest
+from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from rubric_eval.report.standings import question_means
-
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from rubric_eval.records import Measured
 
@@ -21,8 +20,10 @@ MOST_ITEMS: Final = 60
 
 
 def by_question(one: Measured) -> dict[str, float | None]:
-    """Mean of each question, by its id."""
-    return dict(zip(one.ids, question_means(one), strict=True))
+    """Mean over the usable answers to each question, by its id; None where there is none."""
+    usable = ([value for value in values if value is not None] for values in one.values_NK)
+    means = (fmean(values) if values else None for values in usable)
+    return dict(zip(one.ids, means, strict=True))
 
 
 def most_different(groups: Iterable[Mapping[str, Values]], *, limit: int) -> list[str]:
@@ -50,9 +51,3 @@ def _ranked(a: Values, b: Values) -> list[str]:
     gaps = {id_: abs(one - other) for id_, one in a.items()
             if one is not None and (other := b.get(id_)) is not None}  # fmt: skip
     return sorted(gaps, key=lambda id_: -gaps[id_])
-
-
-def count_differing(models: Sequence[Values]) -> int:
-    """Count the questions on which not all models have the same mean."""
-    ids = dict.fromkeys(id_ for values in models for id_ in values)
-    return sum(len({values.get(id_) for values in models}) > 1 for id_ in ids)

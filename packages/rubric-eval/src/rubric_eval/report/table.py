@@ -70,6 +70,12 @@ class Table(_Part):
         names = dict.fromkeys(row.group for row in self.rows)
         return {name: tuple(row for row in self.rows if row.group == name) for name in names}
 
+    def reach(self, at: int) -> float:
+        """Half width of an axis around zero that holds a column's values and bounds."""
+        cells = [row.cells[at] for row in self.rows]
+        ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
+        return max((abs(end) for end in ends if end is not None), default=0.0) * 1.08 or 1.0
+
     def is_best(self, row: Row, at: int) -> bool:
         """Whether a cell is to be in bold: the highest as it is written, and not of all."""
         if not self.columns[at].is_ranked:

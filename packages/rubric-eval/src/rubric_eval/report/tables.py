@@ -1,151 +1,147 @@
-"""The paper's tables, with the intervals and failures that it does not report."""
+"""The paper's tables, with the intervals, tests and failures that it does not report."""
 
 from __future__ import annotations
 
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from rubric_eval.report.standings import standing
 from rubric_eval.report.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
-    from rubric_eval.report.reading import Evaluation
-    from rubric_eval.report.standings import Standing
+    from collections.abc import Sequence
 
-LEVEL = "95 %"
+    from rubric_eval.comparison import ModelScore, PairedResult
+    from rubric_eval.report.findings import Findings
+    from rubric_eval.statistics import Interval
+
+_TITLES = {
+    "heldout": "Held-out questions",
+    "rubric_gsm8k": "GSM8K",
+    "rubric_math": "MATH",
+    "rubric_gpqa_main": "GPQA Main",
+    "rubric_gpqa_diamond": "GPQA Diamond",
+}
 
 
-def all_tables(heldout: Evaluation | None, transfer: Evaluation | None) -> tuple[Table, ...]:
-    """Make every table that these evaluations can fill."""
-    found: list[Table] = []
-    if heldout is not None:
-        found += [heldout_table(heldout), judge_table(heldout)]
-    if transfer is not None:
-        found += [transfer_table(transfer), quality_table(transfer)]
-    return tuple(found)
+def benchmark_title(name: str) -> str:
+    """How a benchmark is written; names that are not ours stay as they are."""
+    return _TITLES.get(name, name)
 
 
-def heldout_table(evaluation: Evaluation) -> Table:
+def all_tables(found: Findings) -> tuple[Table, ...]:
+    """Make every table that there are numbers for."""
+    tables: list[Table] = []
+    if found.judges:
+        tables += [heldout_table(found), judge_table(found)]
+    if found.benchmarks:
+        tables += [transfer_table(found), quality_table(found)]
+    if found.comparison is not None and found.comparison.differences:
+        tables.append(difference_table(found, found.comparison.differences))
+    return tuple(tables)
+
+
+def heldout_table(found: Findings) -> Table:
     """Table 1: held-out rubric reward of each model, under each judge."""
-    rows = tuple(
-        Row(name=model, cells=_heldout_cells(standing(one)), group=_group(evaluation, judge))
-        for judge, models in evaluation.groups.items()
-        for model, one in models.items()
-    )
-    judges = ", ".join(evaluation.groups)
+    many = len(found.judges) > 1
+    first = next(iter(next(iter(found.judges.values())).values()))
+    judges = ", ".join(found.judges)
     return Table(
         key="table1_heldout",
         title="In-domain held-out rubric evaluation.",
         caption=(
-            f"All rows answer the same {_questions(evaluation)} held-out questions with the same "
-            f"decoding and are scored by the same judge ({judges}). Reward is the share of the "
-            f"rubric's weight that was earned, in %, with its {LEVEL} interval over documents. "
-            "An invalid judgement counts as 0; an unavailable one is left out."
+            f"All rows answer the same {first.n:,} held-out questions with the same decoding and "
+            f"are scored by the same judge{'s' if many else ''} ({judges}). Reward is the share of "
+            f"the rubric's weight that was earned, in %, with its {found.level} interval over "
+            "documents. An invalid judgement counts as 0; an unavailable one is left out."
         ),
         first="Method",
         columns=(
-            Column(
-                key="reward",
-                title="Held-out rubric reward, %",
-                form="percent",
-                has_interval=True,
-                is_ranked=True,
-            ),
+            _bounded_column("reward", "Held-out rubric reward, %"),
             Column(key="zero_frac", title="Zero reward, %", form="percent"),
             Column(key="invalid_frac", title="Invalid, %", form="percent"),
             Column(key="unavailable_frac", title="Unavailable, %", form="percent"),
             Column(key="truncated_frac", title="Truncated, %", form="percent"),
             Column(key="tokens_mean", title="Tokens", form="count"),
         ),
-        rows=rows,
+        rows=tuple(
+            Row(
+                name=model,
+                group=f"judged by {judge}" if many else "",
+                cells=(
+                    bounded(one),
+                    Cell(value=one.zero_frac),
+                    Cell(value=one.invalid_frac),
+                    Cell(value=one.unavailable_frac),
+                    Cell(value=one.truncated_frac),
+                    Cell(value=one.tokens_mean),
+                ),
+            )
+            for judge, models in found.judges.items()
+            for model, one in models.items()
+        ),
     )
 
 
-def _heldout_cells(found: Standing) -> tuple[Cell, ...]:
-    one = found.measured
-    return (
-        Cell(value=found.mean, low=found.interval.ci_low, high=found.interval.ci_high),
-        Cell(value=found.zero_frac),
-        Cell(value=one.invalid_frac),
-        Cell(value=one.unavailable_frac),
-        Cell(value=one.truncated_frac),
-        Cell(value=one.tokens_mean),
-    )
-
-
-def judge_table(evaluation: Evaluation) -> Table:
+def judge_table(found: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
-    groups = evaluation.groups
-    columns = tuple(
-        Column(key=judge, title=judge, form="tenths", has_interval=True, is_ranked=True)
-        for judge in groups
-    )
-    found = {
-        judge: {m: standing(one) for m, one in models.items()} for judge, models in groups.items()
-    }
+    models = dict.fromkeys(model for column in found.judges.values() for model in column)
     return Table(
         key="figure2_judges",
         title="Rubric-judge comparison.",
         caption="Mean rubric reward out of 10 under each judge, on the same questions.",
         first="Model",
-        columns=columns,
+        columns=tuple(
+            Column(key=judge, title=judge, form="tenths", has_interval=True, is_ranked=True)
+            for judge in found.judges
+        ),
         rows=tuple(
-            Row(name=model, cells=tuple(_bounded(found[judge][model]) for judge in groups))
-            for model in evaluation.models
+            Row(
+                name=model,
+                cells=tuple(bounded(column.get(model)) for column in found.judges.values()),
+            )
+            for model in models
         ),
     )
 
 
-def transfer_table(evaluation: Evaluation) -> Table:
+def transfer_table(found: Findings) -> Table:
     """Table 2: accuracy on benchmarks, and the average difference from the first model."""
-    found = _by_benchmark(evaluation)
-    baseline = evaluation.models[0]
-    rows: list[Row] = []
-    for model in evaluation.models:
-        deltas = [found[name][model].mean - found[name][baseline].mean for name in found]
-        mean = Cell() if model == baseline else Cell(value=fmean(deltas))
-        rows.append(
-            Row(name=model, cells=(*(_bounded(found[name][model]) for name in found), mean))
-        )
-    columns = [
-        Column(
-            key=name, title=benchmark_title(name), form="percent", has_interval=True, is_ranked=True
-        )
-        for name in found
-    ]
+    benchmarks = found.benchmarks
+    models = list(dict.fromkeys(model for column in benchmarks.values() for model in column))
     return Table(
         key="table2_transfer",
         title="Transfer to reasoning benchmarks.",
         caption=(
-            f"Accuracy in % with its {LEVEL} interval, same prompts, decoding and scoring for "
-            f"every model. Avg. Δ is the mean over benchmarks of the difference from {baseline}, "
-            "in percentage points."
+            f"Accuracy in % with its {found.level} interval, same prompts, decoding and scoring "
+            f"for every model. Avg. Δ is the mean over benchmarks of the difference from "
+            f"{models[0]}, in percentage points."
         ),
         first="Method",
         columns=(
-            *columns,
-            Column(key="average_delta", title="Avg. Δ", form="points", is_ranked=True),
-        ),
-        rows=tuple(rows),
-    )
-
-
-def quality_table(evaluation: Evaluation) -> Table:
-    """What lies behind an accuracy: answers that could not be read, and those cut short."""
-    rows = tuple(
-        Row(
-            name=model,
-            group=benchmark_title(name),
-            cells=(
-                Cell(value=len(one.ids)),
-                Cell(value=one.chance),
-                Cell(value=one.no_answer_frac),
-                Cell(value=one.truncated_frac),
+            *(_bounded_column(name, benchmark_title(name)) for name in benchmarks),
+            Column(
+                key="average_delta",
+                title="Avg. Δ",
+                form="points",
+                has_interval=True,
+                is_ranked=True,
             ),
-        )
-        for name, models in evaluation.groups.items()
-        for model, one in models.items()
+        ),
+        rows=tuple(
+            Row(
+                name=model,
+                cells=(
+                    *(bounded(column.get(model)) for column in benchmarks.values()),
+                    bounded(found.average(model, models[0])),
+                ),
+            )
+            for model in models
+        ),
     )
+
+
+def quality_table(found: Findings) -> Table:
+    """What lies behind an accuracy: answers that could not be read, and those cut short."""
     return Table(
         key="transfer_quality",
         title="Answers behind the accuracies.",
@@ -157,36 +153,86 @@ def quality_table(evaluation: Evaluation) -> Table:
             Column(key="no_answer_frac", title="No answer, %", form="percent"),
             Column(key="truncated_frac", title="Truncated, %", form="percent"),
         ),
-        rows=rows,
+        rows=tuple(
+            Row(
+                name=model,
+                group=benchmark_title(name),
+                cells=(
+                    Cell(value=one.n),
+                    Cell(value=one.chance),
+                    Cell(value=one.no_answer_frac),
+                    Cell(value=one.truncated_frac),
+                ),
+            )
+            for name, models in found.benchmarks.items()
+            for model, one in models.items()
+        ),
     )
 
 
-def benchmark_title(name: str) -> str:
-    """How a benchmark is written; names that are not ours stay as they are."""
-    titles = {
-        "heldout": "Held-out questions",
-        "rubric_gsm8k": "GSM8K",
-        "rubric_math": "MATH",
-        "rubric_gpqa_main": "GPQA Main",
-        "rubric_gpqa_diamond": "GPQA Diamond",
-    }
-    return titles.get(name, name)
+def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Table:
+    """Every paired difference, with the test that decides and what it could have found."""
+    correction = found.settings.correction
+    return Table(
+        key="differences",
+        title="Paired differences.",
+        caption=(
+            f"On the same questions, in percentage points, with the {found.level} interval of each "
+            f"by itself. The corrected p-value ({correction}) decides; the detectable difference "
+            f"is what the same test would find with {100 * found.settings.power:g} % power."
+        ),
+        first="Difference",
+        columns=(
+            Column(key="difference", title="Δ, points", form="points", has_interval=True),
+            Column(key="p", title="p", form="probability"),
+            Column(key="p_adjusted", title="p, corrected", form="probability"),
+            Column(key="decision", title="Decision", form="text"),
+            Column(key="detectable", title="Detectable, points", form="points"),
+            Column(key="questions", title="Questions", form="count"),
+            Column(key="test", title="Test", form="text"),
+        ),
+        rows=tuple(
+            Row(
+                name=f"{one.a} − {one.b}",
+                group=benchmark_title(one.benchmark)
+                + (f", judged by {one.judge}" if one.judge and len(found.judges) > 1 else ""),
+                cells=(
+                    bounded(one),
+                    Cell(value=one.p),
+                    Cell(value=one.p_adjusted),
+                    Cell(text=_decision(one)),
+                    Cell(value=one.detectable),
+                    Cell(value=one.n),
+                    Cell(text=one.test),
+                ),
+            )
+            for one in sorted(differences, key=lambda one: _place(found, one))
+        ),
+    )
 
 
-def _by_benchmark(evaluation: Evaluation) -> dict[str, dict[str, Standing]]:
-    return {
-        name: {model: standing(one) for model, one in models.items()}
-        for name, models in evaluation.groups.items()
-    }
+def average_transfer(found: Findings) -> float | None:
+    """Mean accuracy over benchmarks of the only model."""
+    means = [one.mean for models in found.benchmarks.values() for one in models.values()]
+    return fmean(means) if means else None
 
 
-def _bounded(found: Standing) -> Cell:
-    return Cell(value=found.mean, low=found.interval.ci_low, high=found.interval.ci_high)
+def bounded(interval: ModelScore | Interval | None) -> Cell:
+    """A mean with its bounds; nothing where there is no mean."""
+    if interval is None:
+        return Cell()
+    return Cell(value=interval.mean, low=interval.ci_low, high=interval.ci_high)
 
 
-def _group(evaluation: Evaluation, judge: str) -> str:
-    return f"judged by {judge}" if len(evaluation.groups) > 1 else ""
+def _decision(one: PairedResult) -> str:
+    if not one.is_significant:
+        return "no difference shown"
+    return "higher" if one.mean > 0 else "lower"
 
 
-def _questions(evaluation: Evaluation) -> str:
-    return f"{len(evaluation.measured[0].ids):,}"
+def _place(found: Findings, one: PairedResult) -> int:
+    return list(found.columns).index((one.benchmark, one.judge))
+
+
+def _bounded_column(key: str, title: str) -> Column:
+    return Column(key=key, title=title, form="percent", has_interval=True, is_ranked=True)

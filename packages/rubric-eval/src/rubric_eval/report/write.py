@@ -10,6 +10,7 @@ from rubric_core.files import replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder
 from rubric_eval.report.excerpts import excerpts
+from rubric_eval.report.findings import findings
 from rubric_eval.report.page import Content, page
 from rubric_eval.report.reading import read_evaluations
 from rubric_eval.report.reliability import read_reliability
@@ -74,10 +75,13 @@ def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles
     if not sources.folders:
         raise EvalFolderError("no evaluation is named; give the folder of one")
     heldout, transfer = read_evaluations(sources.folders)
-    tables = all_tables(heldout, transfer)
+    given = [one for one in (heldout, transfer) if one is not None]
+    found = findings([values for one in given for values in one.measured])
+    tables = all_tables(found)
     content = Content(
         heldout=heldout,
         transfer=transfer,
+        findings=found,
         tables=tables,
         training=None if sources.training is None else read_training(sources.training),
         reliability=None if sources.reliability is None else read_reliability(sources.reliability),

@@ -1,0 +1,213 @@
+"""The page in a real Chromium: it renders, filters and asks nobody for anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_eval.report import ReportSources, write_report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from playwright.sync_api import Browser
+
+    from conftest import Folders
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+playwright_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason=f"no browser: there is no {CHROMIUM} (Debian's chromium)"
+)
+
+HARM = (
+    "</script><script>window.harmed = 1</script><img src=x onerror='window.harmed = 1'>"
+    "<!--<svg onload=window.harmed=1> \u202egnp.exe \u2066x\u2069 \x1b[31m {{ 7 * 7 }} "
+     "e" + "\u0301" * 500 + " 安全 عربي 👩‍🔬 "
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with playwright_api.sync_playwright() as playwright:
+        # A container's root has no sandbox to start one in.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        found = playwright.chromium.launch(executable_path=str(CHROMIUM), args=arguments)
+        yield found
+        found.close()
+
+
+class Visit:
+    """A page opened in the browser, with what it complained of and asked for."""
+
+    def __init__(self, browser: Browser, path: Path, **options: object) -> None:
+        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.context = browser.new_context(**options)
+        self.page = self.context.new_page()
+        self.page.on("console", lambda message: self.complaints.append(message.text))
+        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def rows(self) -> int:
+        return self.page.locator("#list .item").count()
+
+    def width(self) -> int:
+        return self.page.evaluate("document.documentElement.scrollWidth")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory, folders_in: Callable[[Path], Folders]) -> Path:
+    made = folders_in(tmp_path_factory.mktemp("report"))
+    heldout = made.heldout(judges=("gpt-oss-20b", "llama-70b"), seeds=(0, 1))
+    folders = (heldout.root, made.transfer().root)
+    return write_report(ReportSources(folders, training=made.training())).page
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"viewport": {"width": 1280, "height": 900}},
+        {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"},
+        {"viewport": {"width": 390, "height": 844}},
+        {"viewport": {"width": 390, "height": 844}, "java_script_enabled": False},
+    ],
+    ids=["light", "dark", "phone", "no script"],
+)
+def test_a_page_renders_in_its_width_without_an_error_or_a_request(
+    browser: Browser, page: Path, options: dict[str, Any]
+) -> None:
+    visit = Visit(browser, page, **options)
+
+    assert visit.page.locator("#heldout .dots tbody tr:not(.group)").count() == 6
+    assert visit.page.locator("#transfer table.paper tbody tr").count() == 3
+    assert visit.page.locator("#training svg .curve").count() == 4
+    assert visit.complaints == []
+    assert visit.requests == [page.as_uri()]
+    if options.get("java_script_enabled", True):
+        assert visit.width() == options["viewport"]["width"]
+
+
+def test_dark_and_light_differ(browser: Browser, page: Path) -> None:
+    colours = {
+        scheme: Visit(browser, page, color_scheme=scheme).page.evaluate(
+            "getComputedStyle(document.body).backgroundColor"
+        )
+        for scheme in ("light", "dark")
+    }
+
+    assert colours == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 24, 22)"}
+
+
+def test_filters_and_search_narrow_the_list(browser: Browser, page: Path) -> None:
+    visit = Visit(browser, page)
+    every = visit.rows()
+    visit.page.select_option("#show", "left")
+    worse = visit.rows()
+    visit.page.select_option("#show", "right")
+    better = visit.rows()
+    visit.page.select_option("#show", "all")
+    visit.page.select_option("#field", "linear algebra")
+    field = visit.rows()
+    visit.page.select_option("#field", "")
+    visit.page.fill("#search", "`SVD`")
+    searched = visit.rows()
+    visit.page.fill("#search", "no such text")
+
+    assert every == 40
+    assert (worse, better) == (0, 40)  # the models are that far apart
+    assert field == 13
+    assert searched == 5
+    assert visit.rows() == 0
+    assert visit.page.locator("#detail").inner_text() == "No question matches."
+    assert visit.complaints == []
+
+
+def test_both_answers_stand_side_by_side_with_their_scores(browser: Browser, page: Path) -> None:
+    visit = Visit(browser, page)
+    sides = visit.page.locator("#detail .side")
+
+    assert [sides.nth(i).locator(".who").inner_text() for i in (0, 1)] == ["base", "grpo"]
+    boxes = [sides.nth(i).bounding_box() for i in (0, 1)]
+    assert boxes[0]["y"] == boxes[1]["y"]
+    assert boxes[0]["x"] + boxes[0]["width"] < boxes[1]["x"]
+    assert visit.page.locator("#detail .criteria tbody tr").count() == 6
+    gaps = visit.page.locator("#list .gap").all_inner_texts()
+    assert gaps == sorted(gaps, key=lambda text: -float(text))
+
+
+def test_keys_steps_and_another_set_of_questions_work(browser: Browser, page: Path) -> None:
+    visit = Visit(browser, page)
+    first = visit.page.locator("#detail .asked").inner_text()
+    visit.page.focus("#list")
+    visit.page.keyboard.press("ArrowDown")
+    second = visit.page.locator("#detail .asked").inner_text()
+    visit.page.locator(".stepper button[aria-label='Answer after']").first.click()
+    stepped = visit.page.locator(".stepper span").first.inner_text()
+    visit.page.select_option("#set", label="GSM8K")
+
+    assert first != second
+    assert stepped == "answer 2 of 4, seed 0, sample 1"
+    assert visit.page.locator("#detail .side .score").all_inner_texts() != []
+    assert set(visit.page.locator("#detail .side .score").all_inner_texts()) <= {"right", "wrong"}
+    assert visit.page.locator("#judge-label").is_hidden()
+    assert visit.complaints == []
+
+
+def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: Path) -> None:
+    visit = Visit(browser, page)
+    shown = "#criteria .heat-map:visible tbody tr:visible"
+    visit.page.select_option("#heat-judge", "llama-70b")
+    judged = visit.page.locator("#criteria .heat-map:visible .caption").inner_text()
+    rows = visit.page.locator(shown).count()
+    visit.page.fill("#heat-filter", "parameters")
+
+    assert "judged by llama-70b" in judged
+    assert rows == 6
+    assert visit.page.locator(shown).count() == 2
+
+
+def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folders) -> None:
+    heldout = folders.heldout(questions=8, answer=HARM, question=HARM)
+    transfer = folders.transfer(questions=8, answer=HARM)
+    sources = ReportSources((heldout.root, transfer.root))
+    visit = Visit(browser, write_report(sources).page, viewport={"width": 390, "height": 844})
+
+    assert visit.page.evaluate("window.harmed") is None
+    assert visit.page.locator("#detail img, #detail script, #list img").count() == 0
+    text = visit.page.locator("#detail .response").first.inner_text()
+    assert text.startswith("</script><script>window.harmed = 1</script>")
+    assert "[U+202E]gnp.exe" in text
+    assert "{{ 7 * 7 }}" in text
+    assert "安全 عربي" in text
+    assert "\u0301" * 4 not in text
+    assert visit.complaints == []
+    assert len(visit.requests) == 1
+    assert visit.width() == 390
+
+
+def test_long_answers_are_cut_and_say_where_the_rest_is(browser: Browser, folders: Folders) -> None:
+    heldout = folders.heldout(questions=4, samples=1, answer="x" * 1_000_000)
+    path = write_report(ReportSources((heldout.root,))).page
+    visit = Visit(browser, path, viewport={"width": 390, "height": 844})
+
+    assert path.stat().st_size < 400_000
+    text = visit.page.locator("#detail .response").first.inner_text()
+    assert text.endswith("[…988,000 more characters in answers/base/seed_0.jsonl]")
+    assert visit.width() == 390
+
+
+def test_a_printed_page_holds_the_tables_and_no_controls(browser: Browser, page: Path) -> None:
+    visit = Visit(browser, page)
+    visit.page.emulate_media(media="print")
+
+    assert visit.page.locator("#heldout .dots").is_visible()
+    assert visit.page.locator("#detail .side").count() == 2
+    assert not visit.page.locator("#controls").is_visible()
+    assert not visit.page.locator("#list").is_visible()
+    assert visit.page.pdf(format="A4")[:5] == b"%PDF-"

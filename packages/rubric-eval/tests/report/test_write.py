@@ -1,0 +1,170 @@
+"""What a report holds, what it must not hold, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_core import ConfigError, RubricFileError
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.report import ReportSources, write_report
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Folders
+
+SMALL: dict[str, Any] = {"questions": 12}
+
+
+def _written(sources: ReportSources, out: Path | None = None) -> str:
+    files = write_report(sources, out)
+    return "".join(path.read_text("utf-8") for path in (files.page, *files.tables))
+
+
+def test_nothing_of_the_judges_side_is_in_a_report(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+
+    text = _written(ReportSources((tmp_path / "held",)))
+
+    assert "`convolve2d`" in text
+    assert [canary for canary in folders.canaries if canary in text] == []
+
+
+def test_the_judges_side_is_shown_where_it_is_asked_for(folders: Folders) -> None:
+    found = (folders.heldout(**SMALL).root,)
+    tasks = folders.root / "tasks.jsonl"
+    passage_canary, rubric_canary, reasons_canary = folders.canaries
+
+    reasons = _written(ReportSources(found, is_revealed=True))
+    everything = _written(ReportSources(found, tasks=tasks, is_revealed=True))
+
+    assert reasons_canary in reasons
+    assert rubric_canary not in reasons
+    assert f"{passage_canary} of question 3." in everything
+    assert rubric_canary in everything
+
+
+def test_tasks_that_may_not_be_shown_are_refused(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+
+    with pytest.raises(ConfigError, match="--reveal-grounding"):
+        write_report(ReportSources((tmp_path / "held",), tasks=tmp_path / "tasks.jsonl"))
+
+
+def test_other_tasks_than_those_asked_are_refused(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+    tasks = folders.other_tasks(questions=11)
+    sources = ReportSources((tmp_path / "held",), tasks=tasks, is_revealed=True)
+
+    with pytest.raises(EvalFolderError, match="lacks 1 of the 12 questions"):
+        write_report(sources)
+
+
+@pytest.mark.parametrize("status", ["running", "failed"])
+def test_an_evaluation_that_did_not_end_well_is_not_reported(
+    folders: Folders, tmp_path: Path, status: str
+) -> None:
+    folders.heldout("held", questions=4, status=status)
+
+    with pytest.raises(EvalFolderError, match=status):
+        write_report(ReportSources((tmp_path / "held",)))
+
+    assert not (tmp_path / "held" / "report.html").exists()
+    assert not (tmp_path / "held" / "tables").exists()
+
+
+def test_missing_scores_are_not_reported(folders: Folders, tmp_path: Path) -> None:
+    folder = folders.heldout(**SMALL)
+    path = folder.scores("gpt-oss-20b", "sft", 0)
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+
+    with pytest.raises(EvalFolderError, match="sft"):
+        write_report(ReportSources((tmp_path / "held",)))
+
+    assert not folder.report.exists()
+
+
+def test_two_evaluations_of_a_kind_are_refused(folders: Folders, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        folders.heldout(name, questions=4)
+
+    with pytest.raises(EvalFolderError, match="both heldout"):
+        write_report(ReportSources((tmp_path / "a", tmp_path / "b")))
+
+
+def test_one_name_for_two_models_is_refused(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout("held", questions=4)
+    folder = folders.transfer(questions=4)
+    run = json.loads(folder.run.read_text("utf-8"))
+    run["models"][1]["fingerprint"] = "0" * 64
+    folder.run.write_text(json.dumps(run), encoding="utf-8")
+
+    with pytest.raises(EvalFolderError, match="the model 'sft'"):
+        write_report(ReportSources((tmp_path / "held", tmp_path / "transfer")))
+
+
+def test_no_folder_and_no_evaluation_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(EvalFolderError, match="no evaluation is named"):
+        write_report(ReportSources(()))
+    with pytest.raises(EvalFolderError, match=r"no run\.json"):
+        write_report(ReportSources((tmp_path,)))
+
+
+def test_a_report_of_one_model_needs_no_other(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(questions=8, models=("base",))
+    folders.transfer(questions=8, models=("base",))
+
+    files = write_report(ReportSources((tmp_path / "held", tmp_path / "transfer")), tmp_path / "o")
+
+    assert files.page == tmp_path / "o" / "report.html"
+    assert {path.stem for path in files.tables} == {
+        "table1_heldout",
+        "figure2_judges",
+        "table2_transfer",
+        "transfer_quality",
+    }
+
+
+def test_the_same_evaluation_gives_the_same_page(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+    sources = ReportSources((tmp_path / "held",))
+
+    assert _written(sources) == _written(sources)
+
+
+def test_tables_hold_the_numbers_of_the_scores(folders: Folders, tmp_path: Path) -> None:
+    folder = folders.heldout(**SMALL)
+    write_report(ReportSources((tmp_path / "held",)))
+    table = json.loads((folder.tables / "table1_heldout.json").read_text("utf-8"))
+    lines = folder.scores("gpt-oss-20b", "grpo", 0).read_text("utf-8").splitlines()
+    by_id: dict[str, list[float]] = {}
+    for row in map(json.loads, lines):
+        if row["reward"] is not None:
+            by_id.setdefault(row["task_id"], []).append(row["reward"])
+    mean = sum(sum(v) / len(v) for v in by_id.values()) / len(by_id)
+
+    grpo = next(row for row in table["rows"] if row["name"] == "grpo")
+    assert grpo["cells"][0]["value"] == pytest.approx(mean)
+    assert grpo["cells"][0]["low"] < mean < grpo["cells"][0]["high"]
+
+
+def test_a_broken_training_row_is_named_by_file_and_line(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+    run = folders.training(steps=3)
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 4}\n')
+
+    with pytest.raises(RubricFileError, match=r"metrics\.jsonl:4: field 'reward_mean'"):
+        write_report(ReportSources((tmp_path / "held",), training=run))
+
+
+def test_a_torn_last_row_of_a_run_is_left_out(folders: Folders, tmp_path: Path) -> None:
+    folders.heldout(**SMALL)
+    run = folders.training(steps=3)
+    with (run / "metrics.jsonl").open("a", encoding="utf-8") as file:
+        file.write('{"step": 4, "rew')
+
+    assert 'id="training"' in _written(ReportSources((tmp_path / "held",), training=run))
