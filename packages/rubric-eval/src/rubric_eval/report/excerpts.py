@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, ScoreRow
+from rubric_eval.answers import read_answers
+from rubric_eval.records import ItemRow, JudgementRow, ScoreRow
 from rubric_eval.report.reading import iterate_rows
 from rubric_eval.report.selection import MOST_HELDOUT, MOST_ITEMS, by_question, most_different
 from rubric_eval.report.tables import benchmark_title
@@ -148,10 +149,9 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
         where = str(path.relative_to(evaluation.folder.root))
-        for row in iterate_rows(path, AnswerRow):
+        for row in read_answers(path):
             if row.task_id not in chosen:
                 continue
-            # A question that was asked again after a failure has its last answer further down.
             found[row.task_id, seed, row.sample] = {
                 "seed": seed,
                 "sample": row.sample,
