@@ -23,7 +23,7 @@ __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (report, heldout, lm_eval, rejudge, tasks_path, validate):
+for _command in (heldout, lm_eval, rejudge, report, tasks_path, validate):
     app.command(_command)
 
 
