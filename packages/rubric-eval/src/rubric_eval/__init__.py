@@ -7,8 +7,9 @@ Axes: N questions, K responses to each.
 
 from __future__ import annotations
 
-from rubric_eval.comparison import Comparison, ComparisonRow, Difference, compare
-from rubric_eval.controls import best_temperature, blind_pairing
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
 from rubric_eval.errors import (
     ComparisonError,
     EvalError,
@@ -17,8 +18,27 @@ from rubric_eval.errors import (
     HeldoutAbortError,
     SelectionLeakError,
 )
-from rubric_eval.heldout import Heldout, judge_heldout
-from rubric_eval.statistics import Interval, mean_interval, paired_interval
+
+# The rest loads SciPy and the judges, which a command's --help can do without.
+if TYPE_CHECKING:
+    from rubric_eval.comparison import Comparison, ComparisonRow, Difference, compare
+    from rubric_eval.controls import best_temperature, blind_pairing
+    from rubric_eval.heldout import Heldout, judge_heldout
+    from rubric_eval.statistics import Interval, mean_interval, paired_interval
+
+_MODULE_OF: Final = {
+    "Comparison": "comparison",
+    "ComparisonRow": "comparison",
+    "Difference": "comparison",
+    "Heldout": "heldout",
+    "Interval": "statistics",
+    "best_temperature": "controls",
+    "blind_pairing": "controls",
+    "compare": "comparison",
+    "judge_heldout": "heldout",
+    "mean_interval": "statistics",
+    "paired_interval": "statistics",
+}
 
 __all__ = [
     "Comparison",
@@ -39,3 +59,11 @@ __all__ = [
     "mean_interval",
     "paired_interval",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    globals()[name] = value
+    return value

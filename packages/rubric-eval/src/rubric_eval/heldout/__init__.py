@@ -2,7 +2,6 @@
 
 judged    responses at hand, judged in memory
 plan      what is to be evaluated
-manifest  what a folder holds already, and what may be added
 sources   answers from a model, or from the folder
 work      models answer while judges judge
 table     Table 1, and judges side by side

@@ -10,13 +10,13 @@ import anyio
 
 from rubric_core import RubricError
 from rubric_eval.answers import locked
-from rubric_eval.heldout.manifest import joined
 from rubric_eval.heldout.plan import now
 from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.heldout.work import HeldoutProgress, Work
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
 from rubric_eval.records.files import read_run, write_json, write_rows, write_run
+from rubric_eval.records.joining import joined
 from rubric_eval.scores.reading import has_scores
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close

@@ -48,7 +48,7 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
     return wanted.model_copy(
         update={
             "started": held.started,
-            "questions": held.questions,
+            "questions": {**wanted.questions, **held.questions},
             "models": _union(held.models, wanted.models),
             "judges": _union(held.judges, wanted.judges),
         }
