@@ -8,13 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import ConfigError, RubricFileError
+from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import evaluation_files, hashed_inputs
+from rubric_eval.records.files import write_json
 from rubric_eval.report import ReportSources, write_report
+from rubric_eval.scores import read_heldout
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import Folders
+    from rubric_eval.records import EvalFolder
 
 SMALL: dict[str, Any] = {"questions": 12}
 
@@ -168,3 +173,36 @@ def test_a_torn_last_row_of_a_run_is_left_out(folders: Folders, tmp_path: Path) 
         file.write('{"step": 4, "rew')
 
     assert 'id="training"' in _written(ReportSources((tmp_path / "held",), training=run))
+
+
+@pytest.fixture
+def compared(folders: Folders) -> EvalFolder:
+    """An evaluation with the comparison.json that `compare` makes of it, at 90 %."""
+    folder = folders.heldout(**SMALL)
+    settings = CompareSettings(confidence=0.9)
+    measured = [read_heldout(folder, "gpt-oss-20b", model) for model in ("base", "sft", "grpo")]
+    found = compare_measured(measured, settings)
+    inputs = hashed_inputs(evaluation_files(folder), beside=folder.comparison)
+    write_json(folder.comparison, found.model_copy(update={"folders": (".",), "inputs": inputs}))
+    return folder
+
+
+def test_a_comparison_that_is_up_to_date_is_shown(compared: EvalFolder) -> None:
+    text = _written(ReportSources((compared.root,)))
+
+    assert "with its 90 % interval" in text
+    assert "compared anew" not in text
+
+
+def test_a_stale_comparison_is_made_anew_with_its_settings(compared: EvalFolder) -> None:
+    path = compared.scores("gpt-oss-20b", "grpo", 0)
+    rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    scored = [row | {"reward": 0.0} if row["outcome"] == "scored" else row for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in scored), encoding="utf-8")
+
+    text = _written(ReportSources((compared.root,)))
+    table = json.loads((compared.tables / "table1_heldout.json").read_text("utf-8"))
+
+    assert "with its 90 % interval" in text
+    assert "compared anew" in text
+    assert [row["cells"][0]["value"] == 0 for row in table["rows"]] == [False, False, True]

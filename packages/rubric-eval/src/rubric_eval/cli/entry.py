@@ -16,8 +16,8 @@ from rubric_eval.cli.app import BAD_INPUT, app
 from rubric_eval.cli.heldout import heldout
 from rubric_eval.cli.lm_eval import lm_eval
 from rubric_eval.cli.rejudge import rejudge
-from rubric_eval.cli.validate import tasks_path, validate
 from rubric_eval.cli.report import report
+from rubric_eval.cli.validate import tasks_path, validate
 
 __all__ = ["app", "main"]
 

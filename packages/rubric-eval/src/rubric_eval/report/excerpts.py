@@ -113,8 +113,8 @@ def _heldout_entries(
     }
     chosen = most_different(groups.values(), limit=MOST_HELDOUT)
     answers = {model: _answers(evaluation, model, set(chosen)) for model in evaluation.models}
-    for judge in groups:
-        for model in evaluation.models:
+    for judge, models in groups.items():
+        for model in models:
             _add_scores(evaluation, judge, model, answers[model], is_revealed=is_revealed)
     entries: list[Entry] = []
     for id_ in chosen:

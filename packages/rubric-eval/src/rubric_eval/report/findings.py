@@ -6,14 +6,19 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rubric_eval.comparison import CompareSettings, compare_measured
+from pydantic import ValidationError
+
+from rubric_core import RubricFileError
+from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
 from rubric_eval.comparison.levels import score
+from rubric_eval.records import EvalFolder, changed_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
-    from rubric_eval.comparison import AverageDelta, EvalComparison, ModelScore
-    from rubric_eval.records import Measured
+    from rubric_eval.comparison import AverageDelta, ModelScore
+    from rubric_eval.report.reading import Evaluation
 
 _Column = tuple[str, str | None]
 """Benchmark and judge."""
@@ -26,6 +31,8 @@ class Findings:
     scores: tuple[ModelScore, ...]
     comparison: EvalComparison | None
     settings: CompareSettings
+    is_anew: bool = False
+    """Whether comparison.json was of other files, so that everything was compared again."""
 
     @property
     def level(self) -> str:
@@ -56,15 +63,57 @@ class Findings:
         return next((one for one in averages if (one.a, one.b) == (a, b)), None)
 
 
-def findings(measured: Sequence[Measured], settings: CompareSettings | None = None) -> Findings:
-    """Score and compare.
+def findings(evaluations: Sequence[Evaluation]) -> Findings:
+    """Score and compare, or take what `compare` has found of these very files.
+
+    Args:
+        evaluations: what is reported.
+
+    Returns:
+        Scores of all models. A comparison.json whose inputs have changed since is not used, but
+        its settings are, as far as its pairs of models are still there.
 
     Raises:
         ComparisonError: sides that do not match.
         EvalShapeError: a model without a value.
+        RubricFileError: comparison.json is no comparison.
     """
-    settings = settings or CompareSettings()
-    if len({one.model for one in measured}) > 1:
-        compared = compare_measured(measured, settings)
-        return Findings(compared.scores, compared, settings)
-    return Findings(tuple(score(one, settings) for one in measured), None, settings)
+    stored = _stored(evaluations)
+    if stored is not None and _is_of(stored, evaluations):
+        return Findings(stored.scores, stored, stored.settings)
+    measured = [values for one in evaluations for values in one.measured]
+    models = {one.model for one in measured}
+    settings = CompareSettings() if stored is None else stored.settings
+    if not models.issuperset(name for pair in settings.pairs for name in pair):
+        settings = settings.model_copy(update={"pairs": ()})
+    if len(models) == 1:
+        return Findings(tuple(score(one, settings) for one in measured), None, settings)
+    compared = compare_measured(measured, settings)
+    return Findings(compared.scores, compared, settings, is_anew=stored is not None)
+
+
+def _stored(evaluations: Sequence[Evaluation]) -> EvalComparison | None:
+    path = evaluations[0].folder.comparison
+    try:
+        return EvalComparison.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise RubricFileError(
+            f"field {field!r}: {first['msg']}; run `rubric-eval compare` again, or remove the file",
+            path=path,
+            field=field or None,
+        ) from None
+
+
+def _is_of(stored: EvalComparison, evaluations: Sequence[Evaluation]) -> bool:
+    """Whether a comparison was made of these evaluations, as they are now."""
+    path = evaluations[0].folder.comparison
+    home = path.resolve().parent
+    folders = [EvalFolder(home / name) for name in stored.folders]
+    given: set[Path] = {one.folder.root.resolve() for one in evaluations}
+    if not stored.inputs or {folder.root.resolve() for folder in folders} != given:
+        return False
+    return not changed_inputs(stored.inputs, beside=path, folders=folders)

@@ -58,7 +58,8 @@ def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure
     if heldout is None:
         return []
     judge, models = next(iter(found.judges.items()))
-    first, last = models[heldout.models[0]], models[heldout.models[-1]]
+    named = list(models.values())
+    first, last = named[0], named[-1]
     alone = len(models) == 1
     between = "" if alone else f"{first.model} → {last.model}, "
     documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"

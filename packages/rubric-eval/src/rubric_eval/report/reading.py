@@ -12,7 +12,8 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, EvalRun, Measured
 from rubric_eval.records.files import read_finished_run, read_rows
 from rubric_eval.records.rows import QuestionRow
-from rubric_eval.report.measuring import measured_heldout, measured_items
+from rubric_eval.report.measuring import measured_items
+from rubric_eval.scores.reading import has_scores, read_heldout
 from rubric_judge.responses import read_rows as numbered_rows
 
 if TYPE_CHECKING:
@@ -95,10 +96,12 @@ def iterate_rows(path: Path, kind: type[_Row]) -> Iterator[_Row]:
 def _read(folder: EvalFolder) -> Evaluation:
     run = read_finished_run(folder)
     if run.kind == "heldout":
+        # A judge that came later may not have judged every model.
         measured = [
-            measured_heldout(folder, run, judge.name, model)
+            read_heldout(folder, judge.name, model.name, run=run)
             for judge in run.judges
             for model in run.models
+            if has_scores(folder, run, judge=judge.name, model=model.name)
         ]
     else:
         measured = [
@@ -106,6 +109,11 @@ def _read(folder: EvalFolder) -> Evaluation:
             for benchmark in run.questions
             for model in run.models
         ]
+    if not measured:
+        raise EvalFolderError(
+            f"{folder.root} holds no scores; run the command that made it again, which goes on "
+            "where it was"
+        )
     return Evaluation(folder=folder, run=run, measured=tuple(measured))
 
 

@@ -22,6 +22,8 @@ _TITLES = {
     "rubric_gpqa_diamond": "GPQA Diamond",
 }
 
+_CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+
 
 def benchmark_title(name: str) -> str:
     """How a benchmark is written; names that are not ours stay as they are."""
@@ -172,7 +174,7 @@ def quality_table(found: Findings) -> Table:
 
 def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Table:
     """Every paired difference, with the test that decides and what it could have found."""
-    correction = found.settings.correction
+    correction = _CORRECTIONS.get(found.settings.correction.value, found.settings.correction.value)
     return Table(
         key="differences",
         title="Paired differences.",
@@ -187,7 +189,7 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
             Column(key="p", title="p", form="probability"),
             Column(key="p_adjusted", title="p, corrected", form="probability"),
             Column(key="decision", title="Decision", form="text"),
-            Column(key="detectable", title="Detectable, points", form="points"),
+            Column(key="detectable", title="Detectable, points", form="percent"),
             Column(key="questions", title="Questions", form="count"),
             Column(key="test", title="Test", form="text"),
         ),

@@ -76,7 +76,7 @@ def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles
         raise EvalFolderError("no evaluation is named; give the folder of one")
     heldout, transfer = read_evaluations(sources.folders)
     given = [one for one in (heldout, transfer) if one is not None]
-    found = findings([values for one in given for values in one.measured])
+    found = findings(given)
     tables = all_tables(found)
     content = Content(
         heldout=heldout,
