@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
+from rich import box
 from rich.table import Table
 
 from rubric_eval.cli.app import FAILED, console, progress_bar
@@ -14,14 +15,20 @@ from rubric_eval.heldout import HeldoutProgress
 from rubric_eval.records import EvalFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
     from rich.progress import Progress, TaskID
 
-    from rubric_eval.heldout import HeldoutPlan, HeldoutRow, HeldoutTable
+    from rubric_eval.heldout import HeldoutPlan, HeldoutRow, HeldoutTable, JudgePair
 
 __all__ = ["evaluated"]
+
+_COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
+"""Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and
+the number of questions."""
+_SHORT_NAME: Final = 9
+"""A name up to this is not broken, however narrow the terminal."""
 
 
 def evaluated(
@@ -54,29 +61,33 @@ def _shown_by(bars: Progress, *, total: int) -> HeldoutProgress:
 
 
 def _print(table: HeldoutTable, *, out: Path) -> None:
-    level = f"{100 * table.confidence:g} % interval"
-    printed = Table(title="Held-out rubric reward", title_justify="left")
-    printed.add_column("model", no_wrap=True)
-    printed.add_column("judge", no_wrap=True)
-    for name in ("reward", level, "zero", "invalid", "no judgement", "cut", "questions"):
-        printed.add_column(name, justify="right")
+    level = f"{100 * table.confidence:g} %"
+    rewards = _table("Held-out rubric reward", ("model", "judge"), ("reward", level, *_COLUMNS))
     for row in table.rows:
-        printed.add_row(row.model, row.judge, *_cells(row))
+        rewards.add_row(row.model, row.judge, *_cells(row))
     for model, judge in table.missing:
-        printed.add_row(model, judge, *["–"] * 7)
+        rewards.add_row(model, judge, *["–"] * (2 + len(_COLUMNS)))
     stdout = console()
-    stdout.print(printed)
+    stdout.print(rewards)
+    if table.missing:
+        stdout.print("–: not brought together; `rubric-eval rejudge` judges what is answered")
     if table.judge_pairs:
-        pairs = Table(title="Judges side by side", title_justify="left")
-        for name in ("judges", "answers", "mean difference", "rank correlation", "same order"):
-            pairs.add_column(name, justify="left" if name == "judges" else "right")
+        figures = ("answers", "difference", "rank correlation", "same order")
+        pairs = _table("Judges on the same answers", ("judge", "minus"), figures)
         for pair in table.judge_pairs:
-            correlation = "–" if pair.rank_correlation is None else f"{pair.rank_correlation:.2f}"
-            difference = f"{100 * pair.mean_difference:+.1f}"
-            order = "yes" if pair.same_order else "no"
-            pairs.add_row(f"{pair.a} − {pair.b}", str(pair.answers), difference, correlation, order)
+            pairs.add_row(pair.a, pair.b, *_pair_cells(pair))
         stdout.print(pairs)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
+
+
+def _table(title: str, names: Sequence[str], figures: Sequence[str]) -> Table:
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for name in names:
+        table.add_column(name, overflow="fold", min_width=_SHORT_NAME)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
 
 
 def _cells(row: HeldoutRow) -> list[str]:
@@ -86,5 +97,18 @@ def _cells(row: HeldoutRow) -> list[str]:
         if row.ci_low is None or row.ci_high is None
         else f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
     )
-    percent = ["–" if share is None else f"{100 * share:.1f} %" for share in shares]
-    return [f"{100 * row.mean:.1f} %", interval, *percent, str(row.n)]
+    return [_percent(row.mean), interval, *map(_percent, shares), str(row.n)]
+
+
+def _pair_cells(pair: JudgePair) -> list[str]:
+    correlation = pair.rank_correlation
+    return [
+        str(pair.answers),
+        f"{100 * pair.mean_difference:+.1f}",
+        "–" if correlation is None else f"{correlation:.2f}",
+        "yes" if pair.same_order else "no",
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"
