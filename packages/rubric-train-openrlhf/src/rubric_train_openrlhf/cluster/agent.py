@@ -4,12 +4,12 @@
 # OpenRLHF has no types.
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
 from rubric_train_openrlhf.cluster.desk_calls import find_desk, verdict_of
+from rubric_train_openrlhf.cluster.judge_places import judge_places
 from rubric_train_openrlhf.cluster.judged_sample import Asked, judged_sample
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.verdict import Verdict
@@ -18,7 +18,7 @@ from rubric_train_openrlhf.cluster.verdict import Verdict
 class AgentExecutor(AgentExecutorBase):
     """Generates responses and has each judged as it ends, behind the generation of the others.
 
-    One is made in every engine's process. At most as many of its judge calls are under way as the
+    One is made in every engine's process, where at most as many judge calls are under way as the
     judge itself takes, so that what waits does so here and not at the desk of all engines.
     """
 
@@ -30,7 +30,7 @@ class AgentExecutor(AgentExecutorBase):
         """
         run = read_policy_run()
         self._desk = find_desk(run.namespace)
-        self._places = asyncio.Semaphore(run.judge_calls)
+        self._calls = run.judge_calls
 
     async def execute(  # noqa: PLR0913, PLR0917  # OpenRLHF's
         self,
@@ -60,5 +60,5 @@ class AgentExecutor(AgentExecutorBase):
         )
 
     async def _judge(self, task_id: str, response: str) -> Verdict:
-        async with self._places:
+        async with judge_places(self._calls):
             return await verdict_of(self._desk, task_id, response)
