@@ -20,6 +20,7 @@ from rubric_train_openrlhf.cluster.rehearse.checks import (
     kept,
     model,
     prompts,
+    start,
     storage,
 )
 from rubric_train_openrlhf.cluster.rehearse.finding import Report, failed, passed, unchecked
@@ -60,6 +61,7 @@ BEFORE: Final = (
     Check("disk", hardware.check_disk, needs=("configuration",)),
     Check("memory", hardware.check_memory, needs=("configuration",)),
     Check("judge's capacity", hardware.check_judge_capacity, needs=("configuration",)),
+    Check("starting time", start.check_bytecode),
 )
 """Before anything is started."""
 _RUN: Final = "two steps"
