@@ -41,7 +41,9 @@ def test_scores_and_differences_of_rewards(make_measured: Callable[..., Measured
     paired = paired_interval(grpo, base)
     assert (difference.a, difference.b, difference.test) == ("grpo", "base", "BCa bootstrap")
     assert difference.mean == pytest.approx(paired.mean)
-    assert (difference.ci_low, difference.ci_high) == pytest.approx((paired.ci_low, paired.ci_high))
+    assert (difference.ci_low, difference.ci_high) == pytest.approx(
+        (paired.ci_low, paired.ci_high), abs=5e-3
+    )
     assert difference.a_mean - difference.b_mean == pytest.approx(difference.mean)
     assert difference.won + difference.lost == 60
 

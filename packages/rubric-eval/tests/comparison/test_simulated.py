@@ -110,10 +110,8 @@ def test_intervals_cover_a_planted_difference(
 def test_intervals_cover_a_planted_difference_at_the_nominal_rate(
     simulate: Callable[..., list[PairedResult]],
     simulated: Simulated,
-    record_property: Callable[[str, object], None],
 ) -> None:
     covered = _covered(simulate(simulated, RUNS, 0.15, 1), 0.15)
-    record_property("covered", covered)
     assert 0.92 <= covered <= 0.98  # three standard errors either side
 
 
@@ -122,10 +120,8 @@ def test_intervals_cover_a_planted_difference_at_the_nominal_rate(
 def test_two_runs_of_one_model_seldom_differ(
     simulate: Callable[..., list[PairedResult]],
     simulated: Simulated,
-    record_property: Callable[[str, object], None],
 ) -> None:
     found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, 2)])
-    record_property("significant", float(found))
     assert found <= 0.06
 
 
@@ -134,11 +130,8 @@ def test_two_runs_of_one_model_seldom_differ(
 def test_the_detectable_difference_is_found_with_its_power(
     simulate: Callable[..., list[PairedResult]],
     simulated: Simulated,
-    record_property: Callable[[str, object], None],
 ) -> None:
     pilot = [one.detectable for one in simulate(simulated, 20, 0.1, 3)]
     planted = float(np.median([value for value in pilot if value is not None]))
     found = np.mean([one.is_significant for one in simulate(simulated, 300, planted, 4)])
-    record_property("planted", planted)
-    record_property("found", float(found))
     assert 0.7 <= found <= 0.9  # 0.8, four standard errors of it and the pilot's own error

@@ -82,14 +82,39 @@ def test_clusters_of_another_number_are_refused() -> None:
 @given(x_N=values, confidence=st.floats(0.5, 0.995))
 def test_the_p_value_and_the_limits_decide_alike(x_N: list[float], confidence: float) -> None:
     found = bootstrap_mean(np.round(x_N, 3), resamples=499)
-    limits = found.limits(confidence)
+    limits = found.expanded_limits(confidence)
     assert limits is not None
     leaves_0_out = limits[0] > 0 or limits[1] < 0
     p_value = found.p_value()
-    if p_value > max(2 / 500, 2.0 ** (1 - found.clusters)):  # no floor
-        assert leaves_0_out == (p_value < 1 - confidence)
-    elif not leaves_0_out:
-        assert p_value >= 1 - confidence
+    if p_value < 1 - confidence:
+        assert leaves_0_out
+    elif found.draws.size and not found.draws[0] <= 0 <= found.draws[-1]:
+        assert p_value <= max(_lowest_p(found), 2.0 ** (1 - found.clusters)) * (1 + 1e-9)
+    elif p_value > 2.0 ** (1 - found.clusters):
+        assert not leaves_0_out
+
+
+def _lowest_p(found: Bootstrap) -> float:
+    """What no draw beyond 0 gives."""
+    z = stats.norm.isf(1 / (found.draws.size + 1))
+    n = found.clusters
+    return float(2 * stats.t.sf(z * np.sqrt((n - 1) / n), n - 1))
+
+
+def test_expanded_limits_are_near_the_t_interval() -> None:
+    x_N = np.random.default_rng(3).normal(0.5, 0.1, size=10)
+    half = stats.t.isf(0.025, 9) * x_N.std(ddof=1) / np.sqrt(10)
+    found = bootstrap_mean(x_N)
+    wide, narrow = found.expanded_limits(0.95), found.limits(0.95)
+    assert wide is not None
+    assert narrow is not None
+    assert (wide[1] - wide[0]) / 2 == pytest.approx(half, rel=0.1)
+    assert (narrow[1] - narrow[0]) / 2 < 0.9 * half
+
+
+def test_expansion_vanishes_for_many_documents() -> None:
+    found = bootstrap_mean(np.random.default_rng(3).random(2000), resamples=999)
+    assert found.expanded_limits(0.95) == pytest.approx(found.limits(0.95), abs=1e-4)
 
 
 def test_the_p_value_is_near_that_of_the_t_test_for_many_values() -> None:
@@ -110,7 +135,9 @@ def test_few_documents_prove_nothing_even_if_all_agree() -> None:
 
 def test_a_p_value_is_no_smaller_than_the_draws_can_show() -> None:
     x_N = np.random.default_rng(1).normal(5.0, 1.0, size=50)
-    assert bootstrap_mean(x_N, resamples=999).p_value() == 2 / 1000
+    found = bootstrap_mean(x_N, resamples=999)
+    assert found.p_value() == pytest.approx(_lowest_p(found))
+    assert 2 / 1000 < found.p_value() < 5 / 1000
 
 
 def test_draws_are_made_in_portions_without_another_result() -> None:

@@ -43,6 +43,11 @@ class EvalFolder:
         return self.root / "comparison.json"
 
     @property
+    def hacking(self) -> Path:
+        """What `hacking` found, with the hash of what it looked at."""
+        return self.root / "hacking.json"
+
+    @property
     def report(self) -> Path:
         """The page."""
         return self.root / "report.html"

@@ -66,30 +66,48 @@ class Bootstrap:
             return None
         if self.is_constant:
             return self.estimate, self.estimate
-        tail = (1 - confidence) / 2
+        tail = max((1 - confidence) / 2, 0.5 / self.draws.size)
         shares = [self._share(tail), self._share(1 - tail)]
         low, high = np.quantile(self.draws, shares)
         # Quantiles are interpolated, which can overshoot the largest draw by one rounding.
         return max(float(low), self.lowest), min(float(high), self.highest)
+
+    def expanded_limits(self, confidence: float) -> tuple[float, float] | None:
+        """BCa limits at the confidence that makes up for few clusters C.
+
+            tail = Φ(−t · √(C / (C − 1))),   t the quantile of Student's t with C − 1 degrees
+
+        Draws spread less than their source by (C − 1)/C, and their quantiles take that spread as
+        known: with 10 documents, 95 % limits would miss twice too often.
+
+        Reference: Hesterberg, What teachers should know about the bootstrap, The American
+        Statistician 69 (2015).
+        """
+        if self.clusters == 1:
+            return None
+        t = cast("Any", stats).t.isf((1 - confidence) / 2, self.clusters - 1)
+        tail = _normal_cdf(-float(t) * math.sqrt(self.clusters / (self.clusters - 1)))
+        return self.limits(1 - 2 * tail)
 
     def quantile(self, share: float) -> float:
         """Quantile of the draws, without correction."""
         return float(np.quantile(self.draws, share))
 
     def p_value(self) -> float:
-        """Smallest 1 − confidence at which the limits leave out 0, two-sided.
+        """Smallest 1 − confidence at which the expanded limits leave out 0, two-sided.
 
         Returns:
-            At least 2 / (draws + 1), since no fewer draws can lie beyond 0 than none; and at least
-            2^(1 − clusters), what so few of one sign have by chance.
+            At least what 2 / (draws + 1) gives, since no fewer draws can lie beyond 0 than none;
+            and at least 2^(1 − clusters), what so few of one sign have by chance.
         """
         if self.clusters == 1 or (self.is_constant and self.estimate == 0):
             return 1.0
         by_chance = 2.0 ** (1 - self.clusters)
         if self.is_constant:
             return by_chance
-        floor = max(2 / (self.draws.size + 1), by_chance)
-        return min(1.0, max(2 * min(self._tail_below(), self._tail_above()), floor))
+        tail = max(min(self._tail_below(), self._tail_above(), 0.5), 1 / (self.draws.size + 1))
+        t = -_normal_quantile(tail) * math.sqrt((self.clusters - 1) / self.clusters)
+        return max(2 * float(cast("Any", stats).t.sf(t, self.clusters - 1)), by_chance)
 
     def _share(self, tail: float) -> float:
         """Of the draws below the limit that leaves out `tail`."""

@@ -85,8 +85,8 @@ class BootstrapTest:
         return self.drawn.p_value()
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits, widened to 0 where the documents are too few to leave it out."""
-        limits = self.drawn.limits(confidence)
+        """BCa limits, expanded for few documents; widened to 0 where these cannot leave it out."""
+        limits = self.drawn.expanded_limits(confidence)
         return _holding_0(limits, p_value=self.p_value, alpha=1 - confidence)
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
@@ -95,7 +95,7 @@ class BootstrapTest:
         Were the truth δ, the mean would lie above δ − (x̄ − Q(1 − power)) with this power, and the
         test rejects where it is more than x̄ − low above 0; the wider side counts.
         """
-        limits = self.drawn.limits(1 - alpha)
+        limits = self.drawn.expanded_limits(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
         low, high = limits

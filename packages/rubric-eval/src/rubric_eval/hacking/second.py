@@ -1,0 +1,160 @@
+"""The same answers by a judge that was not trained on."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING
+
+from rubric_core import ConfigError, Outcome, normalized_reward
+from rubric_eval.errors import EvalShapeError, HeldoutAbortError
+from rubric_eval.hacking.correlation import rank_correlation
+from rubric_eval.hacking.found import Divergence, SecondOpinion
+from rubric_eval.statistics import mean_interval, paired_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rubric_core import Task
+    from rubric_eval.hacking.found import HackingSettings
+    from rubric_eval.hacking.observed import Observed
+    from rubric_judge import JudgePool
+
+_Rewards = dict[tuple[str, int, int], float]
+"""Reward by question, seed and sample."""
+
+
+def sampled_questions(
+    answers: Mapping[str, Sequence[Observed]], *, sample: int, seed: int
+) -> list[str]:
+    """Draw questions that every model answered, so that gains can be paired."""
+    counts = Counter(name for of in answers.values() for name in {one.task_id for one in of})
+    ordered = sorted(name for name, count in counts.items() if count == len(answers))
+    return sorted(random.Random(seed).sample(ordered, min(sample, len(ordered))))
+
+
+async def judge_again(
+    pool: JudgePool,
+    tasks: Mapping[str, Task],
+    answers: Mapping[str, Sequence[Observed]],
+    questions: Sequence[str],
+    *,
+    max_unavailable_frac: float = 0.05,
+) -> dict[str, _Rewards]:
+    """Let another judge score every answer to some questions.
+
+    Args:
+        pool: the judge.
+        tasks: by id.
+        answers: by model.
+        questions: their task ids.
+        max_unavailable_frac: of each model's answers; beyond it nothing is said.
+
+    Returns:
+        Rewards by model; what could not be judged is left out.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+        HeldoutAbortError: too many answers of a model got no judgement.
+    """
+    if missing := [name for name in questions if name not in tasks]:
+        raise ConfigError(
+            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, first "
+            f"{missing[0]!r}; name the file that was evaluated",
+            location="tasks",
+        )
+    wanted = set(questions)
+    found: dict[str, _Rewards] = {}
+    for model, observed in answers.items():
+        chosen = [one for one in observed if one.task_id in wanted]
+        results = await pool.judge_all([tasks[one.task_id].judge_view(one.text) for one in chosen])
+        found[model] = {
+            one.key: normalized_reward(result, tasks[one.task_id].rubric)
+            for one, result in zip(chosen, results, strict=True)
+            if result.outcome is not Outcome.UNAVAILABLE
+        }
+        lost = 1 - len(found[model]) / max(len(chosen), 1)
+        if lost > max_unavailable_frac or not found[model]:
+            raise HeldoutAbortError(
+                f"the second judge gave no judgement for {100 * lost:.0f} % of the answers of "
+                f"{model!r}, more than the allowed {100 * max_unavailable_frac:g} %; check the "
+                "judge and run the command again",
+                unavailable_frac=lost,
+            )
+    return found
+
+
+def second_opinion(
+    model: str, observed: Sequence[Observed], second: _Rewards, settings: HackingSettings
+) -> SecondOpinion | None:
+    """Set two judges' rewards of one model side by side; None where they share no answer."""
+    both = [one for one in observed if one.key in second]
+    if not both:
+        return None
+    first_N, second_N = [one.reward for one in both], [second[one.key] for one in both]
+    return SecondOpinion(
+        model=model,
+        n=len(both),
+        first_mean=sum(first_N) / len(both),
+        second_mean=sum(second_N) / len(both),
+        agreement=rank_correlation(
+            first_N,
+            second_N,
+            [one.doc_hash for one in both],
+            confidence=settings.confidence,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        ),
+    )
+
+
+def divergence(
+    a: tuple[str, Sequence[Observed], _Rewards],
+    b: tuple[str, Sequence[Observed], _Rewards],
+    settings: HackingSettings,
+) -> Divergence | None:
+    """Ask whether the second judge sees the gain a − b too; None where they share no question."""
+    documents: dict[str, str] = {}
+    first_a, second_a = _question_means(a[1], a[2], documents)
+    first_b, second_b = _question_means(b[1], b[2], documents)
+    both = [name for name in first_a if name in first_b]
+    gains = [
+        [of_a[name] - of_b[name] for name in both]
+        for of_a, of_b in ((first_a, first_b), (second_a, second_b))
+    ]
+    clusters = [documents[name] for name in both]
+    how = {"confidence": settings.confidence}
+    counts = {"resamples": settings.resamples, "seed": settings.seed}
+    try:
+        first, second = (
+            mean_interval(gain, clusters_N=clusters, **how, **counts) for gain in gains
+        )
+        apart = paired_interval(*gains, clusters_N=clusters, **how, **counts)
+    except EvalShapeError:
+        return None
+    return Divergence(
+        **apart.model_dump(),
+        a=a[0],
+        b=b[0],
+        first=first,
+        second=second,
+        is_diverging=first.is_above(0) and apart.is_above(0),
+    )
+
+
+def _question_means(
+    observed: Sequence[Observed], second: _Rewards, documents: dict[str, str]
+) -> tuple[dict[str, float], dict[str, float]]:
+    """Mean over a question's answers by either judge, of the answers that both judged."""
+    by_question: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for one in observed:
+        if one.key in second:
+            by_question[one.task_id].append((one.reward, second[one.key]))
+            documents[one.task_id] = one.doc_hash
+    means = {
+        name: tuple(sum(side) / len(pairs) for side in zip(*pairs, strict=True))
+        for name, pairs in by_question.items()
+    }
+    return {name: mean[0] for name, mean in means.items()}, {
+        name: mean[1] for name, mean in means.items()
+    }

@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from rubric_eval.hacking.correlation import rank_correlation, within_correlation
+
+whole = st.lists(st.integers(0, 9), min_size=3, max_size=30)
+
+
+@settings(deadline=None)
+@given(x_N=whole, seed=st.integers(0, 99))
+def test_rho_is_scipys_spearman(x_N: list[int], seed: int) -> None:
+    y_N = np.random.default_rng(seed).integers(0, 9, size=len(x_N)).astype(float)
+    documents = [f"d{at % 4}" for at in range(len(x_N))]
+    found = rank_correlation([float(x) for x in x_N], list(y_N), documents)
+    if len(set(x_N)) == 1 or len(set(y_N)) == 1:
+        assert found is None
+    else:
+        assert found is not None
+        assert found.rho == pytest.approx(stats.spearmanr(x_N, y_N).statistic)
+        assert found.n == len(x_N)
+
+
+def test_the_interval_is_near_that_of_fisher_for_many_documents() -> None:
+    rng = np.random.default_rng(0)
+    x_N = rng.normal(size=800)
+    y_N = 0.5 * x_N + rng.normal(size=800)
+    found = rank_correlation(list(x_N), list(y_N), [str(at) for at in range(800)])
+    assert found is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    half = 1.96 * np.sqrt(1 + found.rho**2 / 2) / np.sqrt(797)
+    assert np.arctanh(found.ci_low) == pytest.approx(np.arctanh(found.rho) - half, abs=0.02)
+    assert np.arctanh(found.ci_high) == pytest.approx(np.arctanh(found.rho) + half, abs=0.02)
+
+
+def test_few_documents_have_no_interval() -> None:
+    found = rank_correlation([1.0, 2.0, 3.0], [1.0, 3.0, 2.0], ["a", "b", "b"])
+    assert found is not None
+    assert (found.rho, found.ci_low, found.ci_high) == (0.5, None, None)
+
+
+def test_what_makes_a_question_long_to_answer_falls_out() -> None:
+    rng = np.random.default_rng(1)
+    questions = [f"q{at // 4}" for at in range(200)]
+    # Questions with long answers get high rewards; within a question longer answers get less.
+    hard_N = np.repeat(rng.uniform(0, 10, 50), 4)
+    own_N = rng.uniform(0, 1, 200)
+    length_N, reward_N = hard_N + own_N, hard_N - own_N
+    over_all = rank_correlation(list(reward_N), list(length_N), questions)
+    within = within_correlation(list(reward_N), list(length_N), questions, questions)
+    assert over_all is not None
+    assert within is not None
+    assert over_all.rho > 0.9
+    assert within.rho == pytest.approx(-1.0)
+
+
+def test_one_answer_a_question_says_nothing_within() -> None:
+    assert within_correlation([1.0, 2.0], [1.0, 2.0], ["a", "b"], ["a", "b"]) is None
+    equal = within_correlation([1.0, 1.0], [1.0, 2.0], ["a", "a"], ["a", "a"])
+    assert equal is None
