@@ -1,7 +1,7 @@
 """Every variant of the method through OpenRLHF's real trainer: two steps of each on a CPU.
 
 Starting the stack takes most of a run, so each run has several variants that do not touch each
-other. That the arithmetic of an update is the local backend's is shown in `test_equality.py`.
+other. That the arithmetic of an update is the local backend's is shown in `equality/`.
 """
 
 from __future__ import annotations

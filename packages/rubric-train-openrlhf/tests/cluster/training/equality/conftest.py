@@ -1,4 +1,4 @@
-"""One update through OpenRLHF and DeepSpeed against the same update of the local backend.
+"""The same update through both backends, which every test here asks for.
 
 Both get the same model, reference, sampled tokens, rewards and settings. OpenRLHF's side is what
 runs on a cluster: our experience maker, policy and reference actors, driven in this process.
@@ -7,9 +7,8 @@ runs on a cluster: our experience maker, policy and reference actors, driven in 
 # ruff: noqa: ANN401
 from __future__ import annotations
 
-import math
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -23,10 +22,8 @@ from rubric_train_openrlhf.cluster.command_check import check_command
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.rows import check_update
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.shares import Shares
-from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import load_policy, sample_groups
@@ -39,14 +36,6 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.groups import Group
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
-
-pytestmark = [
-    pytest.mark.openrlhf,
-    pytest.mark.slow,
-    pytest.mark.timeout(900),
-    # OpenRLHF pins the memory of its batches whether or not there is a GPU.
-    pytest.mark.filterwarnings("ignore:'pin_memory' argument is set:UserWarning"),
-]
 
 REWARDS_PG = np.array([[0.0, 0.25, 0.5, 1.0], [0.75, 0.5, 0.0, 0.5]])
 VALID_PG = np.array([[True, True, True, True], [True, True, False, True]])
@@ -72,6 +61,96 @@ class Update:
     weights: dict[str, torch.Tensor]
     dropped_frac: float | None = None
     """Share of tokens, or of responses, out of the bounds of the importance correction."""
+
+    def gradient_error(self, other: Update) -> float:
+        """‖a − b‖ / ‖a‖ of the whole gradient."""
+        return _relative(self.gradients, other.gradients)
+
+    def worst_error(self, other: Update) -> float:
+        """The largest ‖a − b‖ / ‖a‖ of any tensor, of gradients and of weights."""
+        return max(
+            _relative({name: a[name]}, {name: b[name]})
+            for a, b in ((self.gradients, other.gradients), (self.weights, other.weights))
+            for name in a
+        )
+
+
+@dataclass(frozen=True)
+class BothBackends:
+    """What both backends get, and the update that each makes of it."""
+
+    real_input: RealInput
+    rollouts: Rollouts
+    groups: list[Group]
+    """The same responses, as OpenRLHF has them."""
+    models: dict[str, Path]
+    """To be updated, and the reference."""
+    monkeypatch: pytest.MonkeyPatch
+
+    def config(self, out: Path, **changes: Any) -> TrainConfig:
+        """Settings of one update; keyword arguments replace keys of sections."""
+        return config_of(self.real_input, out, **changes)
+
+    def local(self, config: TrainConfig) -> Update:
+        """Update in this process, as the local backend does."""
+        return local_update(config, self.rollouts, **self.models)
+
+    def cluster(self, config: TrainConfig) -> Update:
+        """Update through OpenRLHF and DeepSpeed."""
+        return cluster_update(config, self.groups, **self.models, monkeypatch=self.monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def sampler(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sampler") / "model"
+    return changed_copy(real_input.folder / "model", folder, flatten)
+
+
+@pytest.fixture(scope="module")
+def rollouts(real_input: RealInput, sampler: Path) -> Rollouts:
+    return sampled(real_input, sampler)
+
+
+@pytest.fixture(scope="module")
+def models(sampler: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("models")
+    return {
+        name: changed_copy(sampler, folder / name, partial(drift, seed=seed))
+        for seed, name in enumerate(("model", "reference"), start=4)
+    }
+
+
+@pytest.fixture
+def both(
+    real_input: RealInput,
+    rollouts: Rollouts,
+    as_groups: Callable[[Rollouts], list[Group]],
+    models: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> BothBackends:
+    """Two groups of four responses, one of which is masked, and a policy to update."""
+    return BothBackends(real_input, rollouts, as_groups(rollouts), models, monkeypatch)
+
+
+@pytest.fixture(scope="module")
+def main_update(
+    real_input: RealInput,
+    rollouts: Rollouts,
+    models: dict[str, Path],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Update:
+    """What the local backend does without any variant."""
+    config = config_of(real_input, tmp_path_factory.mktemp("main") / "run")
+    return local_update(config, rollouts, **models)
+
+
+@pytest.fixture
+def with_untied_heads(both: BothBackends, tmp_path: Path) -> BothBackends:
+    """The same, of models whose output layer has weights of its own."""
+    models = {
+        name: changed_copy(path, tmp_path / name, untie) for name, path in both.models.items()
+    }
+    return replace(both, models=models)
 
 
 def config_of(real_input: RealInput, out: Path, **changes: Any) -> TrainConfig:
@@ -265,180 +344,9 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def relative(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
+def _relative(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
     """‖a − b‖ / ‖a‖ over all tensors."""
     assert ours.keys() == theirs.keys()
     difference = sum(float((ours[k].double() - theirs[k].double()).square().sum()) for k in ours)
     size = sum(float(ours[k].double().square().sum()) for k in ours)
     return (difference / size) ** 0.5
-
-
-def worst_relative(ours: dict[str, torch.Tensor], theirs: dict[str, torch.Tensor]) -> float:
-    return max(relative({k: ours[k]}, {k: theirs[k]}) for k in ours)
-
-
-VARIANTS: dict[str, dict[str, Any]] = {
-    "main": {},
-    "sequence ratio": {
-        "objective": {
-            "ratio": "sequence",
-            "aggregation": "sequence",
-            "clip_low": 0.05,
-            "clip_high": 0.01,
-        }
-    },
-    "sequence mean": {"objective": {"aggregation": "sequence"}},
-    "truncated weights": {"objective": {"importance": {"type": "tis", "cap": 1.0}}},
-    "weights in a band": {"objective": {"importance": {"type": "icepop", "low": 0.9, "high": 1.1}}},
-    "responses in a band": {
-        "objective": {"importance": {"type": "seq_mask_tis", "low": 0.95, "high": 1.01}}
-    },
-    "dual clip": {"objective": {"dual_clip": 1.25}},
-    "no divergence": {"objective": {"kl_coef": 0.0}},
-    "two updates": {
-        # So far that the second update meets the clip.
-        "optim": {"updates_per_rollout": 2, "learning_rate": 0.3},
-        "objective": {"importance": {"type": "tis", "cap": 1.0}, "aggregation": "sequence"},
-    },
-}
-
-
-@pytest.fixture(scope="module")
-def sampler(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sampler") / "model"
-    return changed_copy(real_input.folder / "model", folder, flatten)
-
-
-@pytest.fixture(scope="module")
-def rollouts(real_input: RealInput, sampler: Path) -> Rollouts:
-    return sampled(real_input, sampler)
-
-
-@pytest.fixture(scope="module")
-def models(sampler: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("models")
-    return {
-        name: changed_copy(sampler, folder / name, partial(drift, seed=seed))
-        for seed, name in enumerate(("model", "reference"), start=4)
-    }
-
-
-@dataclass(frozen=True)
-class Given:
-    """What both backends get."""
-
-    real_input: RealInput
-    rollouts: Rollouts
-    groups: list[Group]
-    """The same responses, as OpenRLHF has them."""
-    models: dict[str, Path]
-    """To be updated, and the reference."""
-
-
-@pytest.fixture(scope="module")
-def given(
-    real_input: RealInput,
-    rollouts: Rollouts,
-    as_groups: Callable[[Rollouts], list[Group]],
-    models: dict[str, Path],
-) -> Given:
-    return Given(real_input, rollouts, as_groups(rollouts), models)
-
-
-@pytest.fixture(scope="module")
-def main_update(given: Given, tmp_path_factory: pytest.TempPathFactory) -> Update:
-    """What the local backend does without any variant."""
-    config = config_of(given.real_input, tmp_path_factory.mktemp("main") / "run")
-    return local_update(config, given.rollouts, **given.models)
-
-
-@pytest.mark.parametrize("name", VARIANTS)
-def test_one_update_in_float32_is_that_of_the_local_backend(
-    name: str,
-    given: Given,
-    main_update: Update,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    config = config_of(given.real_input, tmp_path / "run", **VARIANTS[name])
-    ours = local_update(config, given.rollouts, **given.models)
-    theirs = cluster_update(config, given.groups, **given.models, monkeypatch=monkeypatch)
-    assert_same(ours, theirs)
-    # A variant that does nothing on these responses would be equal for no reason.
-    difference = relative(main_update.gradients, ours.gradients)
-    assert difference == 0 if name == "main" else difference > 0.1
-    if config.objective.importance.type == "none":
-        assert theirs.dropped_frac is None
-    else:
-        assert theirs.dropped_frac is not None
-        assert 0 < theirs.dropped_frac < 1
-
-
-def test_one_update_of_an_untied_head_is_that_of_the_local_backend(
-    given: Given,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    models = {
-        name: changed_copy(path, tmp_path / name, untie) for name, path in given.models.items()
-    }
-    config = config_of(given.real_input, tmp_path / "run")
-    ours = local_update(config, given.rollouts, **models)
-    theirs = cluster_update(config, given.groups, **models, monkeypatch=monkeypatch)
-    assert_same(ours, theirs)
-    assert ours.gradients["lm_head.weight"].norm() > 0
-
-
-def assert_same(ours: Update, theirs: Update) -> None:
-    assert abs(ours.loss) > 1e-3
-    for name in FIGURES:
-        assert getattr(theirs, name) == pytest.approx(getattr(ours, name), rel=1e-4), name
-    assert worst_relative(ours.gradients, theirs.gradients) <= 1e-4
-    assert worst_relative(ours.weights, theirs.weights) <= 1e-4
-
-
-def test_bfloat16_makes_a_difference_that_is_known(
-    given: Given,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    record_property: Any,
-) -> None:
-    """Half precision: weights that are rounded (OpenRLHF), or compute that is (local)."""
-    single = config_of(given.real_input, tmp_path / "single")
-    half = config_of(given.real_input, tmp_path / "half", precision="bfloat16")
-    exact = local_update(single, given.rollouts, **given.models)
-    local = local_update(half, given.rollouts, **given.models)
-    cluster = cluster_update(half, given.groups, **given.models, monkeypatch=monkeypatch)
-    of_local = relative(exact.gradients, local.gradients)
-    of_cluster = relative(exact.gradients, cluster.gradients)
-    record_property("gradient_error_local_bf16", of_local)
-    record_property("gradient_error_openrlhf_bf16", of_cluster)
-    assert 1e-4 < of_local < 0.2
-    assert 1e-4 < of_cluster < 0.2
-
-
-@pytest.mark.filterwarnings("ignore:Detected call of `lr_scheduler.step:UserWarning")
-def test_an_update_that_deepspeed_passes_over_is_told_by_its_norm(
-    given: Given,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """A gradient overflows under a loss that is finite; the run must stop, not go on."""
-    from rubric_train_openrlhf.cluster.learner import RubricLearner
-
-    make_pass = RubricLearner.training_step
-
-    def overflow(learner: Any, *parts: Any, **named: Any) -> Any:
-        weight = next(learner.actor.model.module.parameters())
-        hook = weight.register_hook(lambda gradient: gradient * math.inf)
-        try:
-            return make_pass(learner, *parts, **named)
-        finally:
-            hook.remove()
-
-    monkeypatch.setattr(RubricLearner, "training_step", overflow)
-    config = config_of(given.real_input, tmp_path / "run", precision="bfloat16")
-    update = cluster_update(config, given.groups, **given.models, monkeypatch=monkeypatch)
-    assert math.isfinite(update.loss)
-    with pytest.raises(NonFiniteUpdateError, match="grad_norm"):
-        check_update({"loss": update.loss, "grad_norm": update.grad_norm}, step=1)
