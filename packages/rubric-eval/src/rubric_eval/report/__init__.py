@@ -9,6 +9,7 @@
     tables        the paper's tables, made of the findings
     exploratory   differences by criterion and field
     heat          rewards by criterion
+    signs         of judge hacking
     curves        training and validation
     selection     the questions on which models differ most
     excerpts      their answers, cut to what a page can hold

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
     from rubric_eval.report.reliability import Reliability
+    from rubric_eval.report.signs import Signs
     from rubric_eval.report.table import Table
     from rubric_eval.report.training import Training
 
@@ -41,6 +42,7 @@ class Content:
     transfer: Evaluation | None
     findings: Findings
     tables: tuple[Table, ...]
+    signs: Signs | None
     training: Training | None
     reliability: Reliability | None
     excerpts: Excerpts

@@ -9,7 +9,9 @@ from pydantic import BaseModel, ConfigDict
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-Form = Literal["text", "percent", "points", "count", "tenths", "probability", "number"]
+Form = Literal[
+    "text", "percent", "points", "count", "tenths", "probability", "decimal", "length", "number"
+]
 """How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
 
 _MISSING: Final = "–"
@@ -105,6 +107,10 @@ def written(value: float | None, form: Form) -> str:
             text = f"{value:,.0f}"
         case "probability":
             text = "<0.001" if value < 0.001 else f"{value:.3f}"  # noqa: PLR2004
+        case "decimal":
+            text = f"{value:.2f}"
+        case "length":
+            text = f"{value:.1f}"
         case _:
             text = f"{value:.3g}"
     # What is rounded away has no sign.

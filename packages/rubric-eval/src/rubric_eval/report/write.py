@@ -14,6 +14,7 @@ from rubric_eval.report.findings import findings
 from rubric_eval.report.page import Content, page
 from rubric_eval.report.reading import read_evaluations
 from rubric_eval.report.reliability import read_reliability
+from rubric_eval.report.signs import signs, signs_table
 from rubric_eval.report.table import latex, markdown
 from rubric_eval.report.tables import all_tables
 from rubric_eval.report.training import read_training
@@ -77,18 +78,21 @@ def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles
     heldout, transfer = read_evaluations(sources.folders)
     given = [one for one in (heldout, transfer) if one is not None]
     found = findings(given)
-    tables = all_tables(found)
+    tasks = _tasks(sources, heldout)
+    seen = None if heldout is None else signs(heldout, tasks)
+    tables = (*all_tables(found), *(() if seen is None else (signs_table(seen),)))
     content = Content(
         heldout=heldout,
         transfer=transfer,
         findings=found,
         tables=tables,
+        signs=seen,
         training=None if sources.training is None else read_training(sources.training),
         reliability=None if sources.reliability is None else read_reliability(sources.reliability),
         excerpts=excerpts(
             heldout,
             transfer,
-            tasks=_tasks(sources, heldout),
+            tasks=tasks,
             is_revealed=sources.is_revealed,
         ),
         is_revealed=sources.is_revealed,
