@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+import structlog
 
 from rubric_core import write_tasks
 from rubric_eval.cli import main
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(monkeypatch: pytest.MonkeyPatch) -> Iterator[Command]:
     """Run `rubric-eval` with these arguments, and return its exit status."""
 
     def run(*arguments: object) -> int:
@@ -33,7 +34,8 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Command:
             main()
         return int(ended.value.code or 0)
 
-    return run
+    yield run
+    structlog.reset_defaults()  # it logs to the standard error of a test that is over
 
 
 class Files(NamedTuple):

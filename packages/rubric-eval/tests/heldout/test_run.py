@@ -257,6 +257,22 @@ def _judged_well(endpoint: FakeEndpoint) -> set[str]:
     return {quote.string for call, quote in quotes if quote and call.fault is None}
 
 
+def test_a_judge_that_never_gave_a_score_may_be_mended_under_its_name(
+    scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
+) -> None:
+    faults = [None, *[Fault.SERVER_ERROR] * 100]  # it says that it is there, and no more
+    old = scripted("m", _by_question(0), weights="old")
+    with FakeEndpoint(_worth, faults=faults) as endpoint, pytest.raises(HeldoutAbortError):
+        evaluate(make_plan(), [old], [judge_file(endpoint.url, passage_chars=10)])
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        table = evaluate(make_plan(), [scripted("m", _by_question(0), weights="new")], [judge])
+        assert table.rows[0].mean == pytest.approx(0.055)
+        again = scripted("m", _by_question(0), weights="new")
+        with pytest.raises(EvalFolderError, match="its judge 'judge' is another one"):
+            evaluate(make_plan(), [again], [judge_file(endpoint.url, passage_chars=10)])
+
+
 def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
     scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
 ) -> None:

@@ -27,7 +27,7 @@ __all__ = ["evaluated"]
 _COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
 """Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and
 the number of questions."""
-_SHORT_NAME: Final = 9
+_SHORT_NAME: Final = 7
 """A name up to this is not broken, however narrow the terminal."""
 
 

@@ -22,7 +22,8 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
     """Add what is wanted to what a folder holds; nothing is written.
 
     Models and judges may be added. Questions, decoding, seeds and template stay, for otherwise
-    scores would stand side by side that cannot be compared.
+    scores would stand side by side that cannot be compared. A name stays with its model or judge
+    once that has a score; until then a mended one may take it.
 
     Args:
         folder: of an evaluation, or of none yet.
@@ -39,6 +40,12 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
         _refuse_strangers(folder)
         return wanted
     held = read_run(folder)
+    held = held.model_copy(
+        update={
+            "models": _kept(held.models, wanted.models, folder, ("scores/*/{}", "items/*/{}")),
+            "judges": _kept(held.judges, wanted.judges, folder, ("scores/{}/*",)),
+        }
+    )
     differences = list(_differences(held, wanted))
     if differences:
         raise EvalFolderError(
@@ -52,6 +59,26 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
             "models": _union(held.models, wanted.models),
             "judges": _union(held.judges, wanted.judges),
         }
+    )
+
+
+def _kept(
+    held: tuple[_Entry, ...],
+    wanted: tuple[_Entry, ...],
+    folder: EvalFolder,
+    places: tuple[str, ...],
+) -> tuple[_Entry, ...]:
+    """Drop what another of its name replaces before it has a single score."""
+    new = {entry.name: entry.fingerprint for entry in wanted}
+    return tuple(
+        entry
+        for entry in held
+        if new.get(entry.name) in {None, entry.fingerprint}
+        or any(
+            True
+            for place in places
+            for _ in folder.root.glob(f"{place.format(entry.name)}/*.jsonl")
+        )
     )
 
 
