@@ -1,0 +1,79 @@
+"""docs/eval/heldout.md: its commands run, and the folder holds what it says."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import structlog
+
+from rubric_core import read_tasks
+from rubric_eval.cli import main
+from rubric_eval.heldout import HeldoutTable
+from rubric_synth import collect, synthesise
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
+
+PAGE = "docs/eval/heldout.md"
+
+
+def _run(command: str, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("sys.argv", shlex.split(command))
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main()
+    finally:
+        structlog.reset_defaults()
+    return int(ended.value.code or 0)
+
+
+def _commands(page: str) -> list[str]:
+    (block,) = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    return block.replace("\\\n", " ").splitlines()
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder as a reader of the page has it."""
+    monkeypatch.chdir(tmp_path)
+    collected = collect(["python:numpy.linalg"], tmp_path / "documents")
+    synthesise(collected.out, tmp_path / "dataset")
+    policy = build_tiny_policy(
+        [task.question for task in read_tasks(tmp_path / "dataset" / "train.jsonl")],
+        TinyConfig(hidden_size=32, intermediate_size=32, layers=1, heads=2, kv_heads=2),
+        seed=0,
+    )
+    for name in ("step_000000", "best"):
+        policy.save(tmp_path / "runs" / "mine" / "checkpoints" / name)
+    Path("lexical.yaml").write_text("type: lexical\n", "utf-8")
+    Path("hybrid.yaml").write_text("type: hybrid\njudge: {type: lexical}\n", "utf-8")
+    return tmp_path
+
+
+def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
+    root: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (root / PAGE).read_text("utf-8")
+
+    assert [_run(command, monkeypatch) for command in _commands(page)] == [0, 0]
+
+    folder = workplace / "evals" / "mine"
+    table = HeldoutTable.model_validate_json((folder / "heldout.json").read_bytes())
+    assert [(row.model, row.judge) for row in table.rows] == [
+        (model, judge) for model in ("base", "grpo") for judge in ("lexical", "second")
+    ]
+    described = re.findall(r"^\| `([a-zA-Z_./]+)` \|", page, re.MULTILINE)
+    names = {"MODEL": "base", "JUDGE": "second", "seed_S": "seed_1"}
+    paths = [re.sub("|".join(names), lambda name: names[name[0]], path) for path in described]
+    assert len(paths) == 7
+    assert [path for path in paths if not (folder / path).exists()] == []
+    kept = {path.parts[0] for path in (p.relative_to(folder) for p in folder.rglob("*"))}
+    assert kept - {path.split("/")[0] for path in paths} <= {".lock"}
+    passages = [
+        task.grounding.reveal() for task in read_tasks(workplace / "dataset" / "test.jsonl")
+    ]
+    for path in folder.rglob("*"):
+        if path.is_file() and path.name != "ledger.sqlite" and "judgements" not in path.parts:
+            content = path.read_text("utf-8")
+            assert not any(passage in content for passage in passages)
