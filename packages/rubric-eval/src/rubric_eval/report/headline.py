@@ -40,18 +40,20 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
         parts.append(f"top-p {decoding.top_p:g}")
     if decoding.top_k is not None:
         parts.append(f"top-k {decoding.top_k}")
-    each = len(run.seeds) * run.samples
     found = [
         ("Models", ", ".join(evaluation.models)),
         ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
         ("Decoding", ", ".join([*parts, f"at most {decoding.max_tokens:,} tokens"])),
-        (
-            "Answers a question",
-            f"{each} ({len(run.seeds)} seeds × {run.samples})" if each > 1 else "1",
-        ),
+        ("Answers a question", _draws(len(run.seeds), run.samples)),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _draws(seeds: int, samples: int) -> str:
+    if seeds == 1 or samples == 1:
+        return f"{seeds * samples}"
+    return f"{seeds * samples} ({seeds} seeds × {samples})"
 
 
 def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure]:
