@@ -75,6 +75,9 @@ class Shape:
     """Text of every answer, for texts that are meant to do harm."""
 
     question: str | None = None
+    field: str | None = None
+    """Of every other question."""
+
     status: str = "finished"
 
 
@@ -153,7 +156,10 @@ def write_heldout(root: Path, shape: Shape) -> tuple[EvalFolder, list[Task]]:
         folder.questions,
         [
             QuestionRow(
-                task_id=t.task_id, doc_hash=t.doc_hash, question=t.question, field=_FIELDS[n % 3]
+                task_id=t.task_id,
+                doc_hash=t.doc_hash,
+                question=t.question,
+                field=(n % 2 and shape.field) or _FIELDS[n % 3],
             )
             for n, t in enumerate(tasks)
         ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,13 +174,18 @@ def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: P
 
 
 def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folders) -> None:
-    heldout = folders.heldout(questions=8, answer=HARM, question=HARM)
+    heldout = folders.heldout(questions=24, answer=HARM, question=HARM, field=HARM)
+    scores = heldout.scores("gpt-oss-20b", "grpo", 0)
+    text = scores.read_text("utf-8").replace("caveat", json.dumps(HARM)[1:-1])
+    scores.write_text(text, encoding="utf-8")
     transfer = folders.transfer(questions=8, answer=HARM)
     sources = ReportSources((heldout.root, transfer.root))
     visit = Visit(browser, write_report(sources).page, viewport={"width": 390, "height": 844})
 
     assert visit.page.evaluate("window.harmed") is None
-    assert visit.page.locator("#detail img, #detail script, #list img").count() == 0
+    assert visit.page.locator("img, main script, svg[onload]").count() == 0
+    assert "[U+202E]gnp.exe" in visit.page.locator("#criteria tbody").inner_text()
+    assert "[U+202E]gnp.exe" in visit.page.locator("#field").inner_text()
     text = visit.page.locator("#detail .response").first.inner_text()
     assert text.startswith("</script><script>window.harmed = 1</script>")
     assert "[U+202E]gnp.exe" in text

@@ -224,3 +224,14 @@ def test_answers_that_speak_to_the_judge_are_warned_of(folders: Folders) -> None
 
     assert "grpo speaks to the judge in more answers than base" in text
     assert [row["cells"][appeals]["value"] for row in table["rows"]] == [0, 0, 1]
+
+
+def test_tables_of_an_earlier_report_do_not_stay_behind(folders: Folders) -> None:
+    heldout, transfer = folders.heldout(**SMALL), folders.transfer(**SMALL)
+    write_report(ReportSources((heldout.root, transfer.root)))
+    (heldout.tables / "mine.md").write_text("kept", encoding="utf-8")
+
+    files = write_report(ReportSources((heldout.root,)))
+
+    assert set(heldout.tables.iterdir()) == {*files.tables, heldout.tables / "mine.md"}
+    assert "table2_transfer" not in {path.stem for path in files.tables}

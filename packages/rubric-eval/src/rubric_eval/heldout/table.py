@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rubric_eval.records import EvalFolder, EvalRun, Measured
     from rubric_eval.statistics.intervals import FloatArray
 
-__all__ = ["HeldoutRow", "HeldoutTable", "JudgePair", "heldout_table"]
+__all__ = ["HeldoutRow", "HeldoutTable", "JudgePair", "heldout_table", "judge_pair"]
 
 
 class HeldoutRow(Interval):
@@ -104,7 +104,7 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         rows=tuple(rows.values()),
         missing=tuple(pair for pair in pairs if pair not in rows),
         judge_pairs=tuple(
-            pair for a, b in combinations(judges, 2) if (pair := _judge_pair(measured, a, b))
+            pair for a, b in combinations(judges, 2) if (pair := judge_pair(measured, a, b))
         ),
     )
 
@@ -129,7 +129,14 @@ def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     )
 
 
-def _judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:
+def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> JudgePair | None:
+    """Set two judges side by side; None where they judged no answer both.
+
+    Args:
+        measured: by model and judge.
+        a: a judge.
+        b: another one.
+    """
     models = [model for model, judge in measured if judge == a and (model, b) in measured]
     both = [
         (first, second)

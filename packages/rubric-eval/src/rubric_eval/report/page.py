@@ -7,12 +7,16 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.resources import files
+from itertools import combinations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from rubric_eval.heldout.table import judge_pair
+from rubric_eval.records import evaluation_files, hashed_inputs
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.drawing import svg
 from rubric_eval.report.exploratory import exploratory
@@ -22,6 +26,8 @@ from rubric_eval.report.table import bounds, written
 from rubric_eval.report.visible import visible
 
 if TYPE_CHECKING:
+    from rubric_eval.heldout import JudgePair
+    from rubric_eval.records import InputFile
     from rubric_eval.report.excerpts import Excerpts
     from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
@@ -53,6 +59,15 @@ class Content:
         """Those that there are."""
         return tuple(one for one in (self.heldout, self.transfer) if one is not None)
 
+    @cached_property
+    def judge_pairs(self) -> list[JudgePair]:
+        """Every two judges side by side."""
+        if self.heldout is None:
+            return []
+        measured = {(one.model, one.judge or ""): one for one in self.heldout.measured}
+        pairs = (judge_pair(measured, a, b) for a, b in combinations(self.heldout.groups, 2))
+        return [pair for pair in pairs if pair is not None]
+
     def table(self, key: str) -> Table | None:
         """The table of a name, where there is one."""
         return next((table for table in self.tables if table.key == key), None)
@@ -83,6 +98,7 @@ def page(content: Content) -> str:
         parts=exploratory(content.findings),
         charts=training_charts(content.training) if content.training else (),
         identities=_identities(content),
+        inputs=_inputs(content),
         style=Markup(_asset(_STYLE)),  # noqa: S704  # ours
         script=Markup(script),  # noqa: S704  # ours
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
@@ -110,6 +126,15 @@ def _identities(content: Content) -> list[tuple[str, str]]:
             text = json.dumps(entry.identity, ensure_ascii=False, indent=2, sort_keys=True)
             found.setdefault(f"{entry.name} · {entry.fingerprint}", text)
     return list(found.items())
+
+
+def _inputs(content: Content) -> list[InputFile]:
+    """What the numbers were read from, by content."""
+    return [
+        one.model_copy(update={"path": f"{evaluation.folder.root.resolve().name}/{one.path}"})
+        for evaluation in content.evaluations
+        for one in hashed_inputs(evaluation_files(evaluation.folder), beside=evaluation.folder.run)
+    ]
 
 
 def _finite(value: object) -> object:

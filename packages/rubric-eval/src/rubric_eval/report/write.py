@@ -27,6 +27,16 @@ if TYPE_CHECKING:
     from rubric_eval.report.reading import Evaluation
     from rubric_eval.report.table import Table
 
+TABLE_KEYS = (
+    "table1_heldout",
+    "figure2_judges",
+    "table2_transfer",
+    "transfer_quality",
+    "differences",
+    "hacking_signs",
+)
+"""Names of all tables that a report may write."""
+
 
 @dataclass(frozen=True)
 class ReportSources:
@@ -112,6 +122,11 @@ def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
             path = folder / f"{table.key}.{suffix}"
             _write(path, text)
             written.append(path)
+    # What an earlier report of more evaluations has left would be taken for a part of this one.
+    for key in TABLE_KEYS:
+        for suffix in ("md", "tex", "json"):
+            if (path := folder / f"{key}.{suffix}") not in written:
+                path.unlink(missing_ok=True)
     return written
 
 
