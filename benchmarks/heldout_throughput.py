@@ -74,7 +74,7 @@ def model() -> OpenModel:
 
 
 def questions(count: int) -> tuple[Task, ...]:
-    """Make so many tasks with five criteria, four of each passage of 16 kB."""
+    """Make so many tasks with five criteria, four of each passage of 3,000 characters."""
     rubric = Rubric(
         criteria=tuple(
             Criterion(
@@ -85,7 +85,7 @@ def questions(count: int) -> tuple[Task, ...]:
             for number in range(5)
         )
     )
-    passages = [Grounding(f"Passage {n}. {SENTENCE * 200}") for n in range(count // 4 + 1)]
+    passages = [Grounding(f"Passage {n}. {SENTENCE * 38}") for n in range(count // 4 + 1)]
     return tuple(
         Task(question=f"What moved margin {n}?", grounding=passages[n // 4], rubric=rubric)
         for n in range(count)

@@ -36,6 +36,8 @@ class JudgeDesk:
         """
         self.tasks = tasks
         """By id."""
+        self.at_once = pool.statistics().limit
+        """Most calls in flight."""
         self._pool = pool
         self._listeners: dict[_Content, list[_Listener]] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -47,6 +48,9 @@ class Scoring:
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
     judgements: dict[_Place, JudgementRow] = field(default_factory=dict["_Place", "JudgementRow"])
     _unavailable: Counter[str] = field(default_factory=Counter[str])
+    _pending: int = 0
+    """Answers that the judge was given and has not judged yet."""
+    _judged: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self, answers: MemoryObjectReceiveStream[Answered], desk: JudgeDesk) -> None:
         """Judge answers as they come, until the stream ends.
@@ -57,13 +61,15 @@ class Scoring:
         """
         async with anyio.create_task_group() as group, answers:
             async for first in answers:
-                batch = [first, *_waiting(answers)]
+                batch = [first, *_waiting(answers, most=desk.at_once)]
                 for seed, answer in batch:
                     if answer.text is None:
                         self._settle(seed, answer, None, desk)
                 given = [one for one in batch if one[1].text is not None]
                 if given:
+                    self._pending += len(given)
                     group.start_soon(self._judge, given, desk)
+                await self._has_room(desk.at_once)
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
 
@@ -82,9 +88,20 @@ class Scoring:
             scores = [self.scores[place] for place in places]
             write_rows(folder.scores(self.judge, self.model, seed), scores)
 
+    async def _has_room(self, at_once: int) -> None:
+        """Leave answers in the stream while the judge has enough of them.
+
+        They come out of it together then, and what is common to a batch is done once.
+        """
+        while self._pending > at_once:
+            self._judged = anyio.Event()
+            await self._judged.wait()
+
     async def _judge(self, batch: Sequence[Answered], desk: JudgeDesk) -> None:
         def settle(index: int, result: JudgeResult) -> None:
             self._settle(*batch[index], result, desk)
+            self._pending -= 1
+            self._judged.set()
 
         await desk.judge([answer for _, answer in batch], on_result=settle)
 
@@ -116,11 +133,10 @@ class Scoring:
         )
 
 
-def _waiting(answers: MemoryObjectReceiveStream[Answered]) -> list[Answered]:
+def _waiting(answers: MemoryObjectReceiveStream[Answered], *, most: int) -> list[Answered]:
     """Take what is there already."""
     found: list[Answered] = []
-    try:
-        while True:
+    with suppress(anyio.WouldBlock, anyio.EndOfStream):
+        while len(found) < most:
             found.append(answers.receive_nowait())
-    except (anyio.WouldBlock, anyio.EndOfStream):
-        return found
+    return found
