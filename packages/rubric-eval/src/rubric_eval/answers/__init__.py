@@ -17,12 +17,13 @@ from rubric_eval.answers.collecting import (
     stream_answers,
 )
 from rubric_eval.answers.lock import locked
-from rubric_eval.answers.planning import answer_key, prompt_sha256
+from rubric_eval.answers.planning import Question, answer_key, prompt_sha256
 from rubric_eval.answers.reading import read_answers
 
 __all__ = [
     "AnswerProgress",
     "Answers",
+    "Question",
     "SeededAnswer",
     "answer_key",
     "collect_answers",

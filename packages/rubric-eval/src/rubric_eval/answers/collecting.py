@@ -16,7 +16,8 @@ from rubric_eval.records import AnswerRow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
-    from rubric_core import Decoding, Task
+    from rubric_core import Decoding
+    from rubric_eval.answers.planning import Question
     from rubric_eval.records import EvalFolder
     from rubric_eval.responders import OpenModel
 
@@ -55,7 +56,7 @@ class Answers:
 
 async def collect_answers(  # noqa: PLR0913  # what is asked, how, and where it is kept
     model: OpenModel,
-    tasks: Sequence[Task],
+    tasks: Sequence[Question],
     *,
     folder: EvalFolder,
     decoding: Decoding,
@@ -102,7 +103,7 @@ async def collect_answers(  # noqa: PLR0913  # what is asked, how, and where it 
 
 async def stream_answers(  # noqa: PLR0913  # as above
     model: OpenModel,
-    tasks: Sequence[Task],
+    tasks: Sequence[Question],
     *,
     folder: EvalFolder,
     decoding: Decoding,

@@ -5,15 +5,33 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from rubric_core import Ask, Decoding, PolicyView, Task
+from rubric_core import Ask, Decoding, PolicyView
 from rubric_eval.errors import EvalShapeError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _SEED_BITS: Final = 31
+
+
+class Question(Protocol):
+    """What a model is asked: a `rubric_core.Task`, or an item of a benchmark."""
+
+    @property
+    def task_id(self) -> str:
+        """Identifies it among those that are asked together."""
+        ...
+
+    @property
+    def doc_hash(self) -> str:
+        """Identifies its document."""
+        ...
+
+    def policy_view(self) -> PolicyView:
+        """Return what the model may see."""
+        ...
 
 
 class Wanted(NamedTuple):
@@ -51,7 +69,7 @@ def answer_key(fingerprint: str, prompt: str, decoding: Decoding, *, seed: int, 
 
 
 def plan(
-    tasks: Sequence[Task],
+    tasks: Sequence[Question],
     *,
     fingerprint: str,
     decoding: Decoding,
@@ -88,7 +106,7 @@ def _sha256(parts: Sequence[object]) -> hashlib._Hash:  # pyright: ignore[report
     return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _check(tasks: Sequence[Task], seeds: Sequence[int], samples: int) -> None:
+def _check(tasks: Sequence[Question], seeds: Sequence[int], samples: int) -> None:
     problem = ""
     if not tasks:
         problem = "there is no question: give a file with at least one task"

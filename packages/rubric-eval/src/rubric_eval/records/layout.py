@@ -33,6 +33,11 @@ class EvalFolder:
         return self.root / "heldout.json"
 
     @property
+    def transfer(self) -> Path:
+        """The paper's Table 2; there only when it is complete."""
+        return self.root / "transfer.json"
+
+    @property
     def ledger(self) -> Path:
         """Judgements by content, `rubric_judge.Ledger`."""
         return self.root / "ledger.sqlite"

@@ -91,7 +91,9 @@ class ItemRow(BaseModel):
     prompt_sha256: str
     """Of the whole prompt, template included."""
 
-    correct: bool
+    correct: bool | None
+    """None where no answer came."""
+
     is_answered: bool
     """Whether an answer could be extracted."""
 
@@ -103,3 +105,5 @@ class ItemRow(BaseModel):
     """Subject or level, where the benchmark has one."""
 
     response: str
+    reason: Reason | None = None
+    """Why no answer came."""

@@ -80,5 +80,17 @@ class EvalRun(BaseModel):
     template: str
     """Hash of what turns a question into a prompt, benchmark by benchmark."""
 
+    suite: str = ""
+    """Of a transfer evaluation."""
+
+    templates: dict[str, str] = {}
+    """`template` of each benchmark."""
+
+    max_tokens: dict[str, int] = {}
+    """Of an answer, benchmark by benchmark, in place of `decoding`'s."""
+
+    stops: dict[str, tuple[str, ...]] = {}
+    """Texts that end an answer, benchmark by benchmark, in place of `decoding`'s."""
+
     versions: dict[str, str]
     """Packages that took part."""
