@@ -3,9 +3,35 @@
 suites        the benchmarks: ours, and lm-eval's own as a second suite
 stock         lm-eval's tasks over the same items
 building      benchmarks as lm-eval's tasks, with every prompt
+plan          what is asked of every model, and the manifest that says so
 recorded      answers that are there, scored by lm-eval
+items         answers as rows of right and wrong
+reading       rows as values, ready to be compared
+table         Table 2
+running       all of it, from the first check to the table
 validation    whether every task can be built here
 pass_through  lm-eval's own command line, with our tasks and a cache for each model
 """
 
 from __future__ import annotations
+
+from rubric_eval.transfer.plan import TransferPlan, plan_transfer
+from rubric_eval.transfer.reading import read_transfer
+from rubric_eval.transfer.running import run_transfer
+from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, benchmark_of
+from rubric_eval.transfer.table import TransferCell, TransferRow, TransferTable, transfer_table
+
+__all__ = [
+    "SUITES",
+    "Benchmark",
+    "SuiteName",
+    "TransferCell",
+    "TransferPlan",
+    "TransferRow",
+    "TransferTable",
+    "benchmark_of",
+    "plan_transfer",
+    "read_transfer",
+    "run_transfer",
+    "transfer_table",
+]

@@ -1,0 +1,152 @@
+"""`rubric-eval transfer`: models on benchmarks, scored alike."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import anyio
+from cyclopts import Parameter
+from rich.table import Table
+
+from rubric_eval.cli.app import FAILED, configure_log, console, progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.progress import Progress, TaskID
+
+    from rubric_eval.answers import AnswerProgress
+    from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
+
+__all__ = ["transfer"]
+
+
+def transfer(  # noqa: PLR0913  # the flags of a command
+    *models: str,
+    out: Path,
+    suite: Literal["paper", "stock"] = "paper",
+    data: str | None = None,
+    benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
+    seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
+    temperature: float = 0.0,
+    top_p: float = 1.0,
+    top_k: int | None = None,
+    max_tokens: int | None = None,
+    limit: int | None = None,
+    max_unavailable_frac: float = 0.05,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Have models answer the same benchmarks, and score all answers alike: Table 2.
+
+    Example: rubric-eval transfer base=hf:models/base tuned=hf:models/tuned --data small --out t
+
+    A model is NAME=policy:DIR, NAME=hf:DIR, NAME=server:URL#MODEL, NAME=litellm:MODEL,
+    NAME=file:MODEL.yaml, or a YAML file of models. The same command goes on where it was stopped;
+    with other models it adds them to the folder.
+
+    Args:
+        models: Models, in the order of the table; differences are from the first.
+        out: Folder of the evaluation.
+        suite: `paper` for our pinned tasks, `stock` for lm-eval's own prompts and scoring.
+        data: Folder with local copies of the benchmarks, or `small` for the set that comes with
+            this package. Left out, the Hugging Face Hub is asked.
+        benchmarks: Some of gsm8k, math, gpqa_main and gpqa_diamond; all of them when left out.
+        seeds: Seeds of the draws; each gives every item an answer of its own.
+        temperature: Of the draw of tokens; 0 takes the most likely one.
+        top_p: Draw from the smallest set of tokens with this probability.
+        top_k: Draw from so many most likely tokens.
+        max_tokens: Tokens of an answer, in place of each benchmark's own; fewer where a model has
+            no room for them.
+        limit: Only the first items of each benchmark, to try something out.
+        max_unavailable_frac: End where a larger share of a benchmark's items has no answer.
+        verbose: Log what the models' side does to stderr.
+
+    Returns:
+        Exit status: 1 when a model left too many items without an answer.
+    """
+    from rubric_core import ConfigError, Decoding, SchemaError  # noqa: PLC0415
+    from rubric_eval.errors import TransferAbortError  # noqa: PLC0415
+    from rubric_eval.transfer import SuiteName, plan_transfer  # noqa: PLC0415
+
+    configure_log(verbose=verbose)
+    try:
+        decoding = Decoding(temperature=temperature, top_p=top_p, top_k=top_k)
+    except SchemaError as error:
+        flag = f"--{(error.field or '').replace('_', '-')}"
+        raise ConfigError(f"{flag}: {error}", location=flag) from None
+    plan = plan_transfer(
+        suite=SuiteName(suite),
+        benchmarks=benchmarks,
+        data=data,
+        decoding=decoding,
+        max_tokens=max_tokens,
+        limit=limit,
+        seeds=seeds,
+        max_unavailable_frac=max_unavailable_frac,
+    )
+    try:
+        with progress_bar() as bars:
+            table = anyio.run(_run, models, out, plan, bars)
+    except TransferAbortError as error:
+        print(f"rubric-eval: {error}", file=sys.stderr)
+        return FAILED
+    _print(table, out=out)
+    return 0
+
+
+async def _run(
+    models: Sequence[str], out: Path, plan: TransferPlan, bars: Progress
+) -> TransferTable:
+    from rubric_eval.responders import open_models, parse_models  # noqa: PLC0415
+    from rubric_eval.transfer import run_transfer  # noqa: PLC0415
+
+    shown: dict[str, TaskID] = {}
+
+    def note(model: str, benchmark: str, progress: AnswerProgress) -> None:
+        title = f"{model} {benchmark}"
+        if title not in shown:
+            shown[title] = bars.add_task(title, total=progress.total)
+        bars.update(shown[title], completed=progress.done)
+
+    opened = await open_models(parse_models(models))
+    return await run_transfer(out, plan, opened, on_progress=note)
+
+
+def _print(table: TransferTable, *, out: Path) -> None:
+    from rubric_eval.records import EvalFolder  # noqa: PLC0415
+
+    columns = table.rows[0].cells
+    accuracy = Table(title="Accuracy, % (95 % interval)", title_justify="left")
+    accuracy.add_column("model", no_wrap=True)
+    for cell in columns:
+        accuracy.add_column(f"{cell.title}\nn = {cell.n}", justify="right")
+    accuracy.add_column("average", justify="right")
+    accuracy.add_column("average Δ", justify="right")
+    for row in table.rows:
+        delta = "–" if row.average_delta is None else f"{100 * row.average_delta:+.2f}"
+        shown = [_accuracy(cell) for cell in row.cells]
+        accuracy.add_row(row.model, *shown, f"{100 * row.average:.2f}", delta)
+    if any(cell.chance is not None for cell in columns):
+        chance = ["–" if one.chance is None else f"{100 * one.chance:.0f}" for one in columns]
+        accuracy.add_row("(guessing)", *chance, "", "", style="dim")
+    console().print(accuracy)
+    ends = Table(title="How answers ended, %", title_justify="left")
+    for name in ("model", "benchmark", "no answer found", "cut", "none came", "tokens"):
+        ends.add_column(name, justify="left" if name in {"model", "benchmark"} else "right")
+    for row in table.rows:
+        for cell in row.cells:
+            shares = (cell.no_answer_frac, cell.truncated_frac, cell.unavailable_frac)
+            percent = ["–" if share is None else f"{100 * share:.1f}" for share in shares]
+            tokens = "–" if cell.tokens_mean is None else f"{cell.tokens_mean:.0f}"
+            ends.add_row(row.model, cell.title, *percent, tokens)
+    console().print(ends)
+    console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
+
+
+def _accuracy(cell: TransferCell) -> str:
+    text = f"{100 * cell.accuracy:.2f}"
+    if cell.ci_low is None or cell.ci_high is None:
+        return text
+    return f"{text} ({100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f})"

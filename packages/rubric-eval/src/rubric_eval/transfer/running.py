@@ -1,0 +1,188 @@
+"""A transfer evaluation from the first check to the table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+import anyio
+
+from rubric_core import RubricError
+from rubric_eval.answers import collect_answers, locked
+from rubric_eval.errors import EvalFolderError, TransferAbortError
+from rubric_eval.records import EvalFolder, EvalRun
+from rubric_eval.records.files import read_run, write_json, write_rows, write_run
+from rubric_eval.records.joining import joined
+from rubric_eval.transfer.items import scored_items
+from rubric_eval.transfer.plan import ItemQuestion, now
+from rubric_eval.transfer.reading import has_items
+from rubric_eval.transfer.table import TransferTable, transfer_table
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from pathlib import Path
+
+    from rubric_eval.answers import AnswerProgress
+    from rubric_eval.records import AnswerRow, ItemRow
+    from rubric_eval.responders import OpenModel
+    from rubric_eval.transfer.building import Built
+    from rubric_eval.transfer.plan import TransferPlan
+
+
+async def run_transfer(
+    out: Path,
+    plan: TransferPlan,
+    models: Sequence[OpenModel],
+    *,
+    on_progress: Callable[[str, str, AnswerProgress], None] | None = None,
+) -> TransferTable:
+    """Have models answer the same benchmarks, score all alike, and write the table.
+
+    Answers that the folder holds, of a run that was stopped or of one with other models, are not
+    generated again; scores are made anew from them.
+
+    Args:
+        out: folder of the evaluation, a new one or one of the same benchmarks.
+        plan: what is asked.
+        models: closed at the end, whatever comes of it.
+        on_progress: called after every answer, with model and benchmark.
+
+    Returns:
+        The paper's Table 2, also in transfer.json.
+
+    Raises:
+        EvalFolderError: the folder is in use, or holds an evaluation of something else.
+        TransferAbortError: a model left more of a benchmark's items without an answer than allowed;
+            its answers are kept, and there is no table.
+        ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
+    """
+    folder = EvalFolder(out)
+    async with _closing(models):
+        wanted = plan.manifest([model.entry for model in models])
+        with locked(folder.root):
+            run = joined(folder, wanted)
+            _refuse_others(folder, wanted)
+            folder.transfer.unlink(missing_ok=True)  # no table of an evaluation that is under way
+            write_rows(folder.questions, plan.question_rows())
+            write_run(folder, run)
+            try:
+                for model in models:
+                    await _evaluate(folder, plan, model, on_progress)
+                finished = _finished(folder, run)
+                table = transfer_table(folder, finished)
+                write_json(folder.transfer, table)
+                write_run(folder, finished)
+            except BaseException as error:
+                failed = {"status": "failed", "finished": now(), "error": _said(error)}
+                with suppress(OSError):  # a full disk may be why
+                    write_run(folder, run.model_copy(update=failed))
+                raise
+    return table
+
+
+async def _evaluate(
+    folder: EvalFolder,
+    plan: TransferPlan,
+    model: OpenModel,
+    on_progress: Callable[[str, str, AnswerProgress], None] | None,
+) -> None:
+    """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
+    answered: list[tuple[Built, dict[int, dict[str, AnswerRow]]]] = []
+    for built in plan.built:
+        benchmark = built.benchmark.task
+
+        def note(progress: AnswerProgress, benchmark: str = benchmark) -> None:
+            if on_progress is not None:
+                on_progress(model.name, benchmark, progress)
+
+        questions = [
+            ItemQuestion(item_id, prompt)
+            for item_id, prompt in zip(built.ids, built.prompts, strict=True)
+        ]
+        answers = await collect_answers(
+            model,
+            questions,
+            folder=folder,
+            decoding=built.decoding,
+            seeds=plan.seeds,
+            on_progress=note,
+        )
+        by_seed = {
+            seed: {row.task_id: row for row in rows} for seed, rows in answers.by_seed.items()
+        }
+        _refuse_unanswered(model.name, built, by_seed, plan.max_unavailable_frac)
+        answered.append((built, by_seed))
+    for built, by_seed in answered:
+        for seed, by_item in by_seed.items():
+            rows: list[ItemRow] = scored_items(built, by_item)
+            write_rows(folder.items(built.benchmark.task, model.name, seed), rows)
+
+
+def _refuse_unanswered(
+    model: str, built: Built, by_seed: dict[int, dict[str, AnswerRow]], allowed: float
+) -> None:
+    """Judge each model and benchmark by itself: all the others' answers must not hide one."""
+    rows = [row for by_item in by_seed.values() for row in by_item.values()]
+    reasons = Counter(str(row.reason) for row in rows if row.text is None)
+    share = reasons.total() / len(rows)
+    if share > allowed or share == 1:
+        listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+        detail = next((row.detail for row in rows if row.text is None and row.detail), "")
+        raise TransferAbortError(
+            f"{model} gave no answer to {reasons.total()} of {len(rows)} items of "
+            f"{built.benchmark.task} ({listed}{f'; first: {detail}' if detail else ''}), more than "
+            f"the allowed share {allowed!r}; what is answered is kept, so see to the model and give "
+            "the same command again",
+            unavailable_frac=share,
+            reasons=reasons,
+        )
+
+
+def _refuse_others(folder: EvalFolder, wanted: EvalRun) -> None:
+    """Keep one set of benchmarks, with one budget and template each, in a folder."""
+    if not folder.run.exists():
+        return
+    held = read_run(folder)
+    differences = [
+        f"its {name} are {there!r}, not {here!r}"
+        for name, there, here in (
+            ("benchmarks", sorted(held.questions), sorted(wanted.questions)),
+            ("max-tokens", held.max_tokens, wanted.max_tokens),
+        )
+        if there != here
+    ]
+    if differences:
+        raise EvalFolderError(
+            f"{folder.root} holds an evaluation of something else: {'; '.join(differences)}. "
+            "Evaluate as it does, or name a new folder"
+        )
+
+
+def _finished(folder: EvalFolder, run: EvalRun) -> EvalRun:
+    """Return the manifest of what is there in the end.
+
+    A model that an earlier run began, and never brought to an end, is left out; its answers stay.
+    """
+    done = tuple(model for model in run.models if has_items(folder, run, model=model.name))
+    return run.model_copy(
+        update={"status": "finished", "finished": now(), "error": None, "models": done}
+    )
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, RubricError | OSError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
+        return "stopped before the end"
+    return f"ended by a {type(error).__name__}"  # its message may hold anything
+
+
+@asynccontextmanager
+async def _closing(models: Sequence[OpenModel]) -> AsyncGenerator[None]:
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            for model in models:
+                await model.aclose()
