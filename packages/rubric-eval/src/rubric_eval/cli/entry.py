@@ -17,13 +17,14 @@ from rubric_eval.cli.heldout import heldout
 from rubric_eval.cli.lm_eval import lm_eval
 from rubric_eval.cli.rejudge import rejudge
 from rubric_eval.cli.report import report
+from rubric_eval.cli.transfer import transfer
 from rubric_eval.cli.validate import tasks_path, validate
 
 __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (heldout, lm_eval, rejudge, report, tasks_path, validate):
+for _command in (heldout, lm_eval, rejudge, report, tasks_path, transfer, validate):
     app.command(_command)
 
 

@@ -30,8 +30,7 @@ def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow
         A row for each item, in their order; one without an answer is neither right nor wrong.
     """
     by_prompt = {
-        prompt: answers[item_id]
-        for item_id, prompt in zip(built.ids, built.prompts, strict=True)
+        prompt: answers[item_id] for item_id, prompt in zip(built.ids, built.prompts, strict=True)
     }
     samples = scored_samples(built, by_prompt)
     return [

@@ -115,7 +115,7 @@ class TransferPlan:
         return list(rows.values())
 
 
-def plan_transfer(
+def plan_transfer(  # noqa: PLR0913  # what a command has as flags
     *,
     suite: SuiteName = SuiteName.PAPER,
     benchmarks: Sequence[str] = (),

@@ -64,10 +64,10 @@ def protocol(run: EvalRun, benchmark: str) -> str:
     """Return the hash of all that scores must share to be comparable: decoding and template."""
     decoding = {
         **run.decoding.model_dump(mode="json"),
-        "max_tokens": run.max_tokens[benchmark],
-        "stop": list(run.stops[benchmark]),
+        "max_tokens": run.max_tokens.get(benchmark, run.decoding.max_tokens),
+        "stop": list(run.stops.get(benchmark, run.decoding.stop)),
     }
-    canonical = json.dumps([decoding, run.templates[benchmark]], sort_keys=True)
+    canonical = json.dumps([decoding, run.templates.get(benchmark, run.template)], sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
@@ -108,9 +108,7 @@ def _measured(
     )
 
 
-def _rows(
-    folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int
-) -> list[ItemRow]:
+def _rows(folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int) -> list[ItemRow]:
     path = folder.items(benchmark, model, seed)
     try:
         rows = read_rows(path, ItemRow)

@@ -132,7 +132,7 @@ def _refuse_unanswered(
         raise TransferAbortError(
             f"{model} gave no answer to {reasons.total()} of {len(rows)} items of "
             f"{built.benchmark.task} ({listed}{f'; first: {detail}' if detail else ''}), more than "
-            f"the allowed share {allowed!r}; what is answered is kept, so see to the model and give "
+            f"the allowed share {allowed!r}; what is answered is kept: see to the model, and give "
             "the same command again",
             unavailable_frac=share,
             reasons=reasons,

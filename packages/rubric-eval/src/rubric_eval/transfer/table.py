@@ -71,9 +71,7 @@ class TransferTable(BaseModel):
     rows: tuple[TransferRow, ...]
 
 
-def transfer_table(
-    folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
-) -> TransferTable:
+def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95) -> TransferTable:
     """Read the table from an evaluation's items.
 
     Args:
