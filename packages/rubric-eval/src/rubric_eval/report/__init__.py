@@ -1,7 +1,6 @@
 """What was found, for a person: one self-contained page, and the paper's tables as files.
 
     reading       evaluation folders, checked: numbers first, texts only of what is shown
-    measuring     values of one model, collected from rows
     training      curves of a training run, where one is given
     reliability   a judge's own noise, where it was measured
     findings      scores and tested differences

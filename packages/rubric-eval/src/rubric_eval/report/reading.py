@@ -12,8 +12,8 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, EvalRun, Measured
 from rubric_eval.records.files import read_finished_run, read_rows
 from rubric_eval.records.rows import QuestionRow
-from rubric_eval.report.measuring import measured_items
 from rubric_eval.scores.reading import has_scores, read_heldout
+from rubric_eval.transfer import read_transfer
 from rubric_judge.responses import read_rows as numbered_rows
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def _read(folder: EvalFolder) -> Evaluation:
         ]
     else:
         measured = [
-            measured_items(folder, run, benchmark, model)
+            read_transfer(folder, benchmark, model.name, run=run)
             for benchmark in run.questions
             for model in run.models
         ]

@@ -61,8 +61,8 @@ async def run_transfer(
     async with _closing(models):
         wanted = plan.manifest([model.entry for model in models])
         with locked(folder.root):
-            run = joined(folder, wanted)
             _refuse_others(folder, wanted)
+            run = joined(folder, wanted)
             folder.transfer.unlink(missing_ok=True)  # no table of an evaluation that is under way
             write_rows(folder.questions, plan.question_rows())
             write_run(folder, run)
@@ -144,6 +144,8 @@ def _refuse_others(folder: EvalFolder, wanted: EvalRun) -> None:
     if not folder.run.exists():
         return
     held = read_run(folder)
+    if held.kind != wanted.kind or held.suite != wanted.suite:
+        return  # `joined` says so, or that the questions are others
     differences = [
         f"its {name} are {there!r}, not {here!r}"
         for name, there, here in (

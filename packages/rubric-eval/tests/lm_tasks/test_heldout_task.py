@@ -1,0 +1,155 @@
+"""Held-out reward as a task of lm-eval: judged at once, kept in a ledger, refused when lost."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_core import ConfigError
+from rubric_core.files import write_lines
+from rubric_eval.errors import BenchmarkDataError, HeldoutAbortError
+from rubric_eval.lm_tasks import TASKS_PATH
+from rubric_eval.lm_tasks.documents import heldout
+from rubric_judge import JudgeSetupError, Ledger
+from rubric_judge.testing import FakeEndpoint, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_core import Task
+
+pytest.importorskip("lm_eval")
+
+
+@pytest.fixture
+def questions(make_task: Callable[..., Task], tmp_path: Path) -> Path:
+    path = tmp_path / "test.jsonl"
+    with path.open("wb") as file:
+        write_lines(file, (make_task(number).to_json(reveal_grounding=True) for number in range(6)))
+    return path
+
+
+@pytest.fixture
+def lexical(tmp_path: Path) -> Path:
+    path = tmp_path / "lexical.yaml"
+    path.write_text("type: lexical\n", encoding="utf-8")
+    return path
+
+
+def _evaluate(say: str, **metadata: object) -> dict[str, Any]:
+    import lm_eval
+    from lm_eval.api.model import LM
+    from lm_eval.tasks import TaskManager
+
+    class Scripted(LM):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            return [say for _ in requests]
+
+        def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+            raise NotImplementedError
+
+        def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
+            raise NotImplementedError
+
+    manager = TaskManager(include_defaults=False, include_path=str(TASKS_PATH), metadata=metadata)
+    return lm_eval.simple_evaluate(
+        model=Scripted(), tasks=["rubric_heldout"], task_manager=manager, bootstrap_iters=10
+    )
+
+
+def test_responses_are_scored_by_criterion_and_nothing_of_the_judge_is_logged(
+    questions: Path, lexical: Path, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    done = _evaluate(
+        "It does rows.", questions=str(questions), judge=str(lexical), ledger=str(ledger)
+    )
+
+    metrics = done["results"]["rubric_heldout"]
+    assert 0 <= metrics["rubric_reward,none"] <= 1
+    assert metrics["judge_unavailable,none"] == 0
+    assert isinstance(metrics["rubric_reward_stderr,none"], float)
+    assert {"z_purpose,none", "z_returns,none"} <= set(metrics)
+    logged = json.dumps(done["samples"], default=str)
+    assert "It does rows." in logged
+    assert "CANARY" not in logged
+    with Ledger(ledger) as kept:
+        assert len(list(kept.entries())) == 6
+
+
+@pytest.mark.parametrize("missing", ["questions", "judge"])
+def test_a_run_that_lacks_something_says_what_to_give(
+    questions: Path, lexical: Path, missing: str
+) -> None:
+    given = {"questions": str(questions), "judge": str(lexical)}
+    del given[missing]
+
+    with pytest.raises(ConfigError, match=f"lacks {missing}"):
+        _evaluate("x", **given)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"workers": 0}, {"workers": "many"}, {"max_unavailable_frac": 2}]
+)
+def test_settings_that_cannot_be_are_refused(
+    questions: Path, lexical: Path, wrong: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match="workers"):
+        _evaluate("x", questions=str(questions), judge=str(lexical), **wrong)
+
+
+def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+
+    with pytest.raises(BenchmarkDataError, match="holds no task"):
+        heldout(questions=str(tmp_path / "empty.jsonl"))
+
+
+def _llm(path: Path, address: str) -> Path:
+    path.write_text(
+        f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {address}\n"
+        "max_transport_attempts: 1\ntimeout_s: 10\ndeadline_s: 20\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def test_a_judge_that_is_not_there_is_found_out_before_any_answer(
+    questions: Path, tmp_path: Path
+) -> None:
+    judge = _llm(tmp_path / "judge.yaml", "http://127.0.0.1:9/v1")
+
+    with pytest.raises(JudgeSetupError):
+        _evaluate("x", questions=str(questions), judge=str(judge))
+
+
+def test_a_judge_that_goes_down_ends_the_run_and_what_was_judged_is_kept(
+    questions: Path, tmp_path: Path
+) -> None:
+    ledger = str(tmp_path / "ledger.sqlite")
+    with FakeEndpoint(0.5, faults=[None, None, None, *[Fault.SERVER_ERROR] * 4]) as endpoint:
+        judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
+        given = {"questions": str(questions), "judge": judge, "ledger": ledger}
+        with pytest.raises(HeldoutAbortError, match="server_error") as caught:
+            _evaluate("x", **given)
+        judged = 6 - caught.value.reasons["server_error"]
+        before = len(endpoint.calls)
+        done = _evaluate("x", **given)
+        again = len(endpoint.calls) - before
+
+    assert 0 < judged < 6
+    assert done["results"]["rubric_heldout"]["rubric_reward,none"] == 0.5
+    assert again - (6 - judged) in {0, 1}  # whether the judge is there is asked first
+
+
+def test_a_few_lost_judgements_are_left_out_and_counted(questions: Path, tmp_path: Path) -> None:
+    with FakeEndpoint(0.5, faults=[None, None, Fault.SERVER_ERROR]) as endpoint:
+        judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
+        done = _evaluate("x", questions=str(questions), judge=judge, max_unavailable_frac="0.2")
+
+    metrics = done["results"]["rubric_heldout"]
+    assert metrics["judge_unavailable,none"] == pytest.approx(1 / 6)
+    assert metrics["rubric_reward,none"] == 0.5

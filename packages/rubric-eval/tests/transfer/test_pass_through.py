@@ -1,0 +1,96 @@
+"""lm-eval's command line with our tasks: what is read of it, whose a cache is, and real runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_eval.transfer.arguments import read_arguments
+from rubric_eval.transfer.cache_key import cache_key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--model", "hf", "--use_cache", "c", "--model_args", "pretrained=a", "dtype=b"],
+        ["--model=hf", "--use_cache=c", "--model_args=pretrained=a", "dtype=b"],
+        ["run", "-M", "hf", "-c", "c", "-a", "pretrained=a", "dtype=b"],
+        ["run", "--use_c", "c", "--model", "hf", "--model_a", "pretrained=a", "dtype=b"],
+    ],
+)
+def test_the_arguments_that_matter_are_found_however_they_are_written(words: list[str]) -> None:
+    read = read_arguments(words)
+
+    assert (read.model, read.use_cache) == ("hf", "c")
+    assert read.model_args == ("pretrained=a", "dtype=b")
+    assert "c" not in read.rest
+    assert "pretrained=a" in " ".join(read.rest)
+
+
+def test_all_other_arguments_are_left_as_they_are() -> None:
+    words = ["--tasks", "a", "b", "--limit", "-1", "--gen_kwargs", "temperature=0.5"]
+
+    assert read_arguments([*words, "--config", "x.yaml", "--include_path", "d"]).rest == tuple(
+        words
+    )
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def test_two_models_never_share_a_cache(checkpoint: Path) -> None:
+    given = [f"pretrained={checkpoint}"]
+    keys = [cache_key("hf", given), cache_key("vllm", given), cache_key("hf", "pretrained=gpt2")]
+    keys.append(cache_key("hf", [*given, "dtype=float32"]))
+    keys.append(cache_key("hf", None))
+    (checkpoint / "model.safetensors").write_bytes(b"trained")
+    keys.append(cache_key("hf", given))
+    (checkpoint / "adapter_config.json").write_text("{}")
+    keys.append(cache_key("hf", given))
+
+    assert len(set(keys)) == len(keys)
+
+
+def test_one_model_finds_its_cache_again(checkpoint: Path) -> None:
+    given = [f"pretrained={checkpoint}", "dtype=float32"]
+
+    assert cache_key("hf", given) == cache_key("hf", ",".join(reversed(given)))
+    assert cache_key("hf", given) == cache_key(
+        "hf", {"dtype": "float32", "pretrained": str(checkpoint)}
+    )
+
+
+@pytest.mark.slow
+def test_lm_eval_finds_our_tasks_and_keeps_caches_apart(tmp_path: Path) -> None:
+    def run(*more: str) -> subprocess.CompletedProcess[str]:
+        command = "from rubric_eval.cli import main; main()"
+        return subprocess.run(
+            [
+                *(sys.executable, "-c", command, "lm-eval", "run", "--model", "dummy"),
+                *("--tasks", "rubric_gsm8k", "--metadata", "data=small"),
+                *("--use_cache", str(tmp_path / "cache"), *more),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    first, second = run(), run("--model_args", "other=1")
+
+    assert first.returncode == 0, first.stderr
+    assert "rubric_gsm8k" in first.stdout
+    assert "no_answer" in first.stdout
+    assert second.returncode == 0, second.stderr
+    assert len(list(tmp_path.glob("cache.*_rank0.db"))) == 2
