@@ -3,24 +3,54 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
 from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_eval.cli.app import FAILED, configure_log, console, progress_bar
+from rubric_eval.cli.decoding import DecodingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rich.progress import Progress, TaskID
 
+    from rubric_core import Decoding
     from rubric_eval.answers import AnswerProgress
     from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
 
 __all__ = ["transfer"]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DrawOptions:
+    """Flags of a `Decoding` whose tokens and stops are each benchmark's own."""
+
+    temperature: float = 0.0
+    """Of the draw of tokens; 0 takes the most likely one."""
+
+    top_p: float = 1.0
+    """Draw from the smallest set of tokens with this probability."""
+
+    top_k: int | None = None
+    """Draw from so many most likely tokens."""
+
+    def decoding(self) -> Decoding:
+        """Return what they mean.
+
+        Raises:
+            ConfigError: a value that is out of range.
+        """
+        options = DecodingOptions(temperature=self.temperature, top_p=self.top_p, top_k=self.top_k)
+        return options.decoding()
+
+
+GREEDY: Final = DrawOptions()
 
 
 def transfer(  # noqa: PLR0913  # the flags of a command
@@ -30,9 +60,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     data: str | None = None,
     benchmarks: Annotated[tuple[str, ...], Parameter(consume_multiple=True, negative=())] = (),
     seeds: Annotated[tuple[int, ...], Parameter(consume_multiple=True, negative=())] = (0,),
-    temperature: float = 0.0,
-    top_p: float = 1.0,
-    top_k: int | None = None,
+    draw: DrawOptions = GREEDY,
     max_tokens: int | None = None,
     limit: int | None = None,
     max_unavailable_frac: float = 0.05,
@@ -54,9 +82,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
             this package. Left out, the Hugging Face Hub is asked.
         benchmarks: Some of gsm8k, math, gpqa_main and gpqa_diamond; all of them when left out.
         seeds: Seeds of the draws; each gives every item an answer of its own.
-        temperature: Of the draw of tokens; 0 takes the most likely one.
-        top_p: Draw from the smallest set of tokens with this probability.
-        top_k: Draw from so many most likely tokens.
+        draw: How tokens are drawn.
         max_tokens: Tokens of an answer, in place of each benchmark's own; fewer where a model has
             no room for them.
         limit: Only the first items of each benchmark, to try something out.
@@ -66,26 +92,25 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model left too many items without an answer.
     """
-    from rubric_core import ConfigError, Decoding, SchemaError  # noqa: PLC0415
-    from rubric_eval.errors import TransferAbortError  # noqa: PLC0415
     from rubric_eval.transfer import SuiteName, plan_transfer  # noqa: PLC0415
 
     configure_log(verbose=verbose)
-    try:
-        decoding = Decoding(temperature=temperature, top_p=top_p, top_k=top_k)
-    except SchemaError as error:
-        flag = f"--{(error.field or '').replace('_', '-')}"
-        raise ConfigError(f"{flag}: {error}", location=flag) from None
     plan = plan_transfer(
         suite=SuiteName(suite),
         benchmarks=benchmarks,
         data=data,
-        decoding=decoding,
+        decoding=draw.decoding(),
         max_tokens=max_tokens,
         limit=limit,
         seeds=seeds,
         max_unavailable_frac=max_unavailable_frac,
     )
+    return _evaluated(models, out, plan)
+
+
+def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
+    from rubric_eval.errors import TransferAbortError  # noqa: PLC0415
+
     try:
         with progress_bar() as bars:
             table = anyio.run(_run, models, out, plan, bars)
