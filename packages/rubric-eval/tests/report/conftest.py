@@ -262,6 +262,17 @@ def write_transfer(root: Path, shape: Shape) -> EvalFolder:
 
 def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generator) -> ItemRow:
     is_answered = bool(rng.random() > 0.05)
+    if rng.random() < 0.01:
+        return ItemRow(
+            item_id=_digest(name, n),
+            prompt_sha256=_digest(name, n, "prompt"),
+            correct=None,
+            is_answered=False,
+            is_truncated=None,
+            group=("algebra", "geometry")[n % 2],
+            response="",
+            reason=Reason.TIMEOUT,
+        )
     return ItemRow(
         item_id=_digest(name, n),
         prompt_sha256=_digest(name, n, "prompt"),

@@ -242,10 +242,12 @@ def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
     return {
         "seed": seed,
         "sample": 0,
-        "text": shortened(row.response, MAX_TEXT_CHARS, where=where),
+        "text": None
+        if row.correct is None
+        else shortened(row.response, MAX_TEXT_CHARS, where=where),
         "finish": "truncated" if row.is_truncated else None,
         "tokens": row.tokens,
-        "why": None,
+        "why": None if row.reason is None else str(row.reason),
         "correct": row.correct,
         "answered": row.is_answered,
         "scores": {},

@@ -43,11 +43,18 @@ def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     found = [
         ("Models", ", ".join(evaluation.models)),
         ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
-        ("Decoding", ", ".join([*parts, f"at most {decoding.max_tokens:,} tokens"])),
+        ("Decoding", ", ".join([*parts, f"at most {_budget(evaluation)} tokens"])),
         ("Answers a question", _draws(len(run.seeds), run.samples)),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]
     return [(name, value) for name, value in found if value]
+
+
+def _budget(evaluation: Evaluation) -> str:
+    """Tokens of an answer; benchmarks may differ."""
+    run = evaluation.run
+    budgets = sorted({run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions})
+    return " or ".join(f"{budget:,}" for budget in budgets)
 
 
 def _draws(seeds: int, samples: int) -> str:

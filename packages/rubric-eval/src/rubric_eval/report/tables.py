@@ -6,6 +6,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rubric_eval.report.table import Cell, Column, Row, Table
+from rubric_eval.transfer import benchmark_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,20 +15,15 @@ if TYPE_CHECKING:
     from rubric_eval.report.findings import Findings
     from rubric_eval.statistics import Interval
 
-_TITLES = {
-    "heldout": "Held-out questions",
-    "rubric_gsm8k": "GSM8K",
-    "rubric_math": "MATH",
-    "rubric_gpqa_main": "GPQA Main",
-    "rubric_gpqa_diamond": "GPQA Diamond",
-}
-
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
 
 def benchmark_title(name: str) -> str:
     """How a benchmark is written; names that are not ours stay as they are."""
-    return _TITLES.get(name, name)
+    if name == "heldout":
+        return "Held-out questions"
+    known = benchmark_of(name)
+    return known.title if known else name
 
 
 def all_tables(found: Findings) -> tuple[Table, ...]:
@@ -147,13 +143,17 @@ def quality_table(found: Findings) -> Table:
     return Table(
         key="transfer_quality",
         title="Answers behind the accuracies.",
-        caption="An answer that could not be extracted counts as wrong; so does one cut before it.",
+        caption=(
+            "What could not be extracted from an answer counts as wrong; so does what was cut off. "
+            "An item without an answer, because the model could not be reached, is left out."
+        ),
         first="Method",
         columns=(
             Column(key="items", title="Items", form="count"),
             Column(key="chance", title="Chance, %", form="percent"),
             Column(key="no_answer_frac", title="No answer, %", form="percent"),
             Column(key="truncated_frac", title="Truncated, %", form="percent"),
+            Column(key="unavailable_frac", title="Unavailable, %", form="percent"),
         ),
         rows=tuple(
             Row(
@@ -164,6 +164,7 @@ def quality_table(found: Findings) -> Table:
                     Cell(value=one.chance),
                     Cell(value=one.no_answer_frac),
                     Cell(value=one.truncated_frac),
+                    Cell(value=one.unavailable_frac),
                 ),
             )
             for name, models in found.benchmarks.items()

@@ -183,7 +183,7 @@
     if (answer.text === null) warnings.push(`no answer: ${words(answer.why ?? "unknown")}`);
     if (answer.finish === "truncated") warnings.push("cut short");
     if (answer.finish === "refused") warnings.push("refused by a filter");
-    if (answer.answered === false) warnings.push("no answer found in it");
+    if (answer.answered === false && answer.text !== null) warnings.push("no answer found in it");
     const score = answer.scores[judge()];
     if (score?.why) warnings.push(`judgement ${score.outcome}: ${words(score.why)}`);
     const line = element("p", "about", facts.join(", "));
@@ -192,7 +192,7 @@
   }
 
   function scoreOf(answer) {
-    if ("correct" in answer) return answer.correct ? "right" : "wrong";
+    if ("correct" in answer) return answer.correct === null ? "–" : answer.correct ? "right" : "wrong";
     return number(answer.scores[judge()]?.reward);
   }
 
