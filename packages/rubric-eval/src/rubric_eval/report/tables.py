@@ -11,7 +11,7 @@ from rubric_eval.transfer import benchmark_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_eval.comparison import ModelScore, PairedResult
+    from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
     from rubric_eval.report.findings import Findings
     from rubric_eval.statistics import Interval
 
@@ -130,7 +130,7 @@ def transfer_table(found: Findings) -> Table:
                 name=model,
                 cells=(
                     *(bounded(column.get(model)) for column in benchmarks.values()),
-                    bounded(found.average(model, models[0])),
+                    _average(found.average(model, models[0])),
                 ),
             )
             for model in models
@@ -225,6 +225,13 @@ def bounded(interval: ModelScore | Interval | None) -> Cell:
     if interval is None:
         return Cell()
     return Cell(value=interval.mean, low=interval.ci_low, high=interval.ci_high)
+
+
+def _average(one: AverageDelta | None) -> Cell:
+    """An average Δ; where no item differs, draws of them say nothing of how far it may lie off."""
+    if one is not None and one.ci_low == one.ci_high:
+        return Cell(value=one.mean)
+    return bounded(one)
 
 
 def _decision(one: PairedResult) -> str:
