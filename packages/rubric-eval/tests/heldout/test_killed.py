@@ -1,10 +1,11 @@
-"""`rubric-eval heldout`, killed with -9 again and again, and resumed."""
+"""`rubric-eval heldout`, killed with -9 again and again or interrupted, and resumed."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from rubric_core import write_tasks
 from rubric_eval.answers import read_answers
 from rubric_eval.records import EvalFolder, ScoreRow
-from rubric_eval.records.files import read_rows
+from rubric_eval.records.files import read_finished_run, read_rows, read_run
 from rubric_eval.scores import read_heldout
 from rubric_judge.ledger import Ledger
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
@@ -33,7 +34,7 @@ SEEDS = (0, 1)
 SAMPLES = 2
 N_ANSWERS = N_QUESTIONS * len(SEEDS) * SAMPLES
 MODELS = ("base", "grpo")
-KILLS = 4
+KILLS = 3
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -159,3 +160,31 @@ def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
     assert _scores(killed) == _scores(whole)
     assert killed.heldout.read_bytes() == whole.heldout.read_bytes()
     assert len(read_heldout(killed, "judge", "base").values_NK[0]) == len(SEEDS) * SAMPLES
+
+
+def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
+    tmp_path: Path, make_task: Callable[..., Task]
+) -> None:
+    write_tasks(tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)])
+    folder = EvalFolder(tmp_path / "eval")
+    with (
+        _serving(MODELS[0]) as base,
+        _serving(MODELS[1]) as grpo,
+        FakeEndpoint(_award, latency=0.1) as judge,
+    ):
+        spec = f"type: llm\nmodel: openai/fake\napi_base: {judge.url}\ntransport: direct\n"
+        (tmp_path / "judge.yaml").write_text(spec, encoding="utf-8")
+        run = _start(tmp_path, [base, grpo], out="eval")
+        while judge.counts.total() < 30:
+            assert run.poll() is None, "the run ended before it was interrupted"
+            time.sleep(0.002)
+        run.send_signal(signal.SIGINT)
+        _, stderr = run.communicate()
+        assert (run.returncode, stderr.splitlines()) == (
+            130,
+            ["rubric-eval: stopped; run the same command again to go on"],
+        )
+        ended = read_run(folder)
+        assert (ended.status, ended.error) == ("failed", "stopped before the end")
+        _finish(_start(tmp_path, [base, grpo], out="eval"))
+    assert read_finished_run(folder).error is None
