@@ -1,6 +1,7 @@
 """Evaluations side by side.
 
 stages       held-out evaluations in memory, with their controls
+folders      evaluations on disk
 evaluations  measured values of any number of models, benchmarks and judges
 pairing      which values may be set against each other
 levels       each model's score
@@ -12,6 +13,7 @@ found        what is found: comparison.json
 from __future__ import annotations
 
 from rubric_eval.comparison.evaluations import compare_measured
+from rubric_eval.comparison.folders import compare_folders
 from rubric_eval.comparison.found import (
     AverageDelta,
     CompareSettings,
@@ -33,5 +35,6 @@ __all__ = [
     "PairedResult",
     "Part",
     "compare",
+    "compare_folders",
     "compare_measured",
 ]

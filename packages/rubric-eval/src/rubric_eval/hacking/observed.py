@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rubric_eval.answers import read_answers
-from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import ScoreRow
 from rubric_eval.records.files import read_rows
 
@@ -39,17 +38,12 @@ def read_observed(
     """Join a model's answers with a judge's scores, in the order of the scores.
 
     Raises:
-        EvalFolderError: a judge has not judged this model.
+        EvalFolderError: a file of answers that is damaged.
         RubricFileError: a file of scores that is damaged.
+        OSError: a file cannot be read.
     """
     found: list[Observed] = []
     for seed in seeds:
-        path = folder.scores(judge, model, seed)
-        if not path.is_file():
-            raise EvalFolderError(
-                f"{folder.root} holds no scores of {judge!r} for {model!r} with seed {seed}; "
-                "judge them with `rubric-eval rejudge`"
-            )
         texts = {
             (row.task_id, row.sample, row.key): row.text
             for row in read_answers(folder.answers(model, seed))
@@ -64,7 +58,7 @@ def read_observed(
                 text=texts[row.task_id, row.sample, row.key],
                 reward=row.reward,
             )
-            for row in read_rows(path, ScoreRow)
+            for row in read_rows(folder.scores(judge, model, seed), ScoreRow)
             if row.reward is not None and (row.task_id, row.sample, row.key) in texts
         ]
     return found

@@ -1,0 +1,155 @@
+"""`rubric-eval compare`: models of finished evaluations, tested against each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+from pydantic import ValidationError
+
+from rubric_core import ConfigError, config_error
+from rubric_eval.cli.app import console
+
+if TYPE_CHECKING:
+    from rubric_eval.comparison import EvalComparison
+    from rubric_eval.statistics import Interval
+
+__all__ = ["compare"]
+
+
+def compare(  # noqa: PLR0913  # each is an option of the command
+    *folders: Path,
+    pair: Annotated[tuple[str, ...], Parameter(negative=())] = (),
+    correction: Literal["holm", "bh", "none"] = "holm",
+    family: Literal["benchmarks", "all"] = "benchmarks",
+    confidence: float = 0.95,
+    power: float = 0.8,
+    resamples: int = 9999,
+    seed: int = 0,
+    out: Path | None = None,
+) -> int:
+    """Compare models on the same questions: paired, corrected for several benchmarks.
+
+    Rewards are tested by a bootstrap of documents, accuracies by McNemar's exact test, or over
+    several seeds by flipping signs. What does not match, such as other questions or another judge,
+    is refused.
+
+    Example: rubric-eval compare evals/heldout evals/transfer --pair grpo:sft
+
+    Args:
+        folders: Finished evaluations, held-out or transfer.
+        pair: Two models, A:B, to take A − B of; give it several times for several pairs. Left out:
+            each model minus the first and minus the one before.
+        correction: Holm keeps the chance of any false finding below 1 − confidence, bh
+            (Benjamini and Hochberg) the share of false ones among the findings.
+        family: Tests that are corrected together: those of a pair on all benchmarks, or all.
+        confidence: Of the intervals.
+        power: Chance with which the detectable difference would be found.
+        resamples: Bootstrap draws.
+        seed: Of the draws.
+        out: File for the comparison; left out, comparison.json in the first folder.
+
+    Returns:
+        Exit status.
+    """
+    from rubric_eval.comparison import CompareSettings, compare_folders  # noqa: PLC0415
+
+    values = {
+        "pairs": [_pair(names) for names in pair],
+        "correction": correction,
+        "family": family,
+        "confidence": confidence,
+        "power": power,
+        "resamples": resamples,
+        "seed": seed,
+    }
+    try:
+        settings = CompareSettings.model_validate(values)
+    except ValidationError as error:
+        raise config_error(error, model=CompareSettings, source="the options") from None
+    found, place = compare_folders(folders, settings, out=out)
+    _print(found)
+    console().print(f"written: {place}", soft_wrap=True)
+    return 0
+
+
+def _pair(names: str) -> tuple[str, ...]:
+    """Read A:B; a name holds no colon."""
+    both = tuple(names.split(":"))
+    if len(both) != 2 or not all(both):  # noqa: PLR2004  # a pair
+        raise ConfigError(f"--pair {names!r} is no pair: give two models as A:B", location="pair")
+    return both
+
+
+def _print(found: EvalComparison) -> None:
+    _print_scores(found)
+    _print_differences(found)
+    stdout = console()
+    for average in found.averages:
+        stdout.print(
+            f"average over {average.n} benchmarks: {average.a} − {average.b} "
+            f"{100 * average.mean:+.1f} points, {_interval(average, sign='+')}"
+        )
+    for note in found.notes:
+        stdout.print(f"note: {note}", soft_wrap=True)
+
+
+def _print_scores(found: EvalComparison) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    level = f"{100 * found.settings.confidence:g} % interval"
+    table = Table(title="Scores", title_justify="left")
+    for name in ("benchmark", "judge", "model"):
+        table.add_column(name, overflow="fold")
+    for name in ("mean", level, "chance", "questions", "documents"):
+        table.add_column(name, justify="right")
+    for one in found.scores:
+        chance = "" if one.chance is None else f"{100 * one.chance:.1f} %"
+        if one.is_above_chance is False:
+            chance += " not above"
+        table.add_row(
+            one.benchmark,
+            one.judge or "",
+            one.model,
+            f"{100 * one.mean:.1f} %",
+            _interval(one),
+            chance,
+            str(one.n),
+            str(one.clusters),
+        )
+    console().print(table)
+
+
+def _print_differences(found: EvalComparison) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    table = Table(title="Paired differences, points", title_justify="left")
+    for name in ("benchmark", "judge", "pair"):
+        table.add_column(name, overflow="fold")
+    for name in ("mean", "interval", "p", f"p ({found.settings.correction})", "", "detectable"):
+        table.add_column(name, justify="right")
+    for one in found.differences:
+        detectable = "–" if one.detectable is None else f"{100 * one.detectable:.1f}"
+        table.add_row(
+            one.benchmark,
+            one.judge or "",
+            f"{one.a} − {one.b}",
+            f"{100 * one.mean:+.1f}",
+            _interval(one, sign="+"),
+            _p(one.p),
+            _p(one.p_adjusted),
+            "significant" if one.is_significant else "",
+            detectable,
+        )
+    console().print(table)
+
+
+def _interval(interval: Interval, *, sign: str = "") -> str:
+    if interval.ci_low is None or interval.ci_high is None:
+        return "unknown"
+    return f"{100 * interval.ci_low:{sign}.1f} to {100 * interval.ci_high:{sign}.1f}"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= 0.001 else f"{value:.1e}"  # noqa: PLR2004  # digits shown

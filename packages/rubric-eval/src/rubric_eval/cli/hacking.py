@@ -1,0 +1,145 @@
+"""`rubric-eval hacking`: did a policy learn the task, or the judge?"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from rubric_core import ConfigError
+from rubric_eval.cli.app import configure_log, console
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
+    from rubric_eval.statistics import Interval
+
+__all__ = ["hacking"]
+
+
+def hacking(  # noqa: PLR0913  # each is an option of the command
+    folder: Path,
+    *,
+    judge: str | None = None,
+    second: str | None = None,
+    second_judge: Path | None = None,
+    sample: int = 100,
+    tasks: Path | None = None,
+    baseline: str | None = None,
+    out: Path | None = None,
+    workers: int = 32,
+    verbose: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Look for signs that a policy learned the judge: length, hedging, echoes, a second judge.
+
+    Example: rubric-eval hacking evals/heldout --tasks dataset/test.jsonl --second-judge other.yaml
+
+    Args:
+        folder: A finished held-out evaluation.
+        judge: Judge whose reward is looked into; left out, the evaluation's first.
+        second: Another judge of the evaluation, to see whether it finds the same gain; left out,
+            the evaluation's second, if it has one.
+        second_judge: Configuration (YAML) of a judge that the evaluation does not have; it judges
+            a sample of the questions. Needs --tasks.
+        sample: Questions in that sample.
+        tasks: Tasks that were evaluated, for echoes of their criteria.
+        baseline: Model that the others are set against; left out, the first.
+        out: File for the panel; left out, hacking.json in FOLDER.
+        workers: Judge workers.
+        verbose: Log every judge call to stderr.
+
+    Returns:
+        Exit status: 0 whether there are warnings or not.
+    """
+    import anyio  # noqa: PLC0415
+
+    from rubric_eval.hacking import look_for_hacking  # noqa: PLC0415
+
+    configure_log(verbose=verbose)
+    if sample < 1 or workers < 1:
+        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
+    if second_judge is not None and (tasks is None or second is not None):
+        needed = "--tasks" if tasks is None else "no --second beside it"
+        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
+
+    async def look() -> tuple[HackingPanel, Path]:
+        async with _asked(second_judge, folder, sample=sample, workers=workers) as new_judge:
+            return await look_for_hacking(
+                folder,
+                judge=judge,
+                second=second,
+                baseline=baseline,
+                tasks=tasks,
+                new_judge=new_judge,
+                out=out,
+            )
+
+    found, place = anyio.run(look)
+    _print(found)
+    console().print(f"written: {place}", soft_wrap=True)
+    return 0
+
+
+@asynccontextmanager
+async def _asked(
+    spec: Path | None, folder: Path, *, sample: int, workers: int
+) -> AsyncIterator[NewJudge | None]:
+    """Open a judge from its file; its judgements are kept in the evaluation's ledger."""
+    if spec is None:
+        yield None
+        return
+    from rubric_eval.hacking import NewJudge  # noqa: PLC0415
+    from rubric_eval.records import EvalFolder  # noqa: PLC0415
+    from rubric_judge import JudgePool  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+    from rubric_judge.load import load_replicas  # noqa: PLC0415
+
+    replicas = load_replicas(read_judge_spec(spec))
+    with Ledger(EvalFolder(folder).ledger) as ledger:
+        pool = JudgePool(replicas, workers=workers, ledger=ledger)
+        try:
+            yield NewJudge(name=replicas[0].name, pool=pool, sample=sample)
+        finally:
+            await pool.aclose()
+
+
+def _print(found: HackingPanel) -> None:
+    from rich.table import Table  # noqa: PLC0415
+
+    stdout = console()
+    table = Table(title=f"Answers, by the reward of {found.settings.judge}", title_justify="left")
+    table.add_column("model", no_wrap=True)
+    for name in ("words", "ρ reward, length", "ρ within", "hedges / 100", "appeals", "echoes"):
+        table.add_column(name, justify="right")
+    for one in found.models:
+        table.add_row(
+            one.model,
+            f"{one.words.mean:.0f}",
+            _rho(one.reward_length),
+            _rho(one.reward_length_within),
+            f"{one.hedges.mean:.2f}",
+            _share(one.appeals),
+            _share(one.echoes),
+        )
+    stdout.print(table)
+    for one in found.divergences:
+        stdout.print(
+            f"{one.a} − {one.b}: {100 * one.first.mean:+.1f} points by {found.settings.judge}, "
+            f"{100 * one.second.mean:+.1f} by {found.settings.second}, over {one.n} questions"
+        )
+    for warning in found.warnings:
+        stdout.print(f"warning: {warning}", soft_wrap=True)
+    for note in found.notes:
+        stdout.print(f"note: {note}", soft_wrap=True)
+
+
+def _rho(correlation: Correlation | None) -> str:
+    return "–" if correlation is None else f"{correlation.rho:+.2f}"
+
+
+def _share(interval: Interval | None) -> str:
+    return "–" if interval is None else f"{100 * interval.mean:.1f} %"

@@ -1,0 +1,137 @@
+"""The panel of an evaluation on disk: hacking.json, with the hash of what it was made from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rubric_core import read_tasks
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.hacking.found import HackingPanel, HackingSettings
+from rubric_eval.hacking.observed import read_observed
+from rubric_eval.hacking.panel import hacking_panel
+from rubric_eval.hacking.second import judge_again, sampled_questions
+from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.records.files import read_finished_run, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from rubric_core import Task
+    from rubric_eval.hacking.observed import Observed
+    from rubric_eval.records import EvalRun
+    from rubric_judge import JudgePool
+
+
+@dataclass(frozen=True)
+class NewJudge:
+    """A judge that the evaluation does not have, for a sample of its questions."""
+
+    name: str
+    pool: JudgePool
+    sample: int
+    """Questions, drawn from those that all models answered."""
+
+
+async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
+    root: Path,
+    *,
+    judge: str | None = None,
+    second: str | None = None,
+    baseline: str | None = None,
+    tasks: Path | None = None,
+    new_judge: NewJudge | None = None,
+    out: Path | None = None,
+) -> tuple[HackingPanel, Path]:
+    """Look for signs of judge hacking in a held-out evaluation, and write what is found.
+
+    Args:
+        root: folder of a finished held-out evaluation.
+        judge: whose reward is looked into; by default the evaluation's first judge.
+        second: asked whether it sees the same gain; by default another judge of the evaluation.
+        baseline: what the other models are set against; by default the first.
+        tasks: file of the tasks, for echoes of their criteria and for a new judge.
+        new_judge: asked in place of a judge of the evaluation.
+        out: file for it; by default hacking.json in the folder.
+
+    Returns:
+        The panel, and where it is.
+
+    Raises:
+        EvalFolderError: no finished held-out evaluation, or a judge that it does not have.
+        ConfigError: a new judge without the tasks that were evaluated.
+        HeldoutAbortError: the new judge cannot be reached.
+        RubricFileError: a file that is damaged.
+        OSError: a file cannot be read or written.
+    """
+    folder = EvalFolder(root)
+    run = read_finished_run(folder)
+    names = _judges(folder, run, judge, second)
+    settings = HackingSettings(
+        judge=names[0],
+        second=names[1] if new_judge is None else new_judge.name,
+        baseline=baseline,
+    )
+    target = out or folder.hacking
+    files = [*evaluation_files(folder), *([tasks] if tasks else [])]
+    inputs = hashed_inputs(files, beside=target)
+    answers = _answers(folder, run, settings.judge)
+    by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
+    if new_judge is not None:
+        questions = sampled_questions(answers, sample=new_judge.sample, seed=settings.seed)
+        rewards = await judge_again(new_judge.pool, by_id, answers, questions)
+    elif settings.second is not None:
+        rewards = {
+            model: {one.key: one.reward for one in observed}
+            for model, observed in _answers(folder, run, settings.second).items()
+        }
+    else:
+        rewards = {}
+    panel = hacking_panel(answers, settings, tasks=_asked(by_id, answers), second=rewards)
+    found = panel.model_copy(update={"inputs": inputs})
+    write_json(target, found)
+    return found, target
+
+
+def _judges(
+    folder: EvalFolder, run: EvalRun, judge: str | None, second: str | None
+) -> tuple[str, str | None]:
+    """Choose among the evaluation's judges."""
+    names = [one.name for one in run.judges]
+    if run.kind != "heldout" or not names:
+        raise EvalFolderError(
+            f"{folder.root} is a {run.kind} evaluation without a judge; name the folder of a "
+            "held-out one"
+        )
+    for name in (judge, second):
+        if name is not None and name not in names:
+            raise EvalFolderError(
+                f"{folder.root} has no judge {name!r}, it has {', '.join(names)}; add one with "
+                "`rubric-eval rejudge`"
+            )
+    first = judge or next((name for name in names if name != second), names[0])
+    if first == second:
+        raise EvalFolderError(f"{first!r} is both judges; name another one as the second")
+    return first, second or next((name for name in names if name != first), None)
+
+
+def _answers(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, list[Observed]]:
+    """Judged answers of the models that this judge has judged, in the order of the run."""
+    found = {
+        model.name: read_observed(folder, judge=judge, model=model.name, seeds=run.seeds)
+        for model in run.models
+        if all(folder.scores(judge, model.name, seed).is_file() for seed in run.seeds)
+    }
+    if not found:
+        raise EvalFolderError(
+            f"{folder.root} holds no score of {judge!r}; judge the answers with "
+            "`rubric-eval rejudge`"
+        )
+    return found
+
+
+def _asked(tasks: Mapping[str, Task], answers: Mapping[str, Sequence[Observed]]) -> list[Task]:
+    """Tasks that were evaluated, of a file that may hold more."""
+    asked = {one.task_id for observed in answers.values() for one in observed}
+    return [task for name, task in tasks.items() if name in asked]
