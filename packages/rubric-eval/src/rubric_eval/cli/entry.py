@@ -13,6 +13,8 @@ from cyclopts import CycloptsError
 
 from rubric_core import RubricError
 from rubric_eval.cli.app import BAD_INPUT, app
+from rubric_eval.cli.compare import compare
+from rubric_eval.cli.hacking import hacking
 from rubric_eval.cli.heldout import heldout
 from rubric_eval.cli.lm_eval import lm_eval
 from rubric_eval.cli.rejudge import rejudge
@@ -24,7 +26,19 @@ __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (heldout, lm_eval, rejudge, report, tasks_path, transfer, validate):
+_COMMANDS: Final = (
+    compare,
+    hacking,
+    heldout,
+    lm_eval,
+    rejudge,
+    report,
+    tasks_path,
+    transfer,
+    validate,
+)
+
+for _command in _COMMANDS:
     app.command(_command)
 
 

@@ -1,0 +1,157 @@
+"""`rubric-eval compare` as a person gives it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+from rubric_eval.comparison import EvalComparison
+from rubric_eval.records import changed_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_eval.records import EvalFolder
+
+QUICK = ("--resamples", 299)
+
+
+class Evaluations(Protocol):
+    """What the fixture writes."""
+
+    root: Path
+    tasks: Path
+
+    def heldout(self, **changes: object) -> EvalFolder: ...
+
+    def transfer(self, **changes: object) -> EvalFolder: ...
+
+
+def _written(folder: EvalFolder) -> EvalComparison:
+    return EvalComparison.model_validate_json(folder.comparison.read_bytes())
+
+
+def test_both_kinds_of_evaluation_are_compared_at_once(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out, transfer = evaluations.heldout(), evaluations.transfer()
+    assert command("compare", held_out.root, transfer.root, *QUICK) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"heldout .* grpo − base .* \+30\.\d", shown)
+    assert "significant" in shown
+    assert re.search(r"average over 2 benchmarks: grpo − base \+\d+", shown)
+    assert "comparison.json" in shown
+    found = _written(held_out)
+    assert [(one.benchmark, one.test) for one in found.differences] == [
+        ("heldout", "BCa bootstrap"),
+        ("rubric_gsm8k", "exact McNemar"),
+        ("rubric_gpqa_main", "exact McNemar"),
+    ]
+    assert found.folders == (".", "../transfer")
+
+
+def test_a_comparison_knows_when_it_is_stale(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
+    held_out = evaluations.heldout()
+    assert command("compare", held_out.root, *QUICK) == 0
+    found = _written(held_out)
+    assert changed_inputs(found.inputs, beside=held_out.comparison, folders=[held_out]) == []
+    evaluations.heldout(models={"base": 0.3, "grpo": 0.7})
+    assert "scores/lexical/grpo/seed_0.jsonl" in changed_inputs(
+        found.inputs, beside=held_out.comparison, folders=[held_out]
+    )
+
+
+def test_settings_are_kept_with_the_numbers(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
+    folder = evaluations.transfer(seeds=(0, 1))
+    options = ("--pair", "base:grpo", "--correction", "bh", "--confidence", 0.9, "--family", "all")
+    assert command("compare", folder.root, *options, *QUICK) == 0
+    found = _written(folder)
+    assert found.settings.pairs == (("base", "grpo"),)
+    assert found.settings.correction == "bh"
+    assert {one.test for one in found.differences} == {"cluster sign-flip permutation"}
+    assert all(one.mean < 0 for one in found.differences)
+
+
+def test_every_judge_of_an_evaluation_is_a_column(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
+    folder = evaluations.heldout(judges=("lexical", "stern"))
+    for seed in (0,):  # a judge that came later has not judged grpo
+        folder.scores("stern", "grpo", seed).unlink()
+    assert command("compare", folder.root, *QUICK) == 0
+    found = _written(folder)
+    assert [(one.judge, one.model) for one in found.scores] == [
+        ("lexical", "base"),
+        ("stern", "base"),
+        ("lexical", "grpo"),
+    ]
+    assert len(found.differences) == 1
+
+
+def test_another_place_can_be_named(command: Callable[..., int], evaluations: Evaluations) -> None:
+    folder = evaluations.heldout()
+    out = evaluations.root / "elsewhere" / "found.json"
+    assert command("compare", folder.root, "--out", out, *QUICK) == 0
+    found = EvalComparison.model_validate_json(out.read_bytes())
+    assert found.folders == ("../held-out",)
+    assert changed_inputs(found.inputs, beside=out, folders=[folder]) == []
+    assert not folder.comparison.exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "options", "said"),
+    [
+        ({"status": "running"}, (), "is running, not finished"),
+        ({"status": "failed"}, (), "is failed, not finished"),
+        ({"models": {"base": 0.3}}, (), "two models or more, there is base"),
+        ({}, ("--pair", "grpo:sft"), "no model 'sft'; there are base, grpo"),
+        ({}, ("--pair", "grpo"), "--pair 'grpo' is no pair: give two models as A:B"),
+        ({}, ("--confidence", 2), "confidence"),
+        ({}, ("--resamples", 3), "resamples"),
+    ],
+)
+def test_what_cannot_be_compared_is_said_in_one_line(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    options: tuple[object, ...],
+    said: str,
+) -> None:
+    folder = evaluations.heldout(**changes)
+    assert command("compare", folder.root, *options) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert not folder.comparison.exists()
+
+
+def test_one_name_for_two_models_is_refused(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    held_out, transfer = evaluations.heldout(), evaluations.transfer(fingerprint="others")
+    assert command("compare", held_out.root, transfer.root) == 2
+    assert "'base' is another model in" in capsys.readouterr().err
+
+
+def test_folders_must_be_named_once_and_hold_an_evaluation(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout()
+    assert command("compare", folder.root, folder.root) == 2
+    assert "is named twice" in capsys.readouterr().err
+    assert command("compare") == 2
+    assert "no evaluation to compare" in capsys.readouterr().err
+    assert command("compare", evaluations.root) == 2
+    assert "holds no evaluation" in capsys.readouterr().err
+    for path in (folder.root / "scores").rglob("*.jsonl"):
+        path.unlink()
+    assert command("compare", folder.root) == 2
+    assert "holds no score" in capsys.readouterr().err

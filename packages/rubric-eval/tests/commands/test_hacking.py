@@ -1,0 +1,135 @@
+"""`rubric-eval hacking` as a person gives it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Protocol
+
+import pytest
+
+from rubric_eval.hacking import HackingPanel
+from rubric_eval.records import changed_inputs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from rubric_eval.records import EvalFolder
+
+ECHO = "Perhaps. It says that ties keep their former order, which meets the criteria."
+
+
+class Evaluations(Protocol):
+    """What the fixture writes."""
+
+    root: Path
+    tasks: Path
+
+    def heldout(self, **changes: object) -> EvalFolder: ...
+
+    def transfer(self, **changes: object) -> EvalFolder: ...
+
+
+def _written(folder: EvalFolder) -> HackingPanel:
+    return HackingPanel.model_validate_json(folder.hacking.read_bytes())
+
+
+def test_a_hacked_judge_is_warned_of(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout(judges=("lexical", "stern"), said=ECHO)
+    assert command("hacking", folder.root, "--tasks", evaluations.tasks) == 0
+    shown = capsys.readouterr().out
+    assert "warning: grpo holds wording of the criteria in more answers than base" in shown
+    assert re.search(r"grpo − base: \+30\.\d points by lexical, \+15\.\d by stern", shown)
+    assert "part of the gain is the first judge's alone" in shown
+    found = _written(folder)
+    assert (found.settings.judge, found.settings.second) == ("lexical", "stern")
+    assert found.models[1].echoes is not None
+    assert found.models[1].echoes.mean == 1.0
+
+
+def test_the_file_holds_no_text_and_knows_when_it_is_stale(
+    command: Callable[..., int], evaluations: Evaluations
+) -> None:
+    folder = evaluations.heldout(said=ECHO)
+    assert command("hacking", folder.root, "--tasks", evaluations.tasks) == 0
+    text = folder.hacking.read_text("utf-8")
+    for secret in ("CANARY", "former order", "absolute value"):
+        assert secret not in text
+    found = _written(folder)
+    assert changed_inputs(found.inputs, beside=folder.hacking, folders=[folder]) == []
+    evaluations.tasks.write_text("", encoding="utf-8")
+    assert changed_inputs(found.inputs, beside=folder.hacking, folders=[folder]) == [
+        "../tasks.jsonl"
+    ]
+
+
+def test_a_judge_that_the_evaluation_does_not_have_judges_a_sample(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout()
+    spec = evaluations.root / "second.yaml"
+    spec.write_text("type: lexical\n", encoding="utf-8")
+    asked = ("--second-judge", spec, "--sample", 12)
+    assert command("hacking", folder.root, *asked) == 2
+    assert "--second-judge needs --tasks" in capsys.readouterr().err
+    assert command("hacking", folder.root, *asked, "--tasks", evaluations.tasks) == 0
+    found = _written(folder)
+    assert [one.n for one in found.opinions] == [12, 12]
+    assert found.divergences[0].n == 12
+    assert found.divergences[0].is_diverging  # the lexical judge finds nothing in these answers
+    assert folder.ledger.exists()
+
+
+def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout()
+    assert command("hacking", folder.root) == 0
+    shown = capsys.readouterr().out
+    assert "note: no second judge" in shown
+    assert "note: echoes of the criteria were not counted: give the tasks" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--judge", "other"), "has no judge 'other', it has lexical, stern"),
+        (("--second", "other"), "has no judge 'other'"),
+        (("--judge", "stern", "--second", "stern"), "'stern' is both judges"),
+        (("--baseline", "sft"), "no model 'sft' to set the others against; there are base, grpo"),
+        (("--sample", 0), "give at least 1"),
+    ],
+)
+def test_what_is_not_there_is_said_in_one_line(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    options: tuple[object, ...],
+    said: str,
+) -> None:
+    folder = evaluations.heldout(judges=("lexical", "stern"))
+    assert command("hacking", folder.root, *options) == 2
+    shown = capsys.readouterr().err
+    assert said in shown
+    assert shown.count("\n") == 1
+    assert not folder.hacking.exists()
+
+
+def test_benchmarks_have_no_judge_to_hack(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.transfer()
+    assert command("hacking", folder.root) == 2
+    assert "is a transfer evaluation without a judge" in capsys.readouterr().err
+
+
+def test_judges_can_change_places(command: Callable[..., int], evaluations: Evaluations) -> None:
+    folder = evaluations.heldout(judges=("lexical", "stern"))
+    assert command("hacking", folder.root, "--judge", "stern") == 0
+    found = _written(folder)
+    assert (found.settings.judge, found.settings.second) == ("stern", "lexical")
+    assert not found.divergences[0].is_diverging  # the second sees the larger gain
+    assert command("hacking", folder.root, "--second", "lexical") == 0
+    assert _written(folder).settings == found.settings
