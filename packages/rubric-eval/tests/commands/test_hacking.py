@@ -41,7 +41,7 @@ def test_a_hacked_judge_is_warned_of(
     assert command("hacking", folder.root, "--tasks", evaluations.tasks) == 0
     shown = capsys.readouterr().out
     assert "warning: grpo holds wording of the criteria in more answers than base" in shown
-    assert re.search(r"grpo − base: \+30\.\d points by lexical, \+15\.\d by stern", shown)
+    assert re.search(r"grpo − base: \+29\.\d points by lexical, \+14\.\d by stern", shown)
     assert "part of the gain is the first judge's alone" in shown
     found = _written(folder)
     assert (found.settings.judge, found.settings.second) == ("lexical", "stern")

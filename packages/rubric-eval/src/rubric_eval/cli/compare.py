@@ -12,7 +12,9 @@ from rubric_core import ConfigError, config_error
 from rubric_eval.cli.app import console
 
 if TYPE_CHECKING:
-    from rubric_eval.comparison import EvalComparison
+    from rich.table import Table
+
+    from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
     from rubric_eval.statistics import Interval
 
 __all__ = ["compare"]
@@ -96,53 +98,54 @@ def _print(found: EvalComparison) -> None:
 
 
 def _print_scores(found: EvalComparison) -> None:
-    from rich.table import Table  # noqa: PLC0415
-
     level = f"{100 * found.settings.confidence:g} % interval"
-    table = Table(title="Scores", title_justify="left")
-    for name in ("benchmark", "judge", "model"):
-        table.add_column(name, overflow="fold")
-    for name in ("mean", level, "chance", "questions", "documents"):
-        table.add_column(name, justify="right")
+    table = _table("Scores", "model", "mean", level, "chance", "questions")
     for one in found.scores:
         chance = "" if one.chance is None else f"{100 * one.chance:.1f} %"
         if one.is_above_chance is False:
-            chance += " not above"
-        table.add_row(
-            one.benchmark,
-            one.judge or "",
-            one.model,
-            f"{100 * one.mean:.1f} %",
-            _interval(one),
-            chance,
-            str(one.n),
-            str(one.clusters),
-        )
+            chance += ", not above"
+        asked = str(one.n) if one.clusters == one.n else f"{one.n} of {one.clusters} documents"
+        mean = f"{100 * one.mean:.1f} %"
+        table.add_row(_column(one), one.model, mean, _interval(one), chance, asked)
     console().print(table)
 
 
 def _print_differences(found: EvalComparison) -> None:
+    stdout = console()
+    adjusted = f"p ({found.settings.correction})"
+    for a, b in dict.fromkeys((one.a, one.b) for one in found.differences):
+        table = _table(f"{a} − {b}, points", "mean", "interval", "p", adjusted, "detectable")
+        for one in found.differences:
+            if (one.a, one.b) == (a, b):
+                table.add_row(_column(one), *_cells(one))
+        stdout.print(table)
+    level = 100 * (1 - found.settings.confidence)
+    stdout.print(f"* significant at {level:g} %, correction {found.settings.correction}")
+
+
+def _cells(one: PairedResult) -> tuple[str, ...]:
+    return (
+        f"{100 * one.mean:+.1f}",
+        _interval(one, sign="+"),
+        _p(one.p),
+        _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
+        "–" if one.detectable is None else f"{100 * one.detectable:.1f}",
+    )
+
+
+def _table(title: str, *figures: str) -> Table:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
-    table = Table(title="Paired differences, points", title_justify="left")
-    for name in ("benchmark", "judge", "pair"):
-        table.add_column(name, overflow="fold")
-    for name in ("mean", "interval", "p", f"p ({found.settings.correction})", "", "detectable"):
-        table.add_column(name, justify="right")
-    for one in found.differences:
-        detectable = "–" if one.detectable is None else f"{100 * one.detectable:.1f}"
-        table.add_row(
-            one.benchmark,
-            one.judge or "",
-            f"{one.a} − {one.b}",
-            f"{100 * one.mean:+.1f}",
-            _interval(one, sign="+"),
-            _p(one.p),
-            _p(one.p_adjusted),
-            "significant" if one.is_significant else "",
-            detectable,
-        )
-    console().print(table)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column("benchmark", overflow="fold")
+    for name in figures:
+        table.add_column(name, justify="right", no_wrap=name != "model")
+    return table
+
+
+def _column(one: ModelScore | PairedResult) -> str:
+    return one.benchmark if one.judge is None else f"{one.benchmark}, {one.judge}"
 
 
 def _interval(interval: Interval, *, sign: str = "") -> str:

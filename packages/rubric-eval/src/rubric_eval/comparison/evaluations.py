@@ -55,7 +55,7 @@ def compare_measured(
     ]
     if not pairs:
         raise ComparisonError("no two models were evaluated on one benchmark by one judge")
-    scores = [score(one, settings) for one in measured]
+    scores = [score(one, settings) for models in columns.values() for one in models.values()]
     results = paired_results(pairs, settings)
     parts, small = _parts(pairs, settings)
     return EvalComparison(
