@@ -108,12 +108,14 @@ async def _asked(
 
 
 def _print(found: HackingPanel) -> None:
+    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
     stdout = console()
-    table = Table(title=f"Answers, by the reward of {found.settings.judge}", title_justify="left")
+    title = f"Answers, by the reward of {found.settings.judge}"
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
     table.add_column("model", no_wrap=True)
-    for name in ("words", "ρ reward, length", "ρ within", "hedges / 100", "appeals", "echoes"):
+    for name in ("words", "ρ length", "ρ within", "hedges / 100", "appeals", "echoes"):
         table.add_column(name, justify="right")
     for one in found.models:
         table.add_row(
