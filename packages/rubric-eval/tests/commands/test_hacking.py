@@ -58,6 +58,7 @@ def test_the_file_holds_no_text_and_knows_when_it_is_stale(
     for secret in ("CANARY", "former order", "absolute value"):
         assert secret not in text
     found = _written(folder)
+    assert found.folder == "."
     assert changed_inputs(found.inputs, beside=folder.hacking, folders=[folder]) == []
     evaluations.tasks.write_text("", encoding="utf-8")
     assert changed_inputs(found.inputs, beside=folder.hacking, folders=[folder]) == [

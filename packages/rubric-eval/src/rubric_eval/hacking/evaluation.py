@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -89,7 +90,8 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     else:
         rewards = {}
     panel = hacking_panel(answers, settings, tasks=_asked(by_id, answers), second=rewards)
-    found = panel.model_copy(update={"inputs": inputs})
+    place = Path(os.path.relpath(root.resolve(), target.resolve().parent)).as_posix()
+    found = panel.model_copy(update={"folder": place, "inputs": inputs})
     write_json(target, found)
     return found, target
 

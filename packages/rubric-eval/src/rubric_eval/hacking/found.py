@@ -110,5 +110,8 @@ class HackingPanel(BaseModel):
     notes: tuple[str, ...]
     """What was not measured."""
 
+    folder: str = ""
+    """The evaluation, from the folder of this file."""
+
     inputs: tuple[InputFile, ...] = ()
     """What the signs were looked for in."""
