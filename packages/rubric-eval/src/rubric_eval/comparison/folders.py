@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.found import CompareSettings, EvalComparison
 from rubric_eval.errors import ComparisonError, EvalFolderError
-from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.files import read_finished_run, write_json
 from rubric_eval.scores.reading import has_scores, read_heldout
 from rubric_eval.transfer import read_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from rubric_eval.records import EvalRun, Measured
 
@@ -53,12 +52,9 @@ def compare_folders(
         for folder, run in zip(folders, runs, strict=True)
         for values in measured_of(folder, run)
     ]
-    home = target.resolve().parent
     found = compare_measured(measured, settings).model_copy(
         update={
-            "folders": tuple(
-                Path(os.path.relpath(folder.root.resolve(), home)).as_posix() for folder in folders
-            ),
+            "folders": tuple(path_from(target, to=folder.root) for folder in folders),
             "inputs": inputs,
         }
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from rubric_eval.hacking.found import HackingPanel, HackingSettings
 from rubric_eval.hacking.observed import read_observed
 from rubric_eval.hacking.panel import hacking_panel
 from rubric_eval.hacking.second import judge_again, sampled_questions
-from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.files import read_finished_run, write_json
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     else:
         rewards = {}
     panel = hacking_panel(answers, settings, tasks=_asked(by_id, answers), second=rewards)
-    place = Path(os.path.relpath(root.resolve(), target.resolve().parent)).as_posix()
+    place = path_from(target, to=root)
     found = panel.model_copy(update={"folder": place, "inputs": inputs})
     write_json(target, found)
     return found, target

@@ -16,6 +16,7 @@ from rubric_eval.records.inputs import (
     changed_inputs,
     evaluation_files,
     hashed_inputs,
+    path_from,
 )
 from rubric_eval.records.layout import EvalFolder
 from rubric_eval.records.measured import Measure, Measured
@@ -39,4 +40,5 @@ __all__ = [
     "changed_inputs",
     "evaluation_files",
     "hashed_inputs",
+    "path_from",
 ]

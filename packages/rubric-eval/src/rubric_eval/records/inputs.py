@@ -38,6 +38,11 @@ def evaluation_files(folder: EvalFolder) -> list[Path]:
     return files
 
 
+def path_from(file: Path, *, to: Path) -> str:
+    """Name a path from the folder of a file, with slashes, so that both can be moved together."""
+    return Path(os.path.relpath(to.resolve(), file.resolve().parent)).as_posix()
+
+
 def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ...]:
     """Hash files.
 
@@ -48,11 +53,7 @@ def hashed_inputs(files: Iterable[Path], *, beside: Path) -> tuple[InputFile, ..
     Raises:
         OSError: a file cannot be read.
     """
-    home = beside.resolve().parent
-    return tuple(
-        InputFile(path=Path(os.path.relpath(path.resolve(), home)).as_posix(), sha256=_sha256(path))
-        for path in files
-    )
+    return tuple(InputFile(path=path_from(beside, to=path), sha256=_sha256(path)) for path in files)
 
 
 def changed_inputs(
