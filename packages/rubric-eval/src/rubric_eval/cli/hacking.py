@@ -12,7 +12,7 @@ from rubric_core import ConfigError
 from rubric_eval.cli.app import configure_log, console
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
     from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
@@ -86,7 +86,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
 @asynccontextmanager
 async def _asked(
     spec: Path | None, folder: Path, *, sample: int, workers: int
-) -> AsyncIterator[NewJudge | None]:
+) -> AsyncGenerator[NewJudge | None]:
     """Open a judge from its file; its judgements are kept in the evaluation's ledger."""
     if spec is None:
         yield None
