@@ -78,24 +78,24 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         EvalShapeError: a model without a value.
         RubricFileError: comparison.json is no comparison.
     """
-    stored = _stored(evaluations)
-    if stored is not None and _is_of(stored, evaluations):
-        return Findings(stored.scores, stored, stored.settings)
+    stored = [found for one in evaluations if (found := _stored(one.folder.comparison))]
+    for path, found in stored:
+        if _is_of(found, path, evaluations):
+            return Findings(found.scores, found, found.settings)
     measured = [values for one in evaluations for values in one.measured]
     models = {one.model for one in measured}
-    settings = CompareSettings() if stored is None else stored.settings
+    settings = stored[0][1].settings if stored else CompareSettings()
     if not models.issuperset(name for pair in settings.pairs for name in pair):
         settings = settings.model_copy(update={"pairs": ()})
     if len(models) == 1:
         return Findings(tuple(score(one, settings) for one in measured), None, settings)
     compared = compare_measured(measured, settings)
-    return Findings(compared.scores, compared, settings, is_anew=stored is not None)
+    return Findings(compared.scores, compared, settings, is_anew=bool(stored))
 
 
-def _stored(evaluations: Sequence[Evaluation]) -> EvalComparison | None:
-    path = evaluations[0].folder.comparison
+def _stored(path: Path) -> tuple[Path, EvalComparison] | None:
     try:
-        return EvalComparison.model_validate_json(path.read_bytes())
+        return path, EvalComparison.model_validate_json(path.read_bytes())
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -108,9 +108,8 @@ def _stored(evaluations: Sequence[Evaluation]) -> EvalComparison | None:
         ) from None
 
 
-def _is_of(stored: EvalComparison, evaluations: Sequence[Evaluation]) -> bool:
+def _is_of(stored: EvalComparison, path: Path, evaluations: Sequence[Evaluation]) -> bool:
     """Whether a comparison was made of these evaluations, as they are now."""
-    path = evaluations[0].folder.comparison
     home = path.resolve().parent
     folders = [EvalFolder(home / name) for name in stored.folders]
     given: set[Path] = {one.folder.root.resolve() for one in evaluations}
