@@ -121,7 +121,7 @@ def test_two_runs_of_one_model_seldom_differ(
     simulate: Callable[..., list[PairedResult]],
     simulated: Simulated,
 ) -> None:
-    found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, 12)])
+    found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, 15)])
     assert found <= 0.06
 
 

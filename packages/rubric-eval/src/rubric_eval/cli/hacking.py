@@ -77,9 +77,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
                 out=out,
             )
 
-    found, place = anyio.run(look)
-    _print(found)
-    console().print(f"written: {place}", soft_wrap=True)
+    _print(*anyio.run(look))
     return 0
 
 
@@ -107,7 +105,7 @@ async def _asked(
             await pool.aclose()
 
 
-def _print(found: HackingPanel) -> None:
+def _print(found: HackingPanel, place: Path) -> None:
     from rich.box import SIMPLE_HEAD  # noqa: PLC0415
     from rich.table import Table  # noqa: PLC0415
 
@@ -137,6 +135,7 @@ def _print(found: HackingPanel) -> None:
         stdout.print(f"warning: {warning}", soft_wrap=True)
     for note in found.notes:
         stdout.print(f"note: {note}", soft_wrap=True)
+    stdout.print(f"written: {place}", soft_wrap=True)
 
 
 def _rho(correlation: Correlation | None) -> str:
