@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ import pytest
 from rubric_core import ConfigError, RubricFileError
 from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.hacking import look_for_hacking
 from rubric_eval.records import evaluation_files, hashed_inputs
 from rubric_eval.records.files import write_json
 from rubric_eval.report import ReportSources, write_report
@@ -235,3 +237,20 @@ def test_tables_of_an_earlier_report_do_not_stay_behind(folders: Folders) -> Non
 
     assert set(heldout.tables.iterdir()) == {*files.tables, heldout.tables / "mine.md"}
     assert "table2_transfer" not in {path.stem for path in files.tables}
+
+
+def test_signs_that_are_up_to_date_are_taken_and_stale_ones_looked_for_anew(
+    folders: Folders,
+) -> None:
+    heldout = folders.heldout(**SMALL, judges=("first", "second"))
+    asyncio.run(look_for_hacking(heldout.root, judge="second"))
+
+    fresh = _written(ReportSources((heldout.root,)))
+    path = heldout.scores("first", "grpo", 0)
+    path.write_text(path.read_text("utf-8") + "\n", encoding="utf-8")
+    stale = _written(ReportSources((heldout.root,)))
+
+    assert "Answers that second judged" in fresh
+    assert "looked for anew" not in fresh
+    assert "Answers that first judged" in stale
+    assert "looked for anew" in stale
