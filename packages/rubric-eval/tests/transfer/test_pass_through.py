@@ -73,6 +73,7 @@ def test_one_model_finds_its_cache_again(checkpoint: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_lm_eval_finds_our_tasks_and_keeps_caches_apart(tmp_path: Path) -> None:
     def run(*more: str) -> subprocess.CompletedProcess[str]:
         command = "from rubric_eval.cli import main; main()"
