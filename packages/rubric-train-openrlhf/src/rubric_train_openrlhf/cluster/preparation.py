@@ -9,6 +9,7 @@ from uuid import uuid4
 import torch
 
 from rubric_train_openrlhf.cluster.command_check import check_command
+from rubric_train_openrlhf.cluster.cpu_heads import check_cpu_heads
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
@@ -52,7 +53,8 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
 
     Raises:
         TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
-            for it, a task file is missing, or a prompt is too long.
+            for it, a task file is missing, a prompt is too long, or engines on a CPU cannot
+            compute the model's attention.
         MissingExtraError: OpenRLHF is not installed.
         LeakError: a question gives its passage or rubric away.
         RubricFileError: a line of a task file is no task.
@@ -63,6 +65,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
     """
     check_command(command_words(grpo_flags(config)))
     model, codec = _model(config)
+    check_cpu_heads(config)
     books = _books(config)
     check_machine(config)
     folder = RunFolder(config.out)

@@ -11,6 +11,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
+from rubric_train_openrlhf.cluster.cpu_heads import REMEDY, refused_head_width
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError
@@ -144,6 +145,9 @@ def _check_heads(subject: Subject, architecture: Any) -> Iterator[Finding]:  # n
             where="cluster.engines.tensor_parallel",
             remedy="use a divisor of the number of heads",
         )
+    on_cpu = subject.known.cluster.device == "cpu"
+    if on_cpu and (why := refused_head_width(architecture)) is not None:
+        yield failed(why, where="model.path", remedy=REMEDY)
 
 
 def _unusable(file: Path, error: Exception) -> Finding:
