@@ -1,8 +1,8 @@
 """Time of a held-out evaluation over the time that its judge alone takes.
 
 1,319 questions, as many as GSM8K's test split has, answered at once by a model that costs nothing;
-a judge in a process of its own takes 200 ms for each answer and is given 64 at once. The bound is
-answers / 64 · 200 ms. Everything else counts against the evaluation: the question whether the judge
+a judge in a process of its own takes 200 ms for each answer and is given 32 at once. The bound is
+answers / 32 · 200 ms. Everything else counts against the evaluation: the question whether the judge
 is there, the last round that is not full, answers, ledger, rows and the table with its intervals.
 The judge is asked a few questions first, so that imports are not timed.
 
@@ -38,7 +38,7 @@ TARGET = 1.15
 """Over the bound, at most."""
 RESUME_TARGET_S = 3.0
 LATENCY_S = 0.2
-WORKERS = 16
+WORKERS = 8
 IN_FLIGHT = WORKERS * 4
 QUESTIONS = 1_319
 SENTENCE = "The annual report puts the base margin in the fourth quarter at 17.2 percent. "
