@@ -54,7 +54,7 @@ def _model_files(folder: Path, *, above: tuple[Path, ...]) -> dict[str, JsonValu
         digests: dict[str, JsonValue] = {
             path.relative_to(folder).as_posix(): _digest(path) for path in files
         }
-        base = _base(folder)
+        base = adapter_base(folder)
     except OSError as error:
         raise ConfigError(
             f"the model folder {str(folder)!r} cannot be read: {error.strerror or error}"
@@ -77,8 +77,12 @@ def _counted(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def _base(folder: Path) -> Path | None:
-    """The folder of an adapter's base model; None for another's name, which the adapter holds."""
+def adapter_base(folder: Path) -> Path | None:
+    """Return the folder of an adapter's base model.
+
+    None for a model that is no adapter, or an adapter's that names its base otherwise than by a
+    folder that is there.
+    """
     path = folder / _ADAPTER
     if not path.is_file():
         return None

@@ -3,6 +3,8 @@
 spec     a model that was named
 reading  from `NAME=KIND:WHERE`, or a YAML file, to specifications
 chat     models behind a server, or anything that litellm can name
+harness  Hugging Face folders, through lm-eval
+draws    tokens of such a model, each answer by its own seed
 opening  from a specification to a model that can be asked, and its identity
 """
 

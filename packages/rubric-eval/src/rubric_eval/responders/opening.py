@@ -12,7 +12,8 @@ import anyio.to_thread
 from rubric_core import ConfigError, Responder, find_responder
 from rubric_eval.records import ModelEntry
 from rubric_eval.responders.chat import open_chat
-from rubric_eval.responders.spec import CHAT, ModelSpec
+from rubric_eval.responders.harness import HarnessResponder
+from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +95,8 @@ async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:
 
 
 def _opened(spec: ModelSpec) -> Responder:
+    if spec.kind == HARNESS:
+        return HarnessResponder(spec)
     responder = find_responder(spec.kind)(spec.options)
     if not isinstance(responder, Responder):  # pyright: ignore[reportUnnecessaryIsInstance]  # a plugin's
         raise ConfigError(

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
-from rubric_eval.responders.spec import CHAT, ModelSpec
+from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec
 from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def parse_model(text: str) -> ModelSpec:
     """Read one model.
 
     Args:
-        text: `NAME=policy:DIR`, `NAME=server:URL#MODEL`, `NAME=litellm:MODEL`,
+        text: `NAME=policy:DIR`, `NAME=hf:DIR`, `NAME=server:URL#MODEL`, `NAME=litellm:MODEL`,
             `NAME=file:MODEL.yaml` (the fields of a `rubric_judge.ModelConfig`), or another plugin's
             `NAME=KIND:WHERE`.
 
@@ -142,4 +142,4 @@ def _spec(
 
 
 def _kinds() -> tuple[str, ...]:
-    return tuple(sorted({*CHAT, *responder_names()}))
+    return tuple(sorted({*CHAT, HARNESS, *responder_names()}))

@@ -9,6 +9,9 @@ from rubric_eval.records.run import FROZEN, Name
 CHAT = ("server", "litellm", "file")
 """Kinds that are called over a network, with the fields of `rubric_judge.ModelConfig`."""
 
+HARNESS = "hf"
+"""Folders that lm-eval loads; every other kind is a plugin's."""
+
 
 class ModelSpec(BaseModel):
     """One model of an evaluation, before it is opened."""
@@ -19,7 +22,7 @@ class ModelSpec(BaseModel):
     """In tables and file names."""
 
     kind: str = Field(min_length=1)
-    """`server`, `litellm`, `file`, or the name of a plugin such as `policy`."""
+    """`server`, `litellm`, `file`, `hf`, or the name of a plugin such as `policy`."""
 
     options: dict[str, JsonValue]
     """What the kind takes: a `path`, or the fields of a `ModelConfig`."""

@@ -1,0 +1,272 @@
+"""Hugging Face folders, loaded by lm-eval's model and asked through their chat template."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
+
+import anyio.to_thread
+from pydantic import BaseModel, Field, ValidationError
+
+from rubric_core import (
+    Ask,
+    Decoding,
+    Finish,
+    MissingExtraError,
+    Reason,
+    Reply,
+    ResponderError,
+    config_error,
+)
+from rubric_core.model_files import adapter_base, model_files
+from rubric_eval.records.run import FROZEN
+from rubric_eval.responders.draws import SeededDraw
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+
+    from pydantic import JsonValue
+
+    from rubric_eval.responders.spec import ModelSpec
+
+_VERSION: Final = 1
+"""Of how prompts are written and tokens drawn."""
+_POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
+
+
+class HarnessOptions(BaseModel):
+    """What a specification of kind `hf` may say."""
+
+    model_config = FROZEN
+
+    path: Path
+    """Model folder, or an adapter's whose base model is a folder."""
+
+    device: str | None = None
+    """Such as `cuda:1` or `cpu`; left out, the first GPU where there is one."""
+
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    """Number format of the weights; `auto` is that of the folder."""
+
+    batch_size: int = Field(default=16, ge=1)
+    """Answers written at once; does not change them."""
+
+    trust_remote_code: bool = False
+    """Whether to run Python files of the folder."""
+
+
+class HarnessResponder:
+    """A model of a folder; its weights load with the first question."""
+
+    def __init__(self, spec: ModelSpec) -> None:
+        """Hash the folder.
+
+        Raises:
+            ConfigError: an option that does not fit, or no model in the folder.
+            MissingExtraError: lm-eval is not installed.
+        """
+        try:
+            self._options = HarnessOptions.model_validate(spec.options)
+        except ValidationError as error:
+            source = f"model {spec.name!r}"
+            raise config_error(error, model=HarnessOptions, source=source) from None
+        if find_spec("lm_eval") is None or find_spec("transformers") is None:
+            raise MissingExtraError(
+                f"model {spec.name!r}: kind 'hf' needs lm-eval: install rubric-eval[lm-eval]"
+            )
+        self._files = model_files(self._options.path)
+        self._model: _Loaded | None = None
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """Every file of the model, and its number format."""
+        return {
+            "kind": "hf",
+            "version": _VERSION,
+            "files": self._files,
+            "dtype": self._options.dtype,
+            "trust_remote_code": self._options.trust_remote_code,
+        }
+
+    async def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
+        """Answer questions, shortest first; see `Responder.respond`."""
+        if not asks:
+            return
+        model = await anyio.to_thread.run_sync(self._loaded)
+        cancelled = threading.Event()
+        try:
+            prompts = await anyio.to_thread.run_sync(model.prompts, asks, decoding)
+            for prompt in prompts:
+                if prompt.most < 1:
+                    yield prompt.index, model.too_long(prompt)
+            for batch in _batches(prompts, self._options.batch_size):
+                for index, reply in await anyio.to_thread.run_sync(
+                    model.replies, batch, decoding, cancelled, abandon_on_cancel=True
+                ):
+                    yield index, reply
+        finally:
+            cancelled.set()  # a thread cannot be stopped: it looks between two tokens
+
+    async def aclose(self) -> None:
+        """Let go of the weights."""
+        self._model = None
+
+    def _loaded(self) -> _Loaded:
+        if self._model is None:
+            try:
+                self._model = _Loaded(self._options)
+            # The named boundary for model folders: what a broken file makes the library raise is
+            # not known.
+            except Exception as error:
+                raise ResponderError(
+                    f"the model folder {str(self._options.path)!r} does not load: "
+                    f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+                ) from error
+        return self._model
+
+
+@dataclass(frozen=True, slots=True)
+class _Prompt:
+    index: int
+    """Into the asks."""
+    seed: int
+    token_ids: list[int]
+    most: int
+    """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+
+
+class _Loaded:
+    """Weights and tokenizer."""
+
+    def __init__(self, options: HarnessOptions) -> None:
+        from lm_eval.models import huggingface  # noqa: PLC0415  # seconds, and an extra
+
+        library = cast("Any", huggingface)  # it has no types to speak of
+        device = options.device
+        if device is None:
+            device = "cuda" if library.torch.cuda.is_available() else "cpu"
+        base = adapter_base(options.path)
+        has_tokenizer = (options.path / "tokenizer_config.json").exists()
+        harness = library.HFLM(
+            pretrained=str(base or options.path),
+            peft=str(options.path) if base else None,
+            tokenizer=str(options.path) if has_tokenizer else None,
+            device=device,
+            dtype=options.dtype,
+            batch_size=options.batch_size,
+            trust_remote_code=options.trust_remote_code,
+        )
+        self._model, self._tokenizer = harness.model, harness.tokenizer
+        self._tokenizer.padding_side = "left"
+        self._device = harness.device
+        config = self._model.config
+        found = (getattr(config, name, None) for name in _POSITIONS)
+        self.positions: int | None = next((one for one in found if isinstance(one, int)), None)
+        ends = cast("list[int] | int | None", self._model.generation_config.eos_token_id)
+        ends = cast("int", self._tokenizer.eos_token_id) if ends is None else ends
+        self._ends = [ends] if isinstance(ends, int) else list(ends)
+        self._pad: int = self._tokenizer.pad_token_id
+        # The folder's own defaults, such as a penalty for repetition, would be a decoding that the
+        # other models do not have.
+        self._model.generation_config = type(self._model.generation_config)(
+            do_sample=False, eos_token_id=self._ends, pad_token_id=self._pad
+        )
+
+    def prompts(self, asks: Sequence[Ask], decoding: Decoding) -> list[_Prompt]:
+        """Write and encode the questions, shortest first."""
+        has_template = bool(self._tokenizer.chat_template)
+        prompts: list[_Prompt] = []
+        for index, ask in enumerate(asks):
+            text = f"Question: {ask.view.question}\nAnswer:"
+            if has_template:
+                message = {"role": "user", "content": ask.view.question}
+                text = self._tokenizer.apply_chat_template(
+                    [message], tokenize=False, add_generation_prompt=True
+                )
+            ids: list[int] = self._tokenizer.encode(text, add_special_tokens=not has_template)
+            room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
+            prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
+        return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
+
+    def too_long(self, prompt: _Prompt) -> Reply:
+        """Say of a question that it cannot be answered."""
+        return Reply.unavailable(
+            Reason.BAD_REQUEST,
+            f"the prompt has {len(prompt.token_ids)} tokens, and the model {self.positions} "
+            "positions: leave the question out",
+        )
+
+    def replies(
+        self, batch: Sequence[_Prompt], decoding: Decoding, cancelled: threading.Event
+    ) -> list[tuple[int, Reply]]:
+        """Write the answers of a batch; of half of it at a time where memory runs out."""
+        try:
+            rows = self._written(batch, decoding, cancelled)
+        except RuntimeError as error:
+            if type(error).__name__ != "OutOfMemoryError":
+                raise
+            if len(batch) > 1:
+                half = len(batch) // 2
+                parts = (batch[:half], batch[half:])
+                return [one for part in parts for one in self.replies(part, decoding, cancelled)]
+            return [(batch[0].index, Reply.unavailable(Reason.SERVER_ERROR, "out of memory"))]
+        return [
+            (prompt.index, self._reply(row, decoding))
+            for prompt, row in zip(batch, rows, strict=True)
+        ]
+
+    def _written(
+        self, batch: Sequence[_Prompt], decoding: Decoding, cancelled: threading.Event
+    ) -> list[list[int]]:
+        padded = self._tokenizer.pad(
+            {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
+        ).to(self._device)
+        output = self._model.generate(
+            input_ids=padded["input_ids"],
+            attention_mask=padded["attention_mask"],
+            max_new_tokens=batch[0].most,
+            logits_processor=[SeededDraw(decoding, [one.seed for one in batch], cancelled)],
+            **self._stopping(decoding),
+        )
+        width = padded["input_ids"].shape[1]
+        return [self._own(row[width:]) for row in output.tolist()]
+
+    def _own(self, row: list[int]) -> list[int]:
+        """Cut a row behind its end: what follows fills the rectangle."""
+        end = next((place for place, token in enumerate(row) if token in self._ends), None)
+        if end is not None:
+            return row[: end + 1]
+        while row and row[-1] == self._pad:  # it ended by a text
+            row.pop()
+        return row
+
+    def _stopping(self, decoding: Decoding) -> dict[str, Any]:
+        if not decoding.stop:
+            return {}
+        return {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
+
+    def _reply(self, row: list[int], decoding: Decoding) -> Reply:
+        text: str = self._tokenizer.decode(row, skip_special_tokens=True).strip()
+        places = [place for stop in decoding.stop if (place := text.find(stop)) >= 0]
+        has_ended = bool(places) or (bool(row) and row[-1] in self._ends)
+        finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
+        return Reply.answered(text[: min(places, default=None)], finish=finish, tokens=len(row))
+
+
+def _batches(prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
+    """Put neighbours with the same number of tokens to come together."""
+    batch: list[_Prompt] = []
+    for prompt in prompts:
+        if prompt.most < 1:
+            continue
+        if batch and (len(batch) == batch_size or batch[0].most != prompt.most):
+            yield batch
+            batch = []
+        batch.append(prompt)
+    if batch:
+        yield batch
