@@ -125,8 +125,11 @@ class ChatResponder:
         async with anyio.create_task_group() as workers, send, receive:
             for _ in range(min(at_once, len(asks))):
                 workers.start_soon(work)
-            for _ in asks:
-                yield await receive.receive()
+            try:
+                for _ in asks:
+                    yield await receive.receive()
+            except GeneratorExit:  # nobody waits any more; a task group would wrap it
+                workers.cancel_scope.cancel()
 
     async def aclose(self) -> None:
         """Close the connections."""

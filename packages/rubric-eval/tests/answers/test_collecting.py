@@ -1,0 +1,317 @@
+"""Answers are asked for once, kept, and never another model's."""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import ClassVar
+
+import anyio
+import pytest
+
+from rubric_core import Ask, Decoding, Reason, Reply, ResponderError, Task
+from rubric_eval import EvalFolderError, EvalShapeError
+from rubric_eval.answers import (
+    AnswerProgress,
+    Answers,
+    collect_answers,
+    read_answers,
+    stream_answers,
+)
+from rubric_eval.errors import EvalWriteError
+from rubric_eval.records import EvalFolder
+from rubric_eval.responders import OpenModel
+
+GREEDY = Decoding()
+
+
+async def _collected(model: OpenModel, tasks: Sequence[Task], path: Path, **how: object) -> Answers:
+    given = {"decoding": GREEDY, "seeds": (0, 1), "samples": 2, **how}
+    return await collect_answers(model, tasks, folder=EvalFolder(path), **given)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.anyio
+async def test_every_answer_is_there_once_in_the_order_of_the_questions(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    answers = await _collected(model, tasks, tmp_path)
+
+    assert set(answers.by_seed) == {0, 1}
+    for rows in answers.by_seed.values():
+        assert [(row.task_id, row.sample) for row in rows] == [
+            (task.task_id, sample) for task in tasks for sample in range(2)
+        ]
+    assert len({ask.seed for ask in responder.asked}) == 20  # each draw has a seed of its own
+    assert read_answers(EvalFolder(tmp_path).answers("model", 1))
+    assert (answers.kept, answers.unavailable) == (0, 0)
+
+
+@pytest.mark.anyio
+async def test_a_second_run_asks_for_nothing_and_gives_the_same(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    first = await _collected(model, tasks, tmp_path)
+    file = EvalFolder(tmp_path).answers("model", 0)
+    written = file.read_bytes()
+    again = await _collected(model, tasks, tmp_path)
+
+    assert len(responder.asked) == 20
+    assert again.by_seed == first.by_seed
+    assert again.kept == 20
+    assert file.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"decoding": Decoding(temperature=0.5)},
+        {"decoding": Decoding(top_p=0.5)},
+        {"decoding": Decoding(top_k=3)},
+        {"decoding": Decoding(stop=("x",))},
+        {"decoding": Decoding(max_tokens=7)},
+        {"seeds": (2, 3)},
+    ],
+)
+@pytest.mark.anyio
+async def test_no_answer_of_another_decoding_or_seed_is_taken(
+    how: dict[str, object],
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
+) -> None:
+    model, responder = make_model()
+    await _collected(model, tasks, tmp_path)
+    await _collected(model, tasks, tmp_path, **how)
+    assert len(responder.asked) == 40
+
+
+@pytest.mark.anyio
+async def test_no_answer_of_another_model_is_taken_even_under_the_same_name(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    base, _ = make_model("base")
+    tuned, responder = make_model("tuned")
+    await _collected(base, tasks, tmp_path)
+    answers = await _collected(tuned, tasks, tmp_path)
+
+    assert len(responder.asked) == 20
+    assert all((row.text or "").startswith("tuned") for row in answers.by_seed[0])
+
+
+@pytest.mark.anyio
+async def test_more_samples_and_questions_ask_for_the_new_ones_alone(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    await _collected(model, tasks[:3], tmp_path, samples=1)
+    await _collected(model, tasks, tmp_path, samples=3)
+    assert len(responder.asked) == 6 + (5 * 3 * 2 - 6)
+
+
+@pytest.mark.anyio
+async def test_failures_are_rows_and_are_asked_for_again(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model(fails=lambda number: number % 3 == 0)
+    seen: list[AnswerProgress] = []
+    first = await _collected(model, tasks, tmp_path, on_progress=seen.append)
+    failed = [row for rows in first.by_seed.values() for row in rows if row.text is None]
+    assert len(failed) == first.unavailable == seen[-1].unavailable == 7
+    assert {row.reason for row in failed} == {Reason.CONNECTION}
+    assert (seen[-1].done, seen[-1].total) == (20, 20)
+
+    again = await _collected(model, tasks, tmp_path, on_progress=seen.append)
+    assert len(responder.asked) == 20 + 7
+    assert (again.kept, again.unavailable) == (13, 2)  # numbers 21 and 24 fail
+
+    await _collected(model, tasks, tmp_path)
+    for seed in (0, 1):
+        rows = read_answers(EvalFolder(tmp_path).answers("model", seed))
+        assert len(rows) == 10  # the last word on each, however often it was asked
+
+
+@pytest.mark.anyio
+async def test_two_tasks_with_one_question_share_its_answer(
+    make_model: Callable[..., tuple[OpenModel, object]],
+    make_task: Callable[..., Task],
+    tmp_path: Path,
+) -> None:
+    model, responder = make_model()
+    twins = [make_task(1, document=1), make_task(1, document=2)]
+    await _collected(model, twins[:1], tmp_path, seeds=(0,), samples=1)
+    answers = await _collected(model, twins, tmp_path, seeds=(0,), samples=1)
+
+    first, second = answers.by_seed[0]
+    assert len(responder.asked) == 1
+    assert first.text == second.text
+    assert first.key == second.key
+    assert first.doc_hash != second.doc_hash
+    assert len(read_answers(EvalFolder(tmp_path).answers("model", 0))) == 2
+
+
+@pytest.mark.anyio
+async def test_questions_have_seeds_of_their_own_and_models_the_same_ones(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    (base, one), (tuned, other) = make_model("base"), make_model("tuned")
+    await _collected(base, tasks, tmp_path / "a")
+    await _collected(tuned, tasks[::-1], tmp_path / "b")
+    assert {ask.view.task_id: ask.seed for ask in one.asked} != {}
+    seeds = [{(ask.view.question, ask.seed) for ask in each.asked} for each in (one, other)]
+    assert seeds[0] == seeds[1]
+
+
+@pytest.mark.anyio
+async def test_nothing_kept_or_asked_holds_a_passage_or_a_criterion(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    await _collected(model, tasks, tmp_path)
+    files = [EvalFolder(tmp_path).answers("model", seed) for seed in (0, 1)]
+    texts = [path.read_text("utf-8") for path in files]
+    assert len(texts) == 2
+    assert not any("CANARY" in text for text in [*texts, repr(responder.asked)])
+
+
+@pytest.mark.anyio
+async def test_a_stream_that_is_left_keeps_what_it_gave(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    folder = EvalFolder(tmp_path)
+    async with aclosing(stream_answers(model, tasks, folder=folder, decoding=GREEDY)) as stream:
+        given = [await anext(stream), await anext(stream)]
+    assert read_answers(folder.answers("model", 0)) == [answer.row for answer in given]
+    await collect_answers(model, tasks, folder=folder, decoding=GREEDY)
+    assert len(responder.asked) == 5
+
+
+_HOLD = """
+import sys
+from pathlib import Path
+from typing import ClassVar
+from rubric_eval.answers import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_one_run_at_a_time_in_a_folder_and_a_killed_one_holds_nothing(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, _ = make_model()
+
+    async def run() -> Answers:
+        return await _collected(model, tasks, tmp_path)
+
+    holder = subprocess.Popen(
+        [sys.executable, "-c", _HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == b"held\n"
+    with pytest.raises(EvalFolderError, match=rf"process {holder.pid}"):
+        anyio.run(run)
+    holder.kill()
+    holder.communicate()
+    assert anyio.run(run).unavailable == 0
+
+
+@pytest.mark.anyio
+async def test_a_file_has_one_writer_in_a_process_too(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, _ = make_model()
+    folder = EvalFolder(tmp_path)
+    async with aclosing(stream_answers(model, tasks, folder=folder, decoding=GREEDY)) as stream:
+        await anext(stream)
+        with pytest.raises(EvalFolderError, match="another run writes answers"):
+            await collect_answers(model, tasks, folder=folder, decoding=GREEDY)
+
+
+class _Odd:
+    """Gives a reply twice, or leaves one out."""
+
+    identity: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *, indices: Sequence[int]) -> None:
+        self._indices = indices
+
+    async def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
+        del asks, decoding
+        for index in self._indices:
+            yield index, Reply.answered("text")
+
+    async def aclose(self) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("indices", "what"),
+    [((0, 1, 1), "replied to question 1"), ((0, 1, 2), "no reply to 2 of 5"), ((9,), "question 9")],
+)
+@pytest.mark.anyio
+async def test_a_responder_is_held_to_one_reply_for_each_question(
+    indices: tuple[int, ...],
+    what: str,
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
+) -> None:
+    model, _ = make_model()
+    odd = OpenModel(model.entry, _Odd(indices=indices))
+    with pytest.raises(ResponderError, match=what):
+        await collect_answers(odd, tasks, folder=EvalFolder(tmp_path), decoding=GREEDY)
+
+
+@pytest.mark.parametrize(
+    ("how", "what"),
+    [
+        ({"seeds": ()}, "seeds"),
+        ({"seeds": (1, 1)}, "seeds"),
+        ({"seeds": (-1,)}, "seeds"),
+        ({"samples": 0}, "samples 0"),
+    ],
+)
+@pytest.mark.anyio
+async def test_wrong_numbers_are_refused_before_a_file_is_made(
+    how: dict[str, object],
+    what: str,
+    make_model: Callable[..., tuple[OpenModel, object]],
+    tasks: list[Task],
+    tmp_path: Path,
+) -> None:
+    model, _ = make_model()
+    with pytest.raises(EvalShapeError, match=what):
+        await _collected(model, tasks, tmp_path / "out", **how)
+    for wrong in ([], [tasks[0], tasks[0]]):
+        with pytest.raises(EvalShapeError):
+            await _collected(model, wrong, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.anyio
+async def test_a_full_disk_is_one_clear_error_and_loses_nothing(
+    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
+) -> None:
+    model, responder = make_model()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))  # two rows and a half
+    try:
+        with pytest.raises(EvalWriteError, match=r"File too large.*2 answers.*the same command"):
+            await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    path = EvalFolder(tmp_path).answers("model", 0)
+    assert path.read_bytes().endswith(b"}\n")  # a small file
+    answers = await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
+    assert (answers.kept, answers.unavailable) == (2, 0)
+    assert len(responder.asked) == 3 + 3

@@ -1,0 +1,124 @@
+"""Answers of a real vLLM server, of a tiny model with random weights and 512 positions."""
+
+from __future__ import annotations
+
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
+from rubric_eval.responders import ModelSpec, open_model
+from rubric_judge.testing.vllm import VLLMServer
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.anyio]
+
+POSITIONS = 512
+CHAT = (
+    "{% for m in messages %}<bos>{{ m['role'] }}\n{{ m['content'] }}<eos>\n{% endfor %}"
+    "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
+)
+GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
+
+
+@pytest.fixture(scope="module")
+def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VLLMServer]:
+    folder = tmp_path_factory.mktemp("model")
+    sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
+    tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
+    tokenizer.chat_template = CHAT
+    config = TinyConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        layers=2,
+        heads=2,
+        kv_heads=2,
+        max_positions=POSITIONS,
+    )
+    build_tiny_llama(config, seed=0).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "generation_config.json").write_text(GENERATION_DEFAULTS, "utf-8")
+    options = ("--dtype", "float32", "--max-model-len", str(POSITIONS))
+    with VLLMServer(folder, options=options) as server:
+        yield server
+
+
+def _spec(server: VLLMServer, transport: str) -> ModelSpec:
+    model = "served" if transport == "direct" else "hosted_vllm/served"
+    return ModelSpec(
+        name="m",
+        kind="server",
+        options={"api_base": server.url, "model": model, "transport": transport},
+        spec="m",
+    )
+
+
+async def _replies(
+    server: VLLMServer, asks: list[Ask], decoding: Decoding, *, transport: str = "direct"
+) -> list[Reply]:
+    async with await open_model(_spec(server, transport)) as model:
+        replies = {index: reply async for index, reply in model.responder.respond(asks, decoding)}
+    return [replies[index] for index in range(len(asks))]
+
+
+def _asks(*questions: str, seed: int = 0) -> list[Ask]:
+    views = [PolicyView(task_id=f"t{i}", question=text) for i, text in enumerate(questions)]
+    return [Ask(view=view, seed=seed + number) for number, view in enumerate(views)]
+
+
+async def test_the_server_names_its_weights_and_positions(vllm: VLLMServer) -> None:
+    async with await open_model(_spec(vllm, "direct")) as model:
+        identity = model.entry.identity
+    assert identity["positions"] == POSITIONS
+    assert str(identity["root"]).endswith("model0")
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+async def test_questions_are_answered_with_all_the_room_there_is(
+    vllm: VLLMServer, transport: str
+) -> None:
+    """1,024 tokens are asked for, of a model that has 512 positions for prompt and answer."""
+    asks = _asks("Short?", "why " * 60, "why " * 2000)
+    replies = await _replies(vllm, asks, Decoding(), transport=transport)
+    assert [reply.finish for reply in replies[:2]] != [None, None]
+    for reply in replies[:2]:
+        assert reply.text is not None
+        assert reply.tokens is not None
+        if reply.finish is Finish.TRUNCATED:
+            assert 200 < reply.tokens < POSITIONS
+    assert (replies[2].text, replies[2].reason) == (None, Reason.BAD_REQUEST)
+
+
+@pytest.mark.parametrize("transport", ["direct", "litellm"])
+async def test_a_seed_draws_the_same_again_and_another_differently(
+    vllm: VLLMServer, transport: str
+) -> None:
+    decoding = Decoding(temperature=1.0, max_tokens=24)
+    asks = _asks("One?", "Two?", "Three?", seed=7)
+    first = await _replies(vllm, asks, decoding, transport=transport)
+    again = await _replies(vllm, asks, decoding, transport=transport)
+    other = await _replies(vllm, _asks("One?", "Two?", "Three?", seed=70), decoding)
+    assert [reply.text for reply in first] == [reply.text for reply in again]
+    assert [reply.text for reply in first] != [reply.text for reply in other]
+
+
+async def test_top_k_and_the_folders_own_defaults_are_as_asked(vllm: VLLMServer) -> None:
+    """generation_config.json of this model says top_k 1: all draws would be the same."""
+    asks = [ask.model_copy(update={"seed": n}) for n in range(6) for ask in _asks("One?")]
+    free = await _replies(vllm, asks, Decoding(temperature=1.0, max_tokens=16))
+    narrow = await _replies(vllm, asks, Decoding(temperature=1.0, top_k=1, max_tokens=16))
+    least = await _replies(vllm, asks, Decoding(temperature=1.0, top_p=1e-6, max_tokens=16))
+    (greedy,) = await _replies(vllm, asks[:1], Decoding(max_tokens=16))
+    assert len({reply.text for reply in free}) > 1
+    assert {reply.text for reply in narrow} == {reply.text for reply in least} == {greedy.text}
+
+
+async def test_a_stop_ends_an_answer_and_is_no_part_of_it(vllm: VLLMServer) -> None:
+    (whole,) = await _replies(vllm, _asks("One?"), Decoding(max_tokens=32))
+    assert whole.text
+    middle = whole.text[len(whole.text) // 2]
+    (stopped,) = await _replies(vllm, _asks("One?"), Decoding(max_tokens=32, stop=(middle,)))
+    assert stopped.text == whole.text.partition(middle)[0]
+    assert stopped.finish is Finish.COMPLETE

@@ -1,0 +1,184 @@
+"""A policy as a responder: its own codec, a seed for each answer, and no question too long."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+import torch
+
+from rubric_core import (
+    Ask,
+    ConfigError,
+    Decoding,
+    Finish,
+    PolicyView,
+    Reason,
+    Reply,
+    Responder,
+    ResponderError,
+)
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy, sample_groups
+from rubric_train_openrlhf.responder import PolicyResponder, policy_responder
+
+pytestmark = pytest.mark.anyio
+
+POSITIONS = 128
+TEXTS = ["What does `cut` do with `x` and `depth`? It cuts `x` at `depth`, and returns a copy."] * 8
+SHAPE = TinyConfig(
+    vocab_size=400,
+    hidden_size=32,
+    intermediate_size=64,
+    layers=2,
+    heads=2,
+    kv_heads=2,
+    max_positions=POSITIONS,
+)
+WARM = Decoding(temperature=1.0, max_tokens=20)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("policy") / "base"
+    build_tiny_policy(TEXTS, SHAPE, seed=0).save(path)
+    return path
+
+
+def _responder(folder: Path, **options: object) -> PolicyResponder:
+    return policy_responder({"path": str(folder), "device": "cpu", **options})
+
+
+def _ask(question: str, seed: int = 0) -> Ask:
+    return Ask(view=PolicyView(task_id=question[:20], question=question), seed=seed)
+
+
+ASKS = [
+    _ask(question, seed)
+    for question in ("What does `cut` do?", "Why?", "What does `x` mean for `depth`?")
+    for seed in (1, 2, 3)
+] + [_ask("And alone?", 9)]
+
+
+async def _replies(responder: Responder, asks: list[Ask], decoding: Decoding) -> list[Reply]:
+    replies: dict[int, Reply] = {}
+    async for index, reply in responder.respond(asks, decoding):
+        assert index not in replies
+        replies[index] = reply
+    return [replies[index] for index in range(len(asks))]
+
+
+async def test_an_answer_does_not_depend_on_what_else_is_asked(folder: Path) -> None:
+    together = await _replies(_responder(folder), ASKS, WARM)
+    for batch_size in (1, 2, 5):
+        assert await _replies(_responder(folder, batch_size=batch_size), ASKS, WARM) == together
+    backwards = await _replies(_responder(folder), ASKS[::-1], WARM)
+    assert backwards[::-1] == together
+    alone = await _replies(_responder(folder), ASKS[4:5], WARM)
+    assert alone == together[4:5]
+    assert len({reply.text for reply in together[:3]}) > 1
+
+
+async def test_greedy_answers_are_those_of_the_training_sampler(folder: Path) -> None:
+    policy = load_policy(folder)
+    asks = [_ask("What does `cut` do?"), _ask("Why so much longer than the other one?")]
+    drawn = sample_groups(
+        policy.model,
+        [policy.codec.encode_prompt(ask.view) for ask in asks],
+        group_size=1,
+        max_new_tokens=16,
+        temperature=0,
+        generator=torch.Generator(),
+        eos_token_id=policy.codec.eos_token_id,
+        pad_token_id=policy.codec.pad_token_id,
+    )
+    replies = await _replies(_responder(folder), asks, Decoding(max_tokens=16))
+    assert [reply.text for reply in replies] == [
+        policy.codec.decode(ask.view, drawn.response(row)) for row, ask in enumerate(asks)
+    ]
+    assert [reply.tokens for reply in replies] == drawn.lengths_B.tolist()
+
+
+async def test_max_tokens_is_cut_to_the_positions_that_are_left(folder: Path) -> None:
+    policy = load_policy(folder)
+    questions = ["Why?", "why " * 20, "why " * 2000]
+    asks = [_ask(question) for question in questions]
+    lengths = [len(policy.codec.encode_prompt(ask.view).token_ids) for ask in asks]
+    assert lengths[1] < POSITIONS < lengths[2]
+    replies = await _replies(_responder(folder), asks, Decoding(max_tokens=1024))
+    for length, reply in zip(lengths[:2], replies[:2], strict=True):
+        assert reply.tokens is not None
+        assert reply.tokens <= POSITIONS - length
+        if reply.finish is Finish.TRUNCATED:
+            assert reply.tokens == POSITIONS - length
+    assert (replies[2].text, replies[2].reason) == (None, Reason.BAD_REQUEST)
+    assert f"{lengths[2]} tokens, and the model {POSITIONS} positions" in replies[2].detail
+
+
+async def test_the_most_likely_token_is_all_that_is_left_of_top_k_1_and_a_tiny_top_p(
+    folder: Path,
+) -> None:
+    greedy = await _replies(_responder(folder), ASKS, Decoding(max_tokens=20))
+    for narrow in ({"top_k": 1}, {"top_p": 1e-9}):
+        decoding = Decoding(temperature=1.0, max_tokens=20, **narrow)  # pyright: ignore[reportArgumentType]
+        assert await _replies(_responder(folder), ASKS, decoding) == greedy
+
+
+async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
+    (whole,) = await _replies(_responder(folder), ASKS[:1], Decoding(max_tokens=40))
+    assert whole.text
+    stop = whole.text[len(whole.text) // 2]
+    (stopped,) = await _replies(_responder(folder), ASKS[:1], Decoding(max_tokens=40, stop=(stop,)))
+    assert stopped.text == whole.text.partition(stop)[0]
+    assert stopped.finish is Finish.COMPLETE
+    assert stopped.tokens is not None
+    assert whole.tokens is not None
+    assert 1 <= stopped.tokens <= whole.tokens
+
+
+async def test_the_names_of_a_question_stand_in_its_answers(folder: Path) -> None:
+    asks = [_ask("What does `gather_rows` do with `table`?", seed) for seed in range(40)]
+    replies = await _replies(_responder(folder), asks, Decoding(temperature=1.0, max_tokens=20))
+    text = " ".join(reply.text or "" for reply in replies)
+    assert "`gather_rows`" in text
+    assert "<P2>" not in text  # a slot that the question does not have
+
+
+async def test_identity_is_by_content_and_number_format(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    build_tiny_policy(TEXTS, SHAPE, seed=1).save(tmp_path / "other")
+    base = _responder(folder).identity
+    assert base == _responder(tmp_path / "copy", batch_size=3).identity
+    assert base != _responder(tmp_path / "other").identity
+    assert base != _responder(folder, dtype="bfloat16").identity
+    assert str(folder) not in str(base)
+
+
+async def test_weights_that_are_no_numbers_are_no_answers(folder: Path, tmp_path: Path) -> None:
+    policy = load_policy(folder)
+    with torch.no_grad():
+        policy.model.get_output_embeddings().weight.fill_(float("nan"))
+    policy.save(tmp_path / "broken")
+    replies = await _replies(_responder(tmp_path / "broken"), ASKS[:2], WARM)
+    assert {reply.reason for reply in replies} == {Reason.SERVER_ERROR}
+
+
+async def test_a_folder_that_is_no_policy_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no model folder"):
+        _responder(tmp_path / "nowhere")
+    with pytest.raises(ConfigError, match="did you mean 'device'"):
+        _responder(folder, devise="cpu")
+    (tmp_path / "model.safetensors").write_bytes(b"no tensors")
+    with pytest.raises(ResponderError, match="cannot answer"):
+        await _replies(_responder(tmp_path), ASKS[:1], WARM)
+
+
+async def test_who_leaves_early_stops_the_work(folder: Path) -> None:
+    stream = _responder(folder, batch_size=1).respond(ASKS, WARM)
+    assert isinstance(stream, AsyncGenerator)
+    async with aclosing(stream):
+        await anext(stream)
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
