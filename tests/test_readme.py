@@ -46,6 +46,7 @@ TITLE = (
     "in Language Models"
 )
 CLI_MODULES = {
+    "rubric-eval": "rubric_eval.cli",
     "rubric-judge": "rubric_judge.cli",
     "rubric-synth": "rubric_synth.cli.commands",
     "rubric-train": "rubric_train_openrlhf.cli",
