@@ -19,18 +19,32 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.run import RunFolder
 
-_MAY_CHANGE = frozenset(
-    {"steps", "out", "cluster.ray.address", "cluster.ray.dashboard", "cluster.ray.cpus"}
+_MAY_CHANGE = (
+    *("steps", "out", "checkpoint.keep"),
+    *("judge.workers", "judge.micro_batch", "judge.hedge", "judge.deadline_s"),
+    *("judge.max_invalid_frac", "judge.max_unavailable_frac", "judge.spec.sandbox.at_once"),
+    *("cluster.ray.address", "cluster.ray.dashboard", "cluster.ray.cpus"),
+    *("cluster.engines.memory_frac", "cluster.engines.max_sequences", "cluster.engines.restarts"),
+    *(
+        f"{judge}.{key}"
+        for judge in ("judge.spec", "judge.spec.judge")
+        for key in (
+            *("api_base", "api_key_env", "timeout_s", "deadline_s", "limits", "warm_call"),
+            *("max_transport_attempts", "backoff_s"),
+        )
+    ),
 )
-"""What a resumed run may set anew: it can go on for longer, in another place."""
+"""What a resumed run may set anew, a key or a section: it can go on for longer, in another place,
+with other addresses, times and limits. None of it is in what is computed."""
 
 
 def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> bool:
     """Find out whether this run begins or goes on.
 
     Raises:
-        ResumeError: the folder holds a run and `resume` is off, it is another configuration's, or
-            it holds files under a run's names that no run can be continued from.
+        ResumeError: the folder holds a run and `resume` is off, it is another configuration's or
+            has done more steps than are asked for, or it holds files under a run's names that no
+            run can be continued from.
     """
     if not folder.holds_run:
         if taken := folder.names_taken:
@@ -46,7 +60,17 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
             path=folder.path,
         )
     _check_config(folder, config=config)
+    _check_steps(folder, config=config)
     return True
+
+
+def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
+    """Whether a run that is resumed has nothing left to do."""
+    try:
+        told = folder.read_summary()
+    except ResumeError:
+        return False
+    return told.status == "finished" and told.steps == folder.steps_done == config.steps
 
 
 def begin(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str]) -> None:
@@ -90,12 +114,26 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
     changed = sorted(
         key
         for key in before.keys() | now.keys()
-        if key not in _MAY_CHANGE and before.get(key) != now.get(key)
+        if before.get(key) != now.get(key) and not _may_change(key)
     )
     if changed:
         raise ResumeError(
             f"{str(folder.path)!r} was started with other values of {', '.join(changed)}; a "
             "resumed run must be the same run: set them back, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def _may_change(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
+
+
+def _check_steps(folder: RunFolder, *, config: TrainConfig) -> None:
+    done = folder.steps_done
+    if config.steps < done:
+        raise ResumeError(
+            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for fewer; "
+            f"give at least {done}, or choose another `out`",
             path=folder.path,
         )
 

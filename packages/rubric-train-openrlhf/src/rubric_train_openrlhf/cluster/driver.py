@@ -28,7 +28,7 @@ from rubric_train_openrlhf.cluster.output import Output
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.preparation import prepare
 from rubric_train_openrlhf.config import load_config
-from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError, TrainError
+from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.lock import locked
 from rubric_train_openrlhf.run.summary import write_summary
 
@@ -97,12 +97,14 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
     started = time.perf_counter()
     with locked(config.out):
         prepared = prepare(config, resume=resume)
+        if prepared is None:
+            return
         output.turn_to(ClusterPaths(config.out).logs / "driver.log")
         try:
             _run_prepared(config, prepared)
         except Exception as error:
             cause = first_cause(error)
-            known = cause if isinstance(cause, TrainError) else ClusterError(shown(error))
+            known = cause if isinstance(cause, RubricError) else ClusterError(shown(error))
             # The error that stopped the run must reach the caller, also from a full disk.
             with contextlib.suppress(DiskWriteError, ResumeError):
                 wall_s = wall_s_at_failure(prepared.folder, elapsed_s=time.perf_counter() - started)

@@ -17,7 +17,7 @@ from rubric_train_openrlhf.cluster.prompts import write_prompts
 from rubric_train_openrlhf.cluster.warm_start import warm_start
 from rubric_train_openrlhf.config import PathModel, dump_config
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.opening import begin, check_tasks, holds_run_to_resume
+from rubric_train_openrlhf.opening import begin, check_tasks, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
@@ -42,7 +42,7 @@ class Prepared:
     resumed: bool
 
 
-def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
+def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
     """Check what a run reads, open its folder, and make the policy that it starts from.
 
     What can be wrong with the input is found before the run folder is touched.
@@ -50,6 +50,9 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
+
+    Returns:
+        What to start; None where the run that is to go on has finished, and nothing was changed.
 
     Raises:
         TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
@@ -73,6 +76,8 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared:
     tasks_sha256 = {name: book.sha256 for name, book in books.items()}
     if resumed:
         check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
+        if has_finished(folder, config=config):
+            return None
     paths = ClusterPaths(config.out)
     files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
     for name, book in books.items():

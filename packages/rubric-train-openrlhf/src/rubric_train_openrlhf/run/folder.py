@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -76,6 +77,11 @@ class RunFolder:
             return any(path.is_dir() and any(path.iterdir()) for path in folders) or any(
                 path.exists() and path.stat().st_size for path in files
             )
+
+    @property
+    def steps_done(self) -> int:
+        """Steps whose rows are whole, from the first on."""
+        return len(_leading_rows(self.metrics, MetricsRow, last_step=sys.maxsize)[0])
 
     def write_step(
         self,
