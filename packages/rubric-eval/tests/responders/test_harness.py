@@ -1,0 +1,103 @@
+"""Hugging Face folders through lm-eval: a tiny Llama with random weights and 96 positions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("lm_eval")
+pytest.importorskip("torch")
+
+from rubric_core import Ask, ConfigError, Decoding, Finish, PolicyView, Reason, Reply
+from rubric_eval.responders import OpenModel, open_model, parse_model
+from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
+
+pytestmark = pytest.mark.anyio
+
+POSITIONS = 96
+CHAT = (
+    "{% for m in messages %}<bos>{{ m['content'] }}<eos>{% endfor %}"
+    "{% if add_generation_prompt %}<bos>{% endif %}"
+)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model")
+    tokenizer = build_tokenizer([__doc__ or "", Path(__file__).read_text("utf-8")], 400)
+    tokenizer.chat_template = CHAT
+    config = TinyConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=64,
+        layers=1,
+        heads=2,
+        kv_heads=2,
+        max_positions=POSITIONS,
+    )
+    build_tiny_llama(config, seed=0).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    defaults = '{"do_sample": true, "top_k": 1, "repetition_penalty": 1.5}'
+    (path / "generation_config.json").write_text(defaults, "utf-8")
+    return path
+
+
+async def _replies(model: OpenModel, asks: list[Ask], decoding: Decoding) -> list[Reply]:
+    replies = {index: reply async for index, reply in model.responder.respond(asks, decoding)}
+    return [replies[index] for index in range(len(asks))]
+
+
+def _asks(*questions: str, draws: int = 1) -> list[Ask]:
+    views = [PolicyView(task_id=f"t{n}", question=text) for n, text in enumerate(questions)]
+    return [Ask(view=view, seed=10 * n + d) for n, view in enumerate(views) for d in range(draws)]
+
+
+async def test_draws_are_each_by_their_own_seed_and_by_nothing_of_the_folder(
+    folder: Path,
+) -> None:
+    asks = _asks("Why?", "What does it do?", draws=4)
+    warm = Decoding(temperature=1.0, max_tokens=12)
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        together = await _replies(model, asks, warm)
+        alone = [(await _replies(model, [ask], warm))[0] for ask in asks[3:5]]
+        greedy = await _replies(model, asks, Decoding(max_tokens=12))
+        narrow = Decoding(temperature=1.0, top_k=1, max_tokens=12)
+        least = Decoding(temperature=1.0, top_p=1e-9, max_tokens=12)
+        assert await _replies(model, asks, narrow) == greedy
+        assert await _replies(model, asks, least) == greedy
+    assert alone == together[3:5]
+    assert len({reply.text for reply in together[:4]}) > 1  # the folder says top_k 1
+
+
+async def test_max_tokens_is_cut_to_the_positions_that_are_left(folder: Path) -> None:
+    asks = _asks("Why?", "why " * 12, "why " * 500)
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        replies = await _replies(model, asks, Decoding(max_tokens=1024))
+    for reply in replies[:2]:
+        assert reply.tokens is not None
+        assert reply.finish is Finish.COMPLETE or 1 < reply.tokens < POSITIONS
+    assert (replies[2].text, replies[2].reason) == (None, Reason.BAD_REQUEST)
+    assert f"the model {POSITIONS} positions" in replies[2].detail
+
+
+async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        (whole,) = await _replies(model, _asks("Why?"), Decoding(temperature=2.0, max_tokens=40))
+        assert whole.text
+        stop = whole.text[len(whole.text) // 2]
+        decoding = Decoding(temperature=2.0, max_tokens=40, stop=(stop,))
+        (stopped,) = await _replies(model, _asks("Why?"), decoding)
+    assert stopped.text == whole.text.partition(stop)[0]
+    assert stopped.finish is Finish.COMPLETE
+
+
+async def test_a_folder_that_is_no_model_is_refused_before_a_weight_loads(
+    folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="no model folder"):
+        await open_model(parse_model(f"m=hf:{tmp_path / 'nowhere'}"))
+    spec = parse_model(f"m=hf:{folder}")
+    wrong = spec.model_copy(update={"options": {**spec.options, "dtyp": "float32"}})
+    with pytest.raises(ConfigError, match="did you mean 'dtype'"):
+        await open_model(wrong)
