@@ -1,4 +1,4 @@
-"""docs/eval-transfer.md: its commands run, and its table of files is what is looked for."""
+"""docs/eval/transfer.md: its commands run, and its table of files is what is looked for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rubric_eval.cli import main
 from rubric_eval.transfer import TransferTable
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
-PAGE = "docs/eval-transfer.md"
+PAGE = "docs/eval/transfer.md"
 
 
 def test_the_commands_of_the_page_run(

@@ -1,4 +1,4 @@
-"""docs/eval-statistics.md: its commands and its Python, in the order of the page."""
+"""docs/eval/statistics.md: its commands and its Python, in the order of the page."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rubric_eval.records import EvalFolder
 
-PAGE = Path(__file__).parents[4] / "docs" / "eval-statistics.md"
+PAGE = Path(__file__).parents[4] / "docs" / "eval/statistics.md"
 
 
 class Evaluations(Protocol):
