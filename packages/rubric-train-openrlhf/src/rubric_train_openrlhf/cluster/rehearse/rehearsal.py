@@ -20,6 +20,7 @@ from rubric_train_openrlhf.cluster.rehearse.checks import (
     kept,
     model,
     prompts,
+    questions,
     start,
     storage,
 )
@@ -54,6 +55,7 @@ BEFORE: Final = (
     Check("warm start", data.check_warm_start),
     Check("model", model.check_model),
     Check("tokenizer", model.check_tokenizer),
+    Check("questions", questions.check_questions),
     Check("prompt lengths", prompts.check_prompt_lengths),
     Check("judge reachable", judge.check_reachable),
     Check("judge's contract", judge.check_contract),

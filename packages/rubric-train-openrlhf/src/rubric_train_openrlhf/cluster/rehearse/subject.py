@@ -56,6 +56,8 @@ class Subject:
     """Once its sections are read; what they require of each other may still be wrong."""
     tasks: dict[str, tuple[Task, ...]] = field(default_factory=dict[str, "tuple[Task, ...]"])
     """Usable tasks by the key of their file: `data.train`, `data.validation`."""
+    places: dict[str, str] = field(default_factory=dict[str, str])
+    """File and line of each task that was read, by its id."""
     codec: ChatCodec | None = None
     """The model's own tokenizer, where its folder is on this machine."""
     rehearsed: TrainConfig | None = None
@@ -86,6 +88,11 @@ class Subject:
         if not self.tasks.get("data.train"):
             raise UnknownError("training tasks")
         return self.tasks["data.train"]
+
+    def place(self, task_id: str) -> str:
+        """Where a task stands: its id, and its file and line."""
+        at = self.places.get(task_id)
+        return f"{task_id} ({at})" if at else task_id
 
     def absent(self, what: str, *, where: str, remedy: str) -> Finding:
         """What is not on this machine: wrong on the cluster, nothing to tell anywhere else."""

@@ -135,8 +135,12 @@ def _read(subject: Subject, path: Path, *, key: str, needed: bool) -> Iterator[F
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
-        for row in _rows(path):
-            (wrong if isinstance(row, RubricFileError) else tasks).append(row)  # type: ignore[arg-type]
+        for place, row in _rows(path):
+            if isinstance(row, RubricFileError):
+                wrong.append(row)
+                continue
+            tasks.append(row)
+            subject.places.setdefault(row.task_id, place)
     except RubricFileError as error:
         wrong.append(error)
     subject.tasks[key] = tuple(_by_id(tasks).values())
@@ -167,18 +171,20 @@ def _remedy(error: RubricFileError) -> str:
     return "repair the row or drop it" if error.line else "give a file of tasks"
 
 
-def _rows(path: Path) -> Iterator[Task | RubricFileError]:
-    """Every row, or what is wrong with it: unlike `read_tasks`, this goes on after a bad line."""
+def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
+    """Every row with its place, or what is wrong with it: this goes on after a bad line."""
     if path.suffix.lower() != ".jsonl":
-        yield from read_parquet(path)
+        for number, task in enumerate(read_parquet(path), start=1):
+            yield f"{path}, row {number}", task
         return
     for line, row in read_each_line(path):
         try:
             if isinstance(row, SchemaError):
                 raise row
-            yield Task.from_json(row)
+            yield f"{path}:{line}", Task.from_json(row)
         except SchemaError as error:
-            yield RubricFileError(str(error), path=path, line=line, field=error.field)
+            wrong = RubricFileError(str(error), path=path, line=line, field=error.field)
+            yield f"{path}:{line}", wrong
 
 
 def _by_id(tasks: list[Task] | tuple[Task, ...]) -> dict[str, Task]:

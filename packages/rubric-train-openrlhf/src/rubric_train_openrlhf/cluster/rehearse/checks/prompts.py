@@ -39,7 +39,8 @@ def check_prompt_lengths(subject: Subject) -> Iterator[Finding]:
     too_long = [task_id for task_id in longest if lengths[task_id] > limit]
     for task_id in too_long[:_REPORTED]:
         yield failed(
-            f"the prompt of task {task_id} has {lengths[task_id]} tokens, more than {room}",
+            f"the prompt of task {subject.place(task_id)} has {lengths[task_id]} tokens, more than "
+            f"{room}",
             where="cluster.max_len",
             remedy="raise cluster.max_len, lower rollout.max_new_tokens, or drop the task",
         )
