@@ -57,6 +57,7 @@ RUN_PAGES = {
     "docs/data.md",
     "docs/adapters.md",
     "docs/eval.md",
+    "docs/eval/statistics.md",
     "docs/formats.md",
     "docs/judge.md",
     "docs/judge/llm.md",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rubric_eval.records import EvalFolder
 
-PAGE = Path(__file__).parents[4] / "docs" / "eval/statistics.md"
+PAGE = Path(__file__).parents[4] / "docs" / "eval" / "statistics.md"
 
 
 class Evaluations(Protocol):
