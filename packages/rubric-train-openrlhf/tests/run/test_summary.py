@@ -1,9 +1,11 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import pytest
 
 from rubric_train_openrlhf.errors import DiskWriteError
-from rubric_train_openrlhf.run import HeldoutRow, RunFolder
+from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder
 from rubric_train_openrlhf.run.summary import best_row, write_summary
 
 if TYPE_CHECKING:
@@ -44,3 +46,28 @@ def test_an_error_that_is_not_ours_is_named_without_its_text(tmp_path: Path) -> 
     assert theirs.error == "ValueError"
     ours = write_summary(folder, status="failed", wall_s=1.0, error=DiskWriteError("no room"))
     assert ours.error == "DiskWriteError: no room"
+
+
+def step(number: int, *, degenerate_group_frac: float) -> MetricsRow:
+    tables = ("criteria", "zero_reward_by_reason")
+    values: dict[str, Any] = {name: 0 for name in MetricsRow.model_fields if name != "cluster"}
+    values |= {name: {} for name in tables}
+    values |= {"step": number, "degenerate_group_frac": degenerate_group_frac}
+    return MetricsRow(**values)
+
+
+@pytest.mark.parametrize(("last", "warned"), [(1.0, True), (0.75, False)])
+def test_a_run_without_any_spread_ends_with_a_warning(
+    tmp_path: Path, *, last: float, warned: bool
+) -> None:
+    folder = RunFolder(tmp_path)
+    folder.write_metrics(step(1, degenerate_group_frac=1.0))
+    folder.write_metrics(step(2, degenerate_group_frac=last))
+
+    assert write_summary(folder, status="running", wall_s=1.0).warning is None
+    warning = write_summary(folder, status="finished", wall_s=1.0).warning
+
+    assert (warning is not None) == warned
+    if warning is not None:
+        assert "in all 2 steps the responses of each group earned the same (0.000" in warning
+        assert "sft" in warning

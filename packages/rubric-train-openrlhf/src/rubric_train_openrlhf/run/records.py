@@ -157,8 +157,10 @@ class RunSummary(_Row):
     first_heldout_reward: float | None = None
     last_heldout_reward: float | None = None
     wall_s: float = 0.0
-    """Summed over restarts, without the work that a kill threw away."""
+    """Summed over restarts, without loading and without the work that a kill threw away."""
     error: str | None = None
+    warning: str | None = None
+    """What makes a run that ended well worth a look."""
 
 
 def row_id(*, step: int, prompt: int, response: int) -> str:

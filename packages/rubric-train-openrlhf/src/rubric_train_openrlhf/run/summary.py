@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import structlog
+
 from rubric_core import RubricError
-from rubric_train_openrlhf.run.records import HeldoutRow, RunSummary, Status
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rubric_train_openrlhf.run.folder import RunFolder
+
+_log = structlog.get_logger()
 
 
 def write_summary(
@@ -32,7 +38,10 @@ def write_summary(
         last_heldout_reward=heldout[-1].reward_mean if heldout else None,
         wall_s=wall_s,
         error=None if error is None else _shown(error),
+        warning=_warning(steps) if status == "finished" else None,
     )
+    if summary.warning is not None:
+        _log.warning("train.run.learnt_nothing", why=summary.warning)
     folder.write_summary(summary)
     return summary
 
@@ -40,6 +49,18 @@ def write_summary(
 def best_row(folder: RunFolder) -> HeldoutRow:
     """The held-out pass with the highest reward; the first of them at a tie."""
     return [row for row in folder.read_heldout() if row.best][-1]
+
+
+def _warning(steps: Sequence[MetricsRow]) -> str | None:
+    """Without a spread of rewards every advantage is 0."""
+    if not steps or any(row.degenerate_group_frac < 1 for row in steps):
+        return None
+    mean = sum(row.reward_mean for row in steps) / len(steps)
+    return (
+        f"in all {len(steps)} steps the responses of each group earned the same ({mean:.3f} on "
+        "average), so that no advantage differed from 0 and nothing was learnt; warm-start the "
+        "policy (sft) until some responses earn more than others, or look at the rubrics"
+    )
 
 
 def _shown(error: Exception) -> str:

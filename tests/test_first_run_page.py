@@ -1,0 +1,49 @@
+"""docs/train/first_run_on_a_cpu.md: its model, its configuration and its figures fit together."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from rubric_core import write_tasks
+from rubric_train_openrlhf import load_config
+from rubric_train_openrlhf.cluster.cpu_heads import CPU_HEAD_WIDTHS, check_cpu_heads
+from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
+from rubric_train_openrlhf.config import PathModel, parse_config
+from rubric_train_openrlhf.policy import ChatCodec, load_policy
+
+ROOT = Path(__file__).resolve().parents[1]
+TEXT = (ROOT / "docs" / "train" / "first_run_on_a_cpu.md").read_text("utf-8")
+CONFIG = ROOT / "configs" / "train" / "first_run_cpu.yaml"
+
+
+def test_the_page_names_the_widths_that_are_checked() -> None:
+    (named,) = re.findall(r"compiled for heads of ([\d,\s]+or\s+\d+)", TEXT)
+
+    assert tuple(map(int, re.findall(r"\d+", named))) == CPU_HEAD_WIDTHS
+
+
+def test_the_commands_hand_on_what_the_configuration_reads() -> None:
+    config = load_config(CONFIG)
+
+    assert isinstance(config.model, PathModel)
+    assert f"--tasks {config.data.train} --out {config.model.path}" in TEXT
+    assert f"--out {config.data.train.parent}\n" in TEXT
+    assert f"rubric-train run {CONFIG.relative_to(ROOT)}" in TEXT
+    assert f"`{config.out}/report.html`" in TEXT
+
+
+def test_the_small_policy_is_one_that_vllm_can_run_on_a_cpu(tmp_path: Path) -> None:
+    write_tasks(tmp_path / "train.jsonl", made_tasks())
+    command = [sys.executable, str(ROOT / "examples" / "small_policy.py"), "--steps", "1"]
+    command += ["--tasks", str(tmp_path / "train.jsonl"), "--out", str(tmp_path / "small")]
+
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert done.returncode == 0, done.stderr
+    assert isinstance(load_policy(tmp_path / "small").codec, ChatCodec)
+    values = load_config(CONFIG).model_dump()
+    values["model"] = {"type": "path", "path": tmp_path / "small"}
+    check_cpu_heads(parse_config(values))
