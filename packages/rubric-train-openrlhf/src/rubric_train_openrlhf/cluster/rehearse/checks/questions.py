@@ -64,7 +64,8 @@ def _with_special_tokens(subject: Subject, tasks: Sequence[Task]) -> Iterator[Fi
     model = subject.known.model
     if subject.codec is None or not isinstance(model, PathModel):
         return
-    tokenizer: Any = AutoTokenizer.from_pretrained(model.path, local_files_only=True)
+    read: Any = AutoTokenizer
+    tokenizer = read.from_pretrained(model.path, local_files_only=True)
     added: list[Any] = list(tokenizer.added_tokens_decoder.values())
     named: list[str] = tokenizer.all_special_tokens
     special = {str(token) for token in added if token.special} | set(named)
