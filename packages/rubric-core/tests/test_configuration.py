@@ -260,6 +260,8 @@ def test_a_problem_of_the_whole_has_no_place() -> None:
 
 def test_an_unknown_tag_is_named() -> None:
     assert "judge" in str(refused({"judge": {"type": "oracle"}}))
+    assert str(refused({"judge": {"type": "oracle"}})).endswith(", not 'oracle'")
+    assert "sk-live" not in str(refused({"judge": {"type": "sk-live-abc123"}}))
 
 
 @pytest.mark.parametrize(

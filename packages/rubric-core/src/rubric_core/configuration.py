@@ -99,7 +99,11 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
         return f"unknown key {dotted!r}{unshown}: {remedy}"
     if problem["type"] == "union_tag_invalid":
         context = problem.get("ctx", {})
-        return f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}"
+        given = shown_name(context["tag"])
+        return (
+            f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}, "
+            f"not {given!r}"
+        )
     wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
@@ -18,6 +19,7 @@ from rich.progress import (
 )
 
 from rubric_core import RubricError, find_trainer
+from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.log import configure_logging
 
 if TYPE_CHECKING:
@@ -67,7 +69,6 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
 
     from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
-    from rubric_train_openrlhf.report import write_report  # noqa: PLC0415
 
     disable_progress_bar()
     values = read_values(config, overrides=overrides)
@@ -79,11 +80,35 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with _LiveProgress(steps=loaded.steps) as live:
             summary = _train(loaded, resume=resume, live=live)
     except (KeyboardInterrupt, SystemExit):
-        print(f"stopped; {str(loaded.out)!r} goes on with --resume", file=sys.stderr)
+        print(_stopped(loaded.out), file=sys.stderr)
         raise
-    report = write_report(loaded.out)
+    except (TrainConfigError, PolicyLoadError) as error:
+        error.add_note(f"configuration: {config}")
+        raise
     print(summary.model_dump_json(indent=2))
-    print(report)
+    _print_report(loaded.out)
+
+
+def _stopped(out: Path) -> str:
+    from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
+
+    if RunFolder(out).holds_run:
+        return f"stopped; {str(out)!r} goes on with --resume"
+    return f"stopped before the run began; {str(out)!r} holds nothing of it"
+
+
+def _print_report(out: Path) -> None:
+    """Write the report and print where it is, with the folder kept from a run that goes on."""
+    from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.run.lock import locked  # noqa: PLC0415  # as above
+
+    with ExitStack() as held:
+        try:
+            held.enter_context(locked(out))
+        except ResumeError as error:
+            print(f"no report is written: {error}", file=sys.stderr)
+            return
+        print(write_report(out))
 
 
 def _train(config: TrainConfig, *, resume: bool, live: _LiveProgress) -> RunSummary:

@@ -110,6 +110,33 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "text", ["runs/a #1", "2026", "runs/x: y", "[", "2001-99-99", "1e3", "a\\0b", "- b", "no"]
+)
+def test_a_path_on_the_command_line_is_taken_as_it_is(file: Path, text: str) -> None:
+    for overrides in (("--out", text), (f"--out={text}",)):
+        assert load_config(file, overrides=overrides).out == Path(text)
+    assert load_config(file, overrides=("--data.validation", text)).data.validation == Path(text)
+    address = load_config(file, overrides=("--cluster.ray.address", text)).cluster.ray.address
+    assert address == text
+
+
+def test_what_is_quoted_or_left_out_on_the_command_line_is_yaml(file: Path) -> None:
+    config = load_config(file, overrides=("--out", "'runs/a #1'", "--data.validation", "null"))
+    assert config.out == Path("runs/a #1")
+    assert config.data.validation is None
+
+
+def test_a_path_may_begin_at_home(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert load_config(file, overrides=("--out=~/runs/x",)).out == tmp_path / "runs" / "x"
+    home = parse_config({**SMALL, "data": {"train": "~/t.jsonl", "validation": "~nobody-here/v"}})
+    assert home.data.train == tmp_path / "t.jsonl"
+    assert home.data.validation == Path("~nobody-here/v")
+
+
+@pytest.mark.parametrize(
     ("overrides", "message"),
     [
         (("--rollout.group_sise", "4"), r"'rollout\.group_sise': did you mean 'group_size'\?"),
@@ -132,7 +159,10 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
         (("--rollout.group_size", "1000000000000"), r"rollout\.group_size: .*65536"),
         (("--seed", str(10**100)), r"seed: "),
         (("--out", '"a\\0b"'), r"out=.*null character"),
-        (("--out", "2001-99-99"), r"--out: is not usable YAML"),
+        (("--seed", "2001-99-99"), r"--seed: is not usable YAML"),
+        (("--out", "runs/\udcff"), r"--out is not UTF-8"),
+        (("--out", ""), r"out: .*path"),
+        (("--judge.spec.type", "lexicl"), r"judge\.spec: type: use .*'lexical'.*, not 'lexicl'"),
         (
             ("--shaping.length_penalty.buffer_tokens", "4096"),
             r"buffer_tokens=4096 must be less than rollout\.max_new_tokens=2048",
@@ -145,7 +175,7 @@ def test_overrides_replace_values_and_make_sections(file: Path) -> None:
         (("--model", "{path: a, path: b}"), "--model:1:11: the key 'path' stands here a second"),
         (("--steps",), "--steps needs a value"),
         (("steps", "3"), "'steps' is not an override"),
-        (("--out", "["), r"--out:1:2: is not YAML"),
+        (("--steps", "["), r"--steps:1:2: is not YAML"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
@@ -163,6 +193,7 @@ def test_a_wrong_value_says_where_and_what_to_do(
         ("steps: 1\nsteps: 2", "yaml:2:1: the key 'steps' stands here a second time"),
         ("judge: {type: lexical, type: llm}", "yaml:1:24: the key 'type' stands here a second"),
         ("- 1", "holds list, not a mapping"),
+        ("# nothing", "holds nothing, not a mapping"),
         ("steps: 3", r"model: Field required"),
     ],
 )

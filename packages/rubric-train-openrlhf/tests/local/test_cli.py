@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
-from rubric_train_openrlhf import cli
+from rubric_train_openrlhf import cli, report
 from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,6 +75,48 @@ def test_a_known_error_is_one_message_and_status_1(
     shown = capsys.readouterr()
     assert re.search(message, shown.err)
     assert "Traceback" not in shown.err
+
+
+def test_a_wrong_path_is_named_with_its_configuration(
+    capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    assert call("run", str(file), "--data.train", "absent.jsonl") == 1
+    said = capsys.readouterr().err
+    assert "no task file at 'absent.jsonl' (data.train);" in said
+    assert said.endswith(f"configuration: {file}\n")
+
+
+def test_the_folder_is_kept_while_its_report_is_written(
+    capsys: pytest.CaptureFixture[str],
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    assert call("run", str(file)) == 0
+    out = make_config().out
+    (out / "report.html").unlink()
+    with locked(out):
+        cli._print_report(out)
+    assert "no report is written: " in capsys.readouterr().err
+    assert not (out / "report.html").exists()
+
+    write = report.write_report
+
+    def write_while_another_asks(folder: Path) -> Path:
+        with pytest.raises(ResumeError, match="in use"), locked(folder):
+            pass
+        return write(folder)
+
+    monkeypatch.setattr(report, "write_report", write_while_another_asks)
+    cli._print_report(out)
+    assert (out / "report.html").exists()
+
+
+def test_an_interrupted_start_is_told_from_an_interrupted_run(tmp_path: Path) -> None:
+    assert "holds nothing of it" in cli._stopped(tmp_path / "run")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.resolved.yaml").touch()
+    assert "goes on with --resume" in cli._stopped(tmp_path / "run")
 
 
 def test_help_does_not_load_the_tensor_libraries() -> None:

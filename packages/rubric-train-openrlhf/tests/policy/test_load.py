@@ -17,6 +17,7 @@ from rubric_train_openrlhf.policy import (
     EncodedPrompt,
     Policy,
     SlotCodec,
+    load_codec,
     load_policy,
     pack_responses,
     response_logprobs,
@@ -173,3 +174,10 @@ def test_weights_that_lack_a_tensor_are_refused(tiny_policy: Policy, tmp_path: P
     (tmp_path / "deeper" / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 3}))
     with pytest.raises(PolicyLoadError, match="lack 9 tensors"):
         load_policy(tmp_path / "deeper")
+
+
+def test_a_reason_of_several_lines_is_told_to_its_end(tmp_path: Path) -> None:
+    with pytest.raises(PolicyLoadError, match=r"the tokenizer in .* could not be read: ") as caught:
+        load_codec(tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not str(caught.value).endswith(":")

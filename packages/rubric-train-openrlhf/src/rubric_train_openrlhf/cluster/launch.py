@@ -9,14 +9,14 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from rubric_core import MissingExtraError
+from rubric_core import ConfigError, MissingExtraError
 from rubric_train_openrlhf.cluster.driver_process import DriverHere
 from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.follow import Follower
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.temporary import COMMAND, clear_abandoned, temporary_folder
 from rubric_train_openrlhf.config import dump_config
-from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.errors import ClusterError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -162,7 +162,8 @@ def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
     logs = ClusterPaths(config.out).logs
     cause = read_failure(failure)
     if cause is not None:
-        if logs.exists():
+        # What is wrong with the input is not in the logs, which an earlier start left.
+        if logs.exists() and not isinstance(cause, ResumeError | ConfigError):
             cause.add_note(f"logs: {logs}")
         return cause
     how = f"signal {-status}" if status < 0 else f"status {status}"

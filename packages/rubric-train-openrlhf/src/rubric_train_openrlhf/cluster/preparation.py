@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import torch
 
+from rubric_judge import HybridConfig, JudgeConfig
+from rubric_judge.settings import api_key
 from rubric_train_openrlhf.cluster.command_check import check_command
 from rubric_train_openrlhf.cluster.cpu_heads import check_cpu_heads
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
@@ -16,14 +20,21 @@ from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.prompts import write_prompts
 from rubric_train_openrlhf.cluster.warm_start import warm_start
 from rubric_train_openrlhf.config import PathModel, dump_config
-from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.errors import (
+    DiskWriteError,
+    PolicyLoadError,
+    ResumeError,
+    TrainConfigError,
+)
 from rubric_train_openrlhf.opening import begin, check_tasks, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.summary import write_summary
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
@@ -62,6 +73,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         LeakError: a question gives its passage or rubric away.
         RubricFileError: a line of a task file is no task.
         PolicyLoadError: there is no usable tokenizer at the model's path.
+        JudgeSetupError: the judge's key is missing.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
@@ -70,7 +82,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
     model, codec = _model(config)
     check_cpu_heads(config)
     books = _books(config)
-    check_machine(config)
+    _check_here(config)
     folder = RunFolder(config.out)
     resumed = holds_run_to_resume(folder, config=config, resume=resume)
     tasks_sha256 = {name: book.sha256 for name, book in books.items()}
@@ -92,13 +104,51 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         write_text(folder.config, dump_config(config))
     else:
         begin(folder, config=config, tasks_sha256=tasks_sha256)
+        write_summary(folder, status="running", wall_s=0.0)
     if config.sft is not None:
         answers = books["train"].reference_answers()
-        model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
+        with _failure_told(folder):
+            model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
     words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=resumed)))
     namespace = f"rubric-{uuid4().hex}"
     PolicyRun.of(config, namespace=namespace, resumed=resumed).write(paths.run)
     return Prepared(folder=folder, words=words, namespace=namespace, resumed=resumed)
+
+
+@contextlib.contextmanager
+def _failure_told(folder: RunFolder) -> Generator[None]:
+    """Put an error into summary.json, beside what the run has done before it."""
+    started = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        # The error must reach the caller, also from a full disk.
+        with contextlib.suppress(DiskWriteError, ResumeError):
+            wall_s = folder.read_summary().wall_s + time.perf_counter() - started
+            write_summary(folder, status="failed", wall_s=wall_s, error=error)
+        raise
+
+
+def _check_here(config: TrainConfig) -> None:
+    """Look whether this machine has the GPUs and the judge's key; as both checks."""
+    check_machine(config)
+    check_key(config)
+
+
+def check_key(config: TrainConfig) -> None:
+    """Look whether the judge's key is there, which the processes of this machine will ask for.
+
+    Those of a cluster that runs already have an environment of their own.
+
+    Raises:
+        JudgeSetupError: the variable that the judge names is not set, or holds no key.
+    """
+    if config.cluster.ray.address is not None or config.cluster.ray.dashboard is not None:
+        return
+    spec = config.judge.spec
+    model = spec.judge if isinstance(spec, HybridConfig) else spec
+    if isinstance(model, JudgeConfig):
+        api_key(model)
 
 
 def check_machine(config: TrainConfig) -> None:
@@ -133,7 +183,10 @@ def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
             "folder in Hugging Face format",
             location="model",
         )
-    codec = load_codec(config.model.path)
+    try:
+        codec = load_codec(config.model.path)
+    except PolicyLoadError as error:
+        raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
     if not isinstance(codec, ChatCodec):
         raise TrainConfigError(
             f"the policy at {str(config.model.path)!r} reads its prompts through slots, which "
@@ -144,8 +197,9 @@ def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
 
 
 def _books(config: TrainConfig) -> dict[str, TaskBook]:
-    books = {"train": read_book(config.data.train, leak_ngram=config.data.leak_ngram)}
+    leak_ngram = config.data.leak_ngram
+    books = {"train": read_book(config.data.train, leak_ngram=leak_ngram, key="data.train")}
     if config.data.validation is not None:
-        heldout = read_book(config.data.validation, leak_ngram=config.data.leak_ngram)
+        heldout = read_book(config.data.validation, leak_ngram=leak_ngram, key="data.validation")
         books["validation"] = heldout.first(config.validation.questions)
     return books

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, cast, get_args, get_origin
 
 import yaml
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error
@@ -16,6 +17,9 @@ from rubric_judge.yaml_files import read_yaml, yaml_value
 from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
+
+_TEXTS = frozenset[object]({str, Path, NoneType})
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 def load_config(path: Path, *, overrides: Sequence[str] = ()) -> TrainConfig:
@@ -39,8 +43,9 @@ def read_values(path: Path, *, overrides: Sequence[str] = ()) -> dict[str, objec
     except ConfigError as error:
         raise TrainConfigError(str(error), location=error.location) from None
     if not isinstance(document, dict):
+        found = "nothing" if document is None else type(document).__name__
         raise TrainConfigError(
-            f"{str(path)!r} holds {type(document).__name__}, not a mapping of keys to values",
+            f"{str(path)!r} holds {found}, not a mapping of keys to values",
             location=str(path),
         )
     return _with_overrides(cast("dict[str, Any]", document), overrides)
@@ -68,7 +73,7 @@ def dump_config(config: TrainConfig) -> str:
 
 
 def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[str, Any]:
-    """Apply `--a.b value` and `--a.b=value`; values are read as YAML."""
+    """Apply `--a.b value` and `--a.b=value`; values are read as YAML, where no text is wanted."""
     merged = deepcopy(document)
     tokens = iter(overrides)
     for token in tokens:
@@ -80,11 +85,39 @@ def _with_overrides(document: dict[str, Any], overrides: Sequence[str]) -> dict[
         value = text if equals else next(tokens, None)
         if value is None:
             raise TrainConfigError(f"--{name} needs a value", location=name)
-        _put(merged, name.replace("-", "_").split("."), _parsed(name, value))
+        keys = name.replace("-", "_").split(".")
+        _put(merged, keys, _parsed(name, value, is_text=_takes_text(keys)))
     return merged
 
 
-def _parsed(name: str, value: str) -> object:
+def _takes_text(keys: Sequence[str]) -> bool:
+    """Whether a key takes a path or a text and nothing else, which YAML would cut or convert."""
+    models, kinds = [TrainConfig], list[object]()
+    for key in keys:
+        fields = [model.model_fields[key] for model in models if key in model.model_fields]
+        kinds = [kind for field in fields for kind in _kinds(field.annotation)]
+        models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+    return bool(kinds) and all(kind in _TEXTS for kind in kinds)
+
+
+def _kinds(annotation: object) -> Iterator[object]:
+    """What a choice is made of."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        yield from _kinds(get_args(annotation)[0])
+    elif origin in {Union, UnionType}:
+        for choice in get_args(annotation):
+            yield from _kinds(choice)
+    else:
+        yield annotation
+
+
+def _parsed(name: str, value: str, *, is_text: bool) -> object:
+    if not value.isprintable() and any("\udc80" <= one <= "\udcff" for one in value):
+        raise TrainConfigError(f"--{name} is not UTF-8; give a text that is", location=name)
+    # Who quotes a text has YAML in mind, as who means no value has.
+    if is_text and value not in _NULLS and value[0] not in "\"'":
+        return value
     try:
         return yaml_value(value, source=f"--{name}")
     except ConfigError as error:

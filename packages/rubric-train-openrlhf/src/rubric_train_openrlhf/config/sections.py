@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rubric_judge import Hedging, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 
+
+def _with_home(path: Path) -> Path:
+    # Unlike the method of a path, leaves one alone whose user has no home.
+    return Path(os.path.expanduser(path))  # noqa: PTH111
+
+
+UserPath = Annotated[Path, AfterValidator(_with_home)]
+"""A path that may begin with `~`."""
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 LOWEST_TEMPERATURE = 1e-3
 """Below it, logits divided by the temperature leave the range that float32 can tell apart."""
@@ -29,9 +38,9 @@ class Section(BaseModel):
 class DataConfig(Section):
     """Where the tasks are."""
 
-    train: Path
+    train: UserPath
     """Tasks to train on, JSONL or Parquet."""
-    validation: Path | None = None
+    validation: UserPath | None = None
     """Held-out tasks; without them the last checkpoint counts as the best."""
     leak_ngram: Annotated[int, Field(ge=2)] = 8
     """A run of this many words shared by a question and its passage or rubric stops the run."""

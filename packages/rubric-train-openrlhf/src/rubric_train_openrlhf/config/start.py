@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from rubric_train_openrlhf.config.sections import Section
+from rubric_train_openrlhf.config.sections import (
+    Section,
+    UserPath,
+)  # pydantic resolves it at runtime
 from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
 
 
@@ -15,7 +17,7 @@ class PathModel(Section):
     """A causal language model saved in Hugging Face format."""
 
     type: Literal["path"] = "path"
-    path: Path
+    path: UserPath
     """Folder with config.json, weights and tokenizer."""
 
 
@@ -23,7 +25,7 @@ class TinyModel(Section):
     """A small Llama built in code and pre-trained on documents, for a machine with no model."""
 
     type: Literal["tiny"] = "tiny"
-    documents: Path
+    documents: UserPath
     """JSONL as `rubric-synth collect` writes it; the documents of held-out tasks are left out."""
     architecture: TinyConfig = Field(default_factory=TinyConfig)
     """Size of the model and its vocabulary."""

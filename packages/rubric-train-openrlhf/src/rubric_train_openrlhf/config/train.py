@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import isfinite
-from pathlib import Path  # pydantic resolves it at runtime
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -20,6 +19,7 @@ from rubric_train_openrlhf.config.sections import (
     RolloutConfig,
     Section,
     ShapingConfig,
+    UserPath,
     ValidationConfig,
 )
 from rubric_train_openrlhf.config.start import ModelConfig  # as above
@@ -69,7 +69,7 @@ class TrainConfig(Section):
     """`auto` takes a GPU if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16 computes in it under autocast; the trained weights stay float32."""
-    out: Path
+    out: UserPath
     """Run folder."""
 
     @model_validator(mode="after")

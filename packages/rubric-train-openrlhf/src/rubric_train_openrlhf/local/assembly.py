@@ -77,7 +77,7 @@ def assembled(
     with contextlib.ExitStack() as held:
         held.enter_context(locked(folder.path))
         checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
-        book = read_book(config.data.train, leak_ngram=config.data.leak_ngram)
+        book = read_book(config.data.train, leak_ngram=config.data.leak_ngram, key="data.train")
         heldout_book = _heldout_book(config)
         replicas = load_replicas(config.judge.spec) if judge is None else (judge,)
         tasks_sha256 = {
@@ -120,7 +120,9 @@ def assembled(
 def _heldout_book(config: TrainConfig) -> TaskBook | None:
     if config.data.validation is None:
         return None
-    book = read_book(config.data.validation, leak_ngram=config.data.leak_ngram)
+    book = read_book(
+        config.data.validation, leak_ngram=config.data.leak_ngram, key="data.validation"
+    )
     return book.first(config.validation.questions)
 
 

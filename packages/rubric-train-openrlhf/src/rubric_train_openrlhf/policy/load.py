@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
+_SHOWN_CHARACTERS = 400
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -139,7 +141,8 @@ def load_codec(path: Path | str) -> TextCodec:
         raise
     # The named boundary of `load_policy`, for the tokenizer alone.
     except Exception as error:
-        why = str(error).strip().partition("\n")[0]
+        # The library's reason may go on over several lines.
+        why = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
         message = f"the tokenizer in {str(folder)!r} could not be read: {why}"
         raise PolicyLoadError(message, path=folder) from error
 

@@ -75,21 +75,28 @@ class TaskBook:
         ]
 
 
-def read_book(path: Path, *, leak_ngram: int) -> TaskBook:
+def read_book(path: Path, *, leak_ngram: int, key: str = "") -> TaskBook:
     """Read the tasks of a file and check that no question gives its passage or rubric away.
+
+    Args:
+        path: the file.
+        leak_ngram: words in a row that a question must not share with its passage or rubric.
+        key: of the configuration, which an error names.
 
     Raises:
         RubricFileError: a line of the file is no task.
         LeakError: a question shares a run of words with its passage or rubric.
         TrainConfigError: there is no such file, or no task in it.
     """
+    named = f" ({key})" if key else ""
     # Unlike the method of a path, false for a name that is too long or holds a null character too.
     if not os.path.isfile(path):  # noqa: PTH113
         raise TrainConfigError(
-            f"no task file at {str(path)!r}; write one with `rubric-synth run`", location=str(path)
+            f"no task file at {str(path)!r}{named}; write one with `rubric-synth run`",
+            location=str(path),
         )
     tasks = list(read_tasks(path))
     if not tasks:
-        raise TrainConfigError(f"{str(path)!r} holds no task", location=str(path))
+        raise TrainConfigError(f"{str(path)!r}{named} holds no task", location=str(path))
     check_no_leak(tasks, n=leak_ngram)
     return TaskBook(tasks)

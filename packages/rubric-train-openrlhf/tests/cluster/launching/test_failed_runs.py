@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_judge import JudgeSetupError
+from rubric_train_openrlhf.cluster import driver
 from rubric_train_openrlhf.cluster.driver import run, wall_s_at_failure
 from rubric_train_openrlhf.cluster.output import Output
 from rubric_train_openrlhf.cluster.preparation import prepare
@@ -173,3 +175,17 @@ def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_pat
     longer = prepare(config.model_copy(update={"steps": 3}), resume=True)
     assert longer is not None
     assert longer.resumed
+
+
+@pytest.mark.openrlhf
+def test_a_judge_that_cannot_be_had_is_told_by_its_own_name(
+    real_input: RealInput, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise JudgeSetupError("the key is refused")
+
+    monkeypatch.setattr(driver, "_run_prepared", refused)
+    config = real_input.config(tmp_path / "run")
+    with pytest.raises(JudgeSetupError):
+        run(config, resume=False, output=Output())
+    assert RunFolder(config.out).read_summary().error == "JudgeSetupError: the key is refused"

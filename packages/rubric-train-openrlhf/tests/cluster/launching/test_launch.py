@@ -9,10 +9,11 @@ import pytest
 from rubric_core import MissingExtraError
 from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.cluster import launch as launching
+from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launch import check_installed
 from rubric_train_openrlhf.cluster.settings import directory
 from rubric_train_openrlhf.cluster.workers import set_up
-from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.errors import ClusterError, ResumeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +62,18 @@ def test_a_driver_that_ended_without_a_word_is_told_by_how(
     assert "ended by status 3 and" in str(
         launching._error(3, failure=tmp_path / "f", config=config)
     )
+
+
+def test_the_logs_are_named_for_what_they_may_explain(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config(out=tmp_path)
+    (tmp_path / "logs").mkdir()
+    for error, notes in ((ClusterError("no engine"), 1), (ResumeError("another run"), 0)):
+        write_failure(tmp_path / "f", error)
+        told = launching._error(1, failure=tmp_path / "f", config=config)
+        assert type(told) is type(error)
+        assert len(getattr(told, "__notes__", ())) == notes
 
 
 def test_the_command_shows_where_the_logs_are(capsys: pytest.CaptureFixture[str]) -> None:

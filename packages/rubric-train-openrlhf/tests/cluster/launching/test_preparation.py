@@ -6,12 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.preparation import check_machine
-from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_judge import JudgeSetupError
+from rubric_train_openrlhf.cluster.preparation import check_key, check_machine, prepare
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
+from rubric_train_openrlhf.run import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
+    from conftest import RealInput
     from rubric_train_openrlhf.config import TrainConfig
 
 MANY: dict[str, Any] = {"gpus_per_node": 64, "deepspeed": {"forward_micro_batch": 1}}
@@ -52,3 +56,57 @@ def test_a_cluster_that_is_elsewhere_is_not_looked_for_here(
     config = make_config(cluster=cluster, optim={"micro_batch": 4})
     check_machine(config)
     assert config.cluster.run_gpus == 64
+
+
+LLM: dict[str, Any] = {"type": "llm", "model": "openai/m", "api_key_env": "RUBRIC_NO_SUCH_KEY"}
+
+
+@pytest.mark.parametrize("spec", [LLM, {"type": "hybrid", "judge": LLM}], ids=["llm", "hybrid"])
+def test_a_key_that_is_missing_here(
+    make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch, spec: dict[str, Any]
+) -> None:
+    monkeypatch.delenv("RUBRIC_NO_SUCH_KEY", raising=False)
+    with pytest.raises(JudgeSetupError, match="'RUBRIC_NO_SUCH_KEY', which is not set"):
+        check_key(make_config(judge={"spec": spec}))
+    # The processes of a cluster that runs have an environment of their own.
+    check_key(make_config(judge={"spec": spec}, cluster={"ray": {"address": "auto"}}))
+    monkeypatch.setenv("RUBRIC_NO_SUCH_KEY", "x")
+    check_key(make_config(judge={"spec": spec}))
+
+
+@pytest.mark.openrlhf
+def test_what_is_wrong_is_found_before_the_folder_is_touched(
+    real_input: RealInput, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("RUBRIC_NO_SUCH_KEY", raising=False)
+    out = tmp_path / "run"
+    with pytest.raises(JudgeSetupError, match="RUBRIC_NO_SUCH_KEY"):
+        prepare(real_input.config(out, judge={"spec": LLM}), resume=False)
+    with pytest.raises(PolicyLoadError, match=r"^model\.path: no folder at .*absent"):
+        prepare(
+            real_input.config(out, model={"type": "path", "path": tmp_path / "absent"}),
+            resume=False,
+        )
+    with pytest.raises(TrainConfigError, match=r"no task file at .*absent' \(data\.validation\);"):
+        prepare(real_input.config(out, data={"validation": tmp_path / "absent"}), resume=False)
+    assert not out.exists()
+
+
+@pytest.mark.openrlhf
+def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
+    real_input: RealInput, tmp_path: Path
+) -> None:
+    config = real_input.config(tmp_path / "run")
+    assert prepare(config, resume=False) is not None
+    told = RunFolder(config.out).read_summary()
+    assert (told.status, told.steps) == ("running", 0)
+
+
+@pytest.mark.openrlhf
+def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) -> None:
+    config = real_input.config(tmp_path / "run", sft={"max_answer_tokens": 1})
+    with pytest.raises(TrainConfigError, match="raise the limits of sft"):
+        prepare(config, resume=False)
+    told = RunFolder(config.out).read_summary()
+    assert told.status == "failed"
+    assert (told.error or "").startswith("TrainConfigError: ")
