@@ -21,7 +21,7 @@ def test_the_commands_of_the_page_run(
 ) -> None:
     pytest.importorskip("lm_eval")
     page = (root / PAGE).read_text("utf-8")
-    (block,) = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    block = re.findall(r"^```bash\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)[0]
     monkeypatch.chdir(tmp_path)
     policy = build_tiny_policy(
         ["What is 3 + 4? Reason step by step."],

@@ -39,7 +39,7 @@ BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 RUN = re.compile(r"^uv run python (\S+)", re.MULTILINE)
 RECIPE = re.compile(r"^uv run just (\S+)", re.MULTILINE)
-COMMAND = re.compile(r"^(rubric-\w+) (\w+)", re.MULTILINE)
+COMMAND = re.compile(r"^(rubric-\w+) ([\w-]+)", re.MULTILINE)
 LOCAL_PACKAGE = re.compile(r"\./(packages/\S+)")
 TITLE = (
     "Rubric-Grounded Reinforcement Learning: Structured Judge Rewards for Generalizable Reasoning "

@@ -122,7 +122,8 @@ class ChatResponder:
                 send.send_nowait((index, await self._reply(asks[index], decoding)))
 
         at_once = self._config.limits.max_in_flight or _AT_ONCE
-        async with anyio.create_task_group() as workers, send, receive:
+        # The workers end first: one may be about to send when they are told to.
+        async with send, receive, anyio.create_task_group() as workers:
             for _ in range(min(at_once, len(asks))):
                 workers.start_soon(work)
             try:
