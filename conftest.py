@@ -7,6 +7,7 @@ import ipaddress
 import os
 import signal
 import socket
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,12 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_teardown() -> None:
+    """Forget where a command of the test logged to: its standard error is closed by now."""
+    if "structlog" in sys.modules:
+        sys.modules["structlog"].reset_defaults()
 
 
 def _is_loopback(host: str) -> bool:
