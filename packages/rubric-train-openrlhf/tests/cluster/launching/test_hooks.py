@@ -77,6 +77,7 @@ def test_stand_ins_for_flash_attention_refuse_to_be_called_and_are_gone_afterwar
     assert "flash_attn" not in sys.modules
 
 
+@pytest.mark.openrlhf
 def test_nothing_is_loaded_that_is_for_no_text() -> None:
     """Each of a run's processes would pay a second for these."""
     program = (
@@ -89,7 +90,12 @@ def test_nothing_is_loaded_that_is_for_no_text() -> None:
 
 
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:
-    module = type(sys)("vllm.multimodal.audio")
-    with PATCHES["vllm.multimodal.audio"](module), pytest.raises(ImportError):
-        importlib.import_module("scipy.signal")
-    assert importlib.import_module("scipy.signal")
+    program = (
+        "import sys, importlib; from rubric_train_openrlhf.cluster.cpu.patches import PATCHES\n"
+        "with PATCHES['vllm.multimodal.audio'](type(sys)('vllm.multimodal.audio')):\n"
+        "    try: import scipy.signal\n"
+        "    except ImportError: print('left out')\n"
+        "print('scipy.signal' in sys.modules, importlib.import_module('scipy.signal').__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
+    assert done.stdout.decode().splitlines() == ["left out", "False scipy.signal"]
