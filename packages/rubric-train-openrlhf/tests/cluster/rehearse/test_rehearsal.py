@@ -12,6 +12,7 @@ from rubric_train_openrlhf.config import read_values
 
 pytestmark = [
     pytest.mark.openrlhf,
+    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(3600),
 ]
