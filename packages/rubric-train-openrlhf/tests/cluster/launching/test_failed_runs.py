@@ -185,6 +185,7 @@ def test_a_judge_that_cannot_be_had_is_told_by_its_own_name(
         raise JudgeSetupError("the key is refused")
 
     monkeypatch.setattr(driver, "_run_prepared", refused)
+    monkeypatch.setattr(Output, "turn_to", lambda *_: None)  # this process's output is pytest's
     config = real_input.config(tmp_path / "run")
     with pytest.raises(JudgeSetupError):
         run(config, resume=False, output=Output())
