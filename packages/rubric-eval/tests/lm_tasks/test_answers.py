@@ -46,6 +46,19 @@ CHOICES = ("10 GeV", "a large molecule", "10^{-4} eV", "None of these")
         (r"The answer is \(18\).", "18"),
         ("She has 9 eggs.\n\nSo she makes $18.", "18"),
         (r"The answer is:" + "\n$$\n18\n$$", "18"),
+        ("The answer is −5.", "-5"),
+        ("The answer is –5.", "-5"),
+        ("The answer is – 18", "18"),
+        ("The answer is .5", "0.5"),
+        (r"The answer is \frac{36}{2}", "18"),
+        (r"The answer is $-\tfrac{36}{2}$", "-18"),
+        (r"The answer is −\frac{36}{2}", "-18"),
+        ("The answer is 5 times 3 = 15", "15"),
+        (r"The answer is $9 \times 2 = 18$", "18"),
+        (r"\boxed{42}. Check the answer: 42 = 6*7", "42"),
+        (r"\boxed{18}. We can check this answer: 9*2", "18"),
+        (r"\boxed{3}, no." + "\n**Final answer:** 4", "4"),
+        (r"\boxed{3}, no. Answer: 4", "4"),
     ],
 )
 def test_a_number_is_found_where_it_is_stated(response: str, number: str) -> None:
@@ -77,6 +90,14 @@ def test_what_states_no_number_has_no_answer(response: str) -> None:
         (r"\boxed{2 hours 30 minutes}", "30"),
         (r"The answer is 1,800", "18"),
         (r"The answer is -18", "18"),
+        (r"The answer is −18", "18"),
+        (r"\boxed{1, 8}", "18"),
+        (r"\boxed{1,8}", "18"),
+        (r"\boxed{5,3}", "53"),
+        (r"\boxed{3 6}", "36"),
+        (r"\boxed{12,5}", "125"),
+        (r"\boxed{1,23,456}", "123456"),
+        (r"\boxed{1, 234}", "1234"),
     ],
 )
 def test_another_number_is_wrong(response: str, target: str) -> None:
@@ -153,6 +174,7 @@ def test_one_expression_is_written_in_many_ways(target: str, answer: str) -> Non
         ("p - q", "q - p"),
         (r"2\pi", "6.28"),
         ("12", "1,2"),
+        ("36", "3 6"),
     ],
 )
 def test_another_expression_is_wrong(target: str, answer: str) -> None:
@@ -192,6 +214,9 @@ def test_a_tower_of_powers_neither_holds_up_nor_ends_the_evaluation(
         ("I think so.\n\nB", "B"),
         ("I think so.\n(B)", "B"),
         ("Answer: D. None of these", "D"),
+        ("The correct option is B.", "B"),
+        ("The correct choice is (C).", "C"),
+        ("The answer is (A), and B is wrong.", "A"),
     ],
 )
 def test_a_letter_is_found_where_it_is_stated(response: str, letter: str) -> None:
@@ -209,6 +234,10 @@ def test_a_letter_is_found_where_it_is_stated(response: str, letter: str) -> Non
         "The answer is a photon.",
         r"\boxed{",
         r"\boxed{AB}",
+        r"\boxed{A, B}",
+        "The answer is (A) or (B).",
+        "Answer: B and C",
+        "The correct option is not B.",
     ],
 )
 def test_what_states_no_letter_has_no_answer(response: str) -> None:

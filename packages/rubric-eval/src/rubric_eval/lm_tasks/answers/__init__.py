@@ -28,5 +28,5 @@ __all__ = [
     "stated_number",
 ]
 
-EXTRACTION: Final = "1"
+EXTRACTION: Final = "2"
 """Version of the rules."""

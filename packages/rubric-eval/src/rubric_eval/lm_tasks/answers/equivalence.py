@@ -36,7 +36,7 @@ _REWRITINGS: Final = (
     (re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-zA-Z])"), ""),
     (re.compile(r"\\?[$]"), ""),
     (re.compile(r"\\%"), "%"),
-    (re.compile(r"\s+"), ""),
+    (re.compile(r"(?<!\d)\s+|\s+(?!\d)"), ""),  # between digits it parts two numbers
 )
 _GROUPED: Final = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 

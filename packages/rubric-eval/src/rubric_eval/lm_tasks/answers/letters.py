@@ -21,6 +21,10 @@ _LEAD: Final = re.compile(
 _LETTER: Final = re.compile(
     r"(?:\(\s*([A-Da-d])\s*\)|([A-D])\s*\)|([A-D])(?=\s*(?:$|[.,:;!?\n]|[-–—]\s|is\b|because\b)))"
 )
+_SEVERAL: Final = re.compile(
+    r"(?:\(\s*[A-D]\s*\)|[A-D]\b\)?)\s*(?:(?:,|/|&|\bor\b|\band\b)\s*)+"
+    r"(?:\(\s*[A-D]\s*\)|[A-D])\s*(?:$|[.,;!?/&\n]|(?:or|and)\b)"
+)
 _ALONE: Final = re.compile(r"(?:option|choice)?\s*\(?\s*([A-D])\s*\)?\s*[.:]?", re.IGNORECASE)
 _SPACES: Final = re.compile(r"[\s~]+|\\[,;:! ]")
 
@@ -40,6 +44,8 @@ def stated_letter(response: str, choices: Sequence[str]) -> str | None:
     stated = statements(response)
     for one in reversed(stated):
         text = _LEAD.sub("", _undress(one.text), count=1)
+        if _SEVERAL.match(text):
+            return None
         found = _boxed_letter(text) if one.is_boxed else None
         found = found or _letter(text) or _choice(one.text, choices)
         if found is not None:

@@ -16,16 +16,22 @@ _LATEX: Final = (
     (re.compile(r"(?<=\d)(?:\{,\}|\\[,!;: ]|~|[\u00a0\u2009\u202f])(?=\d{3}(?!\d))"), ","),
     (re.compile(r"\\(?:text|mathrm|textbf|mathbf|operatorname)\s*\{([^{}]*)\}"), r" \1"),
     (re.compile(r"\\[,;:! ]|\\quad"), " "),
+    (re.compile(r"\\(?:times|cdot)(?![a-zA-Z])|(?<=\d)\s+times\s+(?=[\d(])"), " * "),
+    (re.compile(r"\\div(?![a-zA-Z])|(?<=\d)\s+divided by\s+(?=[\d(])"), " / "),
+    (re.compile(r"(?<=\d)\s+plus\s+(?=[\d(])"), " + "),
+    (re.compile(r"(?<=\d)\s+minus\s+(?=[\d(])"), " - "),
     (re.compile(r"\\\$|[$€£]"), ""),
     (re.compile(r"\\%"), "%"),
     (re.compile(r"\*\*|__"), ""),
 )
 _LEAD: Final = re.compile(
-    r"(?:[^\w\d-]|about|approximately|approx|exactly|just|only|therefore|thus|indeed|equal to|"
-    r"a total of|[a-zA-Z]\s*=)*",
+    r"(?:(?!\.\d)[^\w\\\-−–]|–(?=\s)|\\(?![dtc]?frac)|about|approximately|approx|exactly|"
+    r"just|only|therefore|thus|indeed|equal to|a total of|[a-zA-Z]\s*=)*",
     re.IGNORECASE,
 )
+_FRACTION: Final = re.compile(r"[-−–]?\s*\\[dtc]?frac\s*\{[^{}]*\}\s*\{[^{}]*\}")
 _CALCULATION: Final = re.compile(r"[-−–\d.,\s+*/×÷·^()%=]+")
+_LISTED: Final = re.compile(r"\d\s*,\s+\d")
 _OPERATION: Final = re.compile(r"\d\s*[+*/×÷·^]|\d\s+[-−–]\s+\d|\d\s*[-−–]\s*\d")
 
 
@@ -51,7 +57,9 @@ def is_number(answer: str, target: str) -> bool:
     wanted, given = _decimal(_plain(target)), _decimal(answer)
     if wanted is None:
         return is_equivalent(target, answer)
-    return given == wanted if given is not None else is_equivalent(str(wanted), answer)
+    if given is not None:
+        return given == wanted
+    return not _LISTED.search(answer) and is_equivalent(str(wanted), answer)
 
 
 def _in_box(text: str) -> str | None:
@@ -68,8 +76,8 @@ def _at_head(text: str) -> str | None:
     begin = lead.end() if lead else 0
     found = _NUMBER.match(text, begin)
     if found is None:
-        fraction = re.compile(r"\\d?frac\s*\{[^{}]*\}\s*\{[^{}]*\}").match(text, begin)
-        return fraction.group() if fraction else None
+        fraction = _FRACTION.match(text, begin)
+        return _ascii(fraction.group()) if fraction else None
     chunk = _CALCULATION.match(text, begin)
     calculation = chunk.group() if chunk else found.group()
     if "=" in calculation:
@@ -87,9 +95,14 @@ def _plain(text: str) -> str:
 
 
 def _digits(number: str) -> str:
-    return re.sub(r"[,\s]", "", number).replace("−", "-").replace("–", "-")
+    return _ascii(re.sub(r"[,\s]", "", number))
+
+
+def _ascii(text: str) -> str:
+    return text.replace("−", "-").replace("–", "-")
 
 
 def _decimal(text: str) -> Decimal | None:
-    digits = _digits(text.strip().removesuffix("%"))
-    return Decimal(digits) if re.fullmatch(r"-?(?:\d+(?:\.\d+)?|\.\d+)", digits) else None
+    number = text.strip().removesuffix("%").rstrip()
+    # A comma is read only as one of thousands: `1, 8` and `5,3` are two numbers each.
+    return Decimal(_digits(number)) if _NUMBER.fullmatch(number) else None

@@ -8,9 +8,16 @@ from typing import Final
 
 _BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*")
 _MARKER: Final = re.compile(
-    r"(?:\banswers?\b[\s*_]*(?:\([^()\n]{0,40}\)[\s*_]*)?(?:\bis\b|\bare\b|:|=)|^\s*####)[\s*_:]*",
+    r"(?:(?:\banswers?|\b(?:correct|right)\s+(?:option|choice))\b[\s*_]*(?:\([^()\n]{0,40}\)[\s*_]*)?"
+    r"(?:\bis\b|\bare\b|:|=)|^\s*####)[\s*_:]*",
     re.IGNORECASE | re.MULTILINE,
 )
+_CONCLUDING: Final = re.compile(r"\b(?:is|are)\b|####", re.IGNORECASE)
+_HEADING: Final = re.compile(
+    r"(?:^|[.!?]\s)[\s*_#>]*(?:(?:so|thus|hence|therefore|the|my|final|correct)\b[\s,*_]*)*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""What may stand before "answer:" where it concludes, unlike in "check the answer: 6*7"."""
 _DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
 _BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
 
@@ -32,19 +39,26 @@ def statements(response: str) -> list[Statement]:
     r"""Return the answers that a response states, in its order.
 
     A box without its closing brace is none: the response was cut. Of nested boxes the outermost
-    counts, with the inner commands taken away.
+    counts, with the inner commands taken away. Behind a box, words count only where they conclude.
     """
     boxes = _boxes(response)
     inside = [(box.start, box.start + len(box.text)) for box in boxes]
+    last_box = max((start for start, _ in inside), default=len(response))
     marked = [
         Statement(found.end(), _first_line(response, found.end()), is_boxed=False)
         for found in _MARKER.finditer(response)
         if not any(start <= found.start() < end for start, end in inside)
+        and (found.start() < last_box or _concludes(response, found))
     ]
     stated = [one for one in marked if one.text and not _DENIED.match(one.text)]
     unboxed = [Statement(box.start, unbox(box.text), is_boxed=True) for box in boxes]
     found = [one for one in (*stated, *unboxed) if one.text]
     return sorted(found, key=lambda one: one.start)
+
+
+def _concludes(response: str, marker: re.Match[str]) -> bool:
+    is_sentence = _CONCLUDING.search(marker.group()) is not None
+    return is_sentence or _HEADING.search(response[: marker.start()]) is not None
 
 
 def last_line(response: str) -> str:
