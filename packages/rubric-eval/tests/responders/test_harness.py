@@ -92,6 +92,17 @@ async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
     assert stopped.finish is Finish.COMPLETE
 
 
+async def test_a_stop_of_blanks_alone_ends_an_answer_too(folder: Path) -> None:
+    """The blank is the last that the model writes: taking it off must not hide the stop."""
+    decoding = Decoding(temperature=2.0, max_tokens=80, stop=("\n", " "))
+    async with await open_model(parse_model(f"m=hf:{folder}")) as model:
+        replies = await _replies(model, _asks("Why?", draws=8), decoding)
+    stopped = [reply for reply in replies if reply.tokens is not None and reply.tokens < 80]
+    assert stopped
+    assert {reply.finish for reply in stopped} == {Finish.COMPLETE}
+    assert all(reply.text is not None and not set(reply.text) & {"\n", " "} for reply in replies)
+
+
 async def test_a_folder_that_is_no_model_is_refused_before_a_weight_loads(
     folder: Path, tmp_path: Path
 ) -> None:

@@ -251,11 +251,13 @@ class _Loaded:
         return {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
 
     def _reply(self, row: list[int], decoding: Decoding) -> Reply:
-        text: str = self._tokenizer.decode(row, skip_special_tokens=True).strip()
+        # Looked for before blanks go: a stop may be nothing else, such as an empty line.
+        text: str = self._tokenizer.decode(row, skip_special_tokens=True)
         places = [place for stop in decoding.stop if (place := text.find(stop)) >= 0]
         has_ended = bool(places) or (bool(row) and row[-1] in self._ends)
         finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
-        return Reply.answered(text[: min(places, default=None)], finish=finish, tokens=len(row))
+        text = text[: min(places, default=None)].strip()
+        return Reply.answered(text, finish=finish, tokens=len(row))
 
 
 def _batches(prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
