@@ -9,7 +9,7 @@ import numpy as np
 from rubric_eval.comparison.found import ModelScore
 from rubric_eval.comparison.pairing import question_means
 from rubric_eval.records import Measure
-from rubric_eval.statistics import Interval, mean_interval, wilson_interval
+from rubric_eval.statistics import Interval, accuracy_interval, mean_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,18 +66,15 @@ def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
 
 def _interval(measured: Measured, settings: CompareSettings) -> Interval:
     means_N = question_means(measured)
-    present_N = means_N[~np.isnan(means_N)]
-    clusters = len(set(measured.clusters))
-    if measured.measure is Measure.ACCURACY and present_N.size:
-        alone = clusters == len(measured.ids) and len(measured.values_NK[0]) == 1
-        if alone:
-            right = int(present_N.sum())
-            return wilson_interval(right, present_N.size, confidence=settings.confidence)
-        if present_N.min() == present_N.max() and present_N[0] in {0.0, 1.0}:
-            # A bootstrap of nothing but zeros would be a point; what one answer says still holds.
-            n = min(clusters, present_N.size)
-            found = wilson_interval(int(present_N[0]) * n, n, confidence=settings.confidence)
-            return found.model_copy(update={"n": present_N.size})
+    if measured.measure is Measure.ACCURACY:
+        return accuracy_interval(
+            means_N,
+            answers=len(measured.values_NK[0]),
+            clusters_N=measured.clusters,
+            confidence=settings.confidence,
+            resamples=settings.resamples,
+            seed=settings.seed,
+        )
     return mean_interval(
         means_N,
         clusters_N=measured.clusters,

@@ -2,6 +2,7 @@
 
 intervals    means and paired differences of rewards
 proportions  shares of right answers: Wilson, McNemar, Tango
+shares       an accuracy, whatever it was measured with
 bootstrap    draws by document, BCa limits and p-value
 sign_flip    permutation of whole clusters, counted exactly
 paired       the tests: mean, p-value, limits and detectable difference that agree
@@ -15,12 +16,14 @@ from rubric_eval.statistics.correction import Correction, Decision, decide
 from rubric_eval.statistics.intervals import Interval, differences, mean_interval, paired_interval
 from rubric_eval.statistics.paired import PairedTest, accuracy_test, reward_test
 from rubric_eval.statistics.proportions import mcnemar_p, wilson_interval
+from rubric_eval.statistics.shares import accuracy_interval
 
 __all__ = [
     "Correction",
     "Decision",
     "Interval",
     "PairedTest",
+    "accuracy_interval",
     "accuracy_test",
     "decide",
     "differences",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from rubric_eval.records.run import FROZEN
-from rubric_eval.statistics import mean_interval, wilson_interval
+from rubric_eval.statistics import accuracy_interval
 from rubric_eval.transfer.reading import read_transfer
 from rubric_eval.transfer.suites import benchmark_of
 
@@ -32,7 +32,8 @@ class TransferCell(BaseModel):
 
     ci_low: float | None
     ci_high: float | None
-    """Wilson's interval for one seed, a BCa bootstrap over items for several."""
+    """Wilson's interval for one seed, a BCa bootstrap over items for several; of items that are all
+    wrong, or all right, Wilson's too."""
 
     chance: float | None
     is_above_chance: bool | None
@@ -110,12 +111,11 @@ def _row(
 
 
 def _cell(one: Measured, confidence: float) -> TransferCell:
-    values_N = _means(one)
-    values = [value for value in values_N if value is not None]
-    interval = (
-        wilson_interval(round(sum(values)), len(values), confidence=confidence)
-        if len(one.seeds) == 1
-        else mean_interval(values_N, confidence=confidence)
+    interval = accuracy_interval(
+        _means(one),
+        answers=len(one.values_NK[0]),
+        clusters_N=one.clusters,
+        confidence=confidence,
     )
     benchmark = benchmark_of(one.benchmark)
     return TransferCell(
