@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +12,8 @@ from rubric_core import Criterion, Grounding, Rubric, Task
 from rubric_eval import Heldout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
 PASSAGE = "PASSAGE-CANARY the matrix is factorised by rows"
 
@@ -58,3 +61,32 @@ def make_heldout() -> Callable[..., Heldout]:
         )
 
     return make
+
+
+@pytest.fixture(params=[0, 1])
+def killed_at_writing(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], AbstractContextManager[None]]:
+    """End at the first file that takes its place, or the second; nothing comes to the disk after.
+
+    A process that is killed writes down no failure either.
+    """
+    replace_file = Path.replace
+
+    @contextmanager
+    def patched() -> Iterator[None]:
+        count = 0
+
+        def killed(self: Path, target: Path) -> Path:
+            nonlocal count
+            count += 1
+            if count <= request.param:
+                return replace_file(self, target)
+            raise SystemExit(9)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", killed)
+            with pytest.raises(SystemExit):
+                yield
+
+    return patched

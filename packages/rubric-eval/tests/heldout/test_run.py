@@ -20,6 +20,7 @@ from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rubric_core import Ask, Task
@@ -99,6 +100,19 @@ def test_rows_come_back_as_values_of_each_question(
     assert measured.criteria_z_N[3] == pytest.approx({"purpose": 0.03, "returns": 0.03})
     assert measured.tokens_mean == 3
     assert (measured.invalid_frac, measured.unavailable_frac) == (0.0, 0.0)
+
+
+def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
+    killed_at_writing: Callable[[], AbstractContextManager[None]],
+) -> None:  # fmt: skip
+    with FakeEndpoint(_worth) as endpoint:
+        judge = judge_file(endpoint.url)
+        with killed_at_writing():
+            evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+        (tmp_path / "eval" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
+        table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+    assert [row.n for row in table.rows] == [12]
 
 
 def test_nothing_that_is_done_is_generated_or_judged_again(

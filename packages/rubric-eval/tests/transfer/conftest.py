@@ -33,6 +33,7 @@ class ScriptedResponder:
     def __init__(self, script: Callable[[str], str | Reply], *, weights: str) -> None:
         self.asked: Counter[str] = Counter()
         self.decodings: list[Decoding] = []
+        self.is_closed = False
         self._weights = weights
         self._script = script
 
@@ -43,6 +44,7 @@ class ScriptedResponder:
     async def respond(
         self, asks: Sequence[Ask], decoding: Decoding
     ) -> AsyncIterator[tuple[int, Reply]]:
+        assert not self.is_closed
         self.decodings.append(decoding)
         for index, ask in enumerate(asks):
             await anyio.lowlevel.checkpoint()
@@ -51,7 +53,7 @@ class ScriptedResponder:
             yield index, Reply.answered(reply, tokens=7) if isinstance(reply, str) else reply
 
     async def aclose(self) -> None:
-        pass
+        self.is_closed = True
 
 
 @pytest.fixture
@@ -109,3 +111,9 @@ def responder_of(model: OpenModel) -> ScriptedResponder:
 def asked() -> Callable[[OpenModel], Counter[str]]:
     """How often a model was asked each prompt."""
     return lambda model: responder_of(model).asked
+
+
+@pytest.fixture
+def is_closed() -> Callable[[OpenModel], bool]:
+    """Whether a model was let go of."""
+    return lambda model: responder_of(model).is_closed

@@ -14,10 +14,12 @@ from rubric_eval import EvalFolderError
 from rubric_eval.errors import TransferAbortError
 from rubric_eval.records import EvalFolder, ItemRow
 from rubric_eval.records.files import read_rows, read_run
+from rubric_eval.statistics import wilson_interval
 from rubric_eval.transfer import SUITES, SuiteName, plan_transfer, read_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from rubric_eval.responders import OpenModel
@@ -283,3 +285,70 @@ def test_folders_and_names_that_are_not_there_are_refused(
         read_transfer(tmp_path / "t", "gsm8k", "base")
     with pytest.raises(EvalFolderError, match="holds no evaluation"):
         read_transfer(tmp_path, TASKS[0], "base")
+
+
+def test_a_model_is_closed_before_the_next_one_is_asked(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    is_closed: Callable[[OpenModel], bool],
+) -> None:
+    base = scripted("base", _wrong)
+    seen: set[bool] = set()
+
+    def noting(prompt: str) -> str:
+        seen.add(is_closed(base))
+        return _wrong(prompt)
+
+    tuned = scripted("tuned", noting)
+    run(plan, base, tuned)
+
+    assert seen == {True}
+    assert is_closed(tuned)
+
+
+def test_seeds_that_are_all_wrong_or_all_right_are_no_certainty(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    oracle: Callable[[str], str],
+) -> None:
+    """More seeds of the same items must not make an interval a point."""
+    seeds = replace(plan, seeds=(0, 1))
+    base, tuned = run(seeds, scripted("base", _wrong), scripted("tuned", oracle)).rows
+
+    for low, high in zip(base.cells, tuned.cells, strict=True):
+        one = wilson_interval(0, low.n)
+        assert (low.accuracy, low.ci_low, low.ci_high) == (0.0, one.ci_low, one.ci_high)
+        assert high.ci_low == pytest.approx(1 - (one.ci_high or 0))
+
+
+def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    killed_at_writing: Callable[[], AbstractContextManager[None]],
+    tmp_path: Path,
+) -> None:
+    with killed_at_writing():
+        run(plan, scripted("base", _wrong))
+    (tmp_path / "t" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
+
+    (row,) = run(plan, scripted("base", _wrong)).rows
+
+    assert row.average == 0
+
+
+def test_a_folder_of_somebody_else_is_left_alone(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "t").mkdir()
+    (tmp_path / "t" / "questions.jsonl").write_text("mine\n", "utf-8")
+
+    with pytest.raises(EvalFolderError, match=r"holds 'questions.jsonl' and no run.json"):
+        run(plan, scripted("base", _wrong))
+
+    assert (tmp_path / "t" / "questions.jsonl").read_text("utf-8") == "mine\n"

@@ -121,9 +121,9 @@ async def _locked_run(  # as above
     run = joined(folder, wanted)
     await _check_judges(folder, plan, wanted.models, judges)
     folder.heldout.unlink(missing_ok=True)  # no table of an evaluation that is under way
-    write_rows(folder.questions, plan.question_rows())
-    write_run(folder, run)
+    write_run(folder, run)  # first: it says what everything else in the folder is
     try:
+        write_rows(folder.questions, plan.question_rows())
         with Ledger(folder.ledger) as ledger:
             work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
             await work.run(sources)

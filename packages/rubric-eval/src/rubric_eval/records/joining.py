@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, TypeVar
 
 from rubric_eval.errors import EvalFolderError
@@ -85,7 +86,9 @@ def _kept(
 def _refuse_strangers(folder: EvalFolder) -> None:
     """Keep out of a folder that is somebody else's."""
     held = {path.name for path in folder.root.iterdir()} if folder.root.is_dir() else set[str]()
-    others = sorted(held - {folder.lock.name})
+    # A process that was killed while it wrote the manifest leaves a part of it.
+    begun = re.compile(rf"\.{re.escape(folder.run.name)}\.[0-9a-f]+\.tmp")
+    others = sorted(one for one in held - {folder.lock.name} if not begun.fullmatch(one))
     if others:
         raise EvalFolderError(
             f"{folder.root} is no folder of an evaluation: it holds {others[0]!r} and no "

@@ -45,7 +45,7 @@ async def run_transfer(
     Args:
         out: folder of the evaluation, a new one or one of the same benchmarks.
         plan: what is asked.
-        models: closed at the end, whatever comes of it.
+        models: each closed after its answers, and all at the end, whatever comes of it.
         on_progress: called after every answer, with model and benchmark.
 
     Returns:
@@ -64,11 +64,12 @@ async def run_transfer(
             _refuse_others(folder, wanted)
             run = joined(folder, wanted)
             folder.transfer.unlink(missing_ok=True)  # no table of an evaluation that is under way
-            write_rows(folder.questions, plan.question_rows())
-            write_run(folder, run)
+            write_run(folder, run)  # first: it says what everything else in the folder is
             try:
+                write_rows(folder.questions, plan.question_rows())
                 for model in models:
-                    await _evaluate(folder, plan, model, on_progress)
+                    async with model:  # the next one may need its memory
+                        await _evaluate(folder, plan, model, on_progress)
                 finished = _finished(folder, run)
                 table = transfer_table(folder, finished)
                 write_json(folder.transfer, table)
