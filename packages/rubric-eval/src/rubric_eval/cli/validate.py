@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 
@@ -22,8 +24,10 @@ def tasks_path() -> int:
     return 0
 
 
-def validate(*, data: str | None = None) -> int:
-    """Build every task of both suites, with its data and prompts, and say what is missing.
+def validate(
+    *, data: str | None = None, tasks: Path | None = None, judge: Path | None = None
+) -> int:
+    """Build every task of both suites and rubric_heldout, with data and prompts; say what lacks.
 
     Example: rubric-eval validate --data small
 
@@ -31,13 +35,16 @@ def validate(*, data: str | None = None) -> int:
         data: Folder with local copies of the benchmarks (gsm8k_test.jsonl, math_test.jsonl or
             math500_test.jsonl, gpqa_main.csv, gpqa_diamond.csv), or `small` for the set that comes
             with this package. Left out, the Hugging Face Hub is asked.
+        tasks: Held-out questions for rubric_heldout. Left out, one question stands for any.
+        judge: YAML file of its judge, which is asked whether it is there. Left out, the lexical
+            judge is taken.
 
     Returns:
         Exit status: 1 where a task cannot be built.
     """
     from rubric_eval.transfer.validation import validate as build_all  # noqa: PLC0415
 
-    rows = build_all(data=data)
+    rows = build_all(data=data, tasks=tasks, judge=judge)
     table = Table("task", "items", "source, or what is missing", box=None, pad_edge=False)
     for row in rows:
         table.add_row(row.task, "-" if row.items is None else str(row.items), row.source)
