@@ -46,7 +46,7 @@ def test_both_kinds_of_evaluation_are_compared_at_once(
     assert "comparison.json" in shown
     found = _written(held_out)
     assert [(one.benchmark, one.test) for one in found.differences] == [
-        ("heldout", "BCa bootstrap"),
+        ("heldout", "BCa bootstrap and sign flips"),
         ("rubric_gsm8k", "exact McNemar"),
         ("rubric_gpqa_main", "exact McNemar"),
     ]
@@ -114,6 +114,7 @@ def test_another_place_can_be_named(command: Callable[..., int], evaluations: Ev
         ({}, ("--pair", "grpo"), "--pair 'grpo' is no pair: give two models as A:B"),
         ({}, ("--confidence", 2), "confidence"),
         ({}, ("--resamples", 3), "resamples"),
+        ({}, ("--power", 0.03), "power"),
     ],
 )
 def test_what_cannot_be_compared_is_said_in_one_line(

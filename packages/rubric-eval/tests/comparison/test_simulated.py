@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rubric_eval.records import Measured
 
 RUNS = 500
+SERIES = (2, 3, 4, 5, 6)
+"""Seeds of series in which nothing differs: none is chosen for what it finds."""
+
 SETTINGS = CompareSettings(resamples=999)
 
 
@@ -116,12 +119,14 @@ def test_intervals_cover_a_planted_difference_at_the_nominal_rate(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("seed", SERIES)
 @pytest.mark.parametrize("simulated", KINDS, ids=_name)
 def test_two_runs_of_one_model_seldom_differ(
     simulate: Callable[..., list[PairedResult]],
     simulated: Simulated,
+    seed: int,
 ) -> None:
-    found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, 15)])
+    found = np.mean([one.is_significant for one in simulate(simulated, RUNS, 0.0, seed)])
     assert found <= 0.06
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -61,6 +63,25 @@ def test_rewards_of_many_questions_have_the_paired_interval() -> None:
     test = reward_test(a_N - b_N)
     assert test.limits(0.95) == pytest.approx((wanted.ci_low, wanted.ci_high), abs=1e-3)
     assert (test.mean, test.n, test.clusters) == (pytest.approx(wanted.mean), 1000, 1000)
+
+
+def test_rewards_of_one_model_are_found_to_differ_no_more_often_than_the_level_allows() -> None:
+    sizes_N = np.random.default_rng(0).gamma(2.0, 0.1, size=9)
+    # Of two runs of one model each sign is chance: these are all of its outcomes, half of them
+    # mirrored. The bootstrap alone finds 7.4 % of them.
+    found = [
+        reward_test(sizes_N * np.array([1.0, *signs]), resamples=999).p_value < 0.05
+        for signs in product((-1.0, 1.0), repeat=8)
+    ]
+    assert 0 < np.mean(found) <= 0.05
+
+
+def test_no_difference_above_1_is_detectable() -> None:
+    d_N = np.array([1.0, -1.0, 1.0, -1.0, 1.0, 1.0])
+    assert reward_test(d_N).detectable(alpha=0.05, power=0.8) is None
+    assert (
+        accuracy_test(d_N, ["a", "a", "b", "c", "d", "e"]).detectable(alpha=0.05, power=0.8) is None
+    )
 
 
 def test_the_rounding_of_two_means_is_no_difference() -> None:

@@ -33,9 +33,9 @@ def compare(  # noqa: PLR0913  # each is an option of the command
 ) -> int:
     """Compare models on the same questions: paired, corrected for several benchmarks.
 
-    Rewards are tested by a bootstrap of documents, accuracies by McNemar's exact test, or over
-    several seeds by flipping signs. What does not match, such as other questions or another judge,
-    is refused.
+    Rewards are tested by a bootstrap and sign flips of documents, accuracies by McNemar's exact
+    test, or over several seeds by flipping signs. What does not match, such as other questions or
+    another judge, is refused.
 
     Example: rubric-eval compare evals/heldout evals/transfer --pair grpo:sft
 
@@ -47,7 +47,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
             (Benjamini and Hochberg) the share of false ones among the findings.
         family: Tests that are corrected together: those of a pair on all benchmarks, or all.
         confidence: Of the intervals.
-        power: Chance with which the detectable difference would be found.
+        power: Chance with which the detectable difference would be found, 0.5 or more.
         resamples: Bootstrap draws.
         seed: Of the draws.
         out: File for the comparison; left out, comparison.json in the first folder.

@@ -27,8 +27,9 @@ class CompareSettings(BaseModel):
     """Tests held together: a pair's on all benchmarks (its rewards by all judges are a family of
     their own), or all tests of all pairs."""
 
-    power: float = Field(default=0.8, gt=0, lt=1)
-    """Chance that the detectable difference is found."""
+    power: float = Field(default=0.8, ge=0.5, lt=1)
+    """Chance that the detectable difference is found; one that is missed more often than found is
+    not detectable."""
 
     resamples: int = Field(default=9999, ge=99)
     seed: int = Field(default=0, ge=0)

@@ -63,11 +63,17 @@ class PairedTest(Protocol):
 
 @dataclass(frozen=True)
 class BootstrapTest:
-    """BCa bootstrap by document, for rewards."""
+    """BCa bootstrap by document and sign flips of whole documents, for rewards.
+
+    Both must reject. Of two runs of one model the signs of the differences are chance, so that the
+    flips keep the level whatever the number of documents, where bootstraps find a little too often;
+    and the bootstrap holds for the mean of skewed differences, where signs are no chance.
+    """
 
     drawn: Bootstrap
     n: int
-    name: str = "BCa bootstrap"
+    flip_p: float = 1.0
+    name: str = "BCa bootstrap and sign flips"
 
     @property
     def mean(self) -> float:
@@ -81,11 +87,11 @@ class BootstrapTest:
 
     @property
     def p_value(self) -> float:
-        """Smallest level at which the limits leave out 0."""
-        return self.drawn.p_value()
+        """The larger of both: the smallest level at which the limits leave out 0."""
+        return max(self.flip_p, self.drawn.p_value())
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
-        """BCa limits, expanded for few documents; widened to 0 where these cannot leave it out."""
+        """BCa limits, expanded for few documents; widened to 0 where the test does not reject."""
         limits = self.drawn.expanded_limits(confidence)
         return _holding_0(limits, p_value=self.p_value, alpha=1 - confidence)
 
@@ -93,7 +99,8 @@ class BootstrapTest:
         """Half of the interval, and what the mean falls short of the truth by at this power.
 
         Were the truth δ, the mean would lie above δ − (x̄ − Q(1 − power)) with this power, and the
-        test rejects where it is more than x̄ − low above 0; the wider side counts.
+        test rejects where it is more than x̄ − low above 0; the wider side counts. Values lie in
+        [0, 1], so that no difference is above 1.
         """
         limits = self.drawn.expanded_limits(1 - alpha)
         if limits is None or self.drawn.is_constant:
@@ -102,17 +109,18 @@ class BootstrapTest:
         mean = self.drawn.estimate
         up = (mean - low) + (mean - self.drawn.quantile(1 - power))
         down = (high - mean) + (self.drawn.quantile(power) - mean)
-        return max(up, down)
+        needed = max(up, down)
+        return needed if needed <= 1 else None
 
 
 @dataclass(frozen=True)
 class SignFlipTest(BootstrapTest):
     """Sign-flip permutation of whole clusters, for accuracy over several seeds or by document.
 
-    Limits are the bootstrap's. The larger p-value of both counts, so that they agree.
+    Limits are the bootstrap's. Where the draws reach to 0 the larger p-value of both counts, so
+    that they agree.
     """
 
-    flip_p: float = 1.0
     name: str = "cluster sign-flip permutation"
 
     @property
@@ -185,8 +193,13 @@ def reward_test(
         seed: of the draws.
     """
     rounded_N = np.round(differences_N, _DECIMALS)
-    drawn = bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed)
-    return BootstrapTest(drawn, n=rounded_N.size)
+    return BootstrapTest(
+        bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
+        n=rounded_N.size,
+        flip_p=sign_flip_p(
+            _cluster_sums(rounded_N, clusters_N), unit=None, resamples=resamples, seed=seed
+        ),
+    )
 
 
 def accuracy_test(
@@ -211,14 +224,19 @@ def accuracy_test(
     if alone and answers == 1:
         return McNemarTest(int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n)
     rounded_N = np.round(differences_N, _DECIMALS)
-    names_N = np.arange(n) if clusters_N is None else np.asarray(clusters_N)
-    _, of_N = np.unique(names_N, return_inverse=True)
-    sums_C = np.bincount(of_N, weights=differences_N).astype(np.float64)
+    sums_C = _cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
         bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
         n=n,
         flip_p=sign_flip_p(sums_C, unit=1 / answers, resamples=resamples, seed=seed),
     )
+
+
+def _cluster_sums(differences_N: FloatArray, clusters_N: Sequence[str] | None) -> FloatArray:
+    if clusters_N is None:
+        return differences_N
+    _, of_N = np.unique(np.asarray(clusters_N), return_inverse=True)
+    return np.bincount(of_N, weights=differences_N).astype(np.float64)
 
 
 def _holding_0(

@@ -17,7 +17,9 @@ _MOST_STEPS: Final = 60_000
 _ROUNDING: Final = 1e-9
 
 
-def sign_flip_p(sums_C: FloatArray, *, unit: float, resamples: int = 9999, seed: int = 0) -> float:
+def sign_flip_p(
+    sums_C: FloatArray, *, unit: float | None, resamples: int = 9999, seed: int = 0
+) -> float:
     """p-value of "both models are alike": the signs of the clusters' differences are chance.
 
         p = P(|Σ_c ε_c D_c| ≥ |Σ_c D_c|),   ε_c = ±1 with probability ½
@@ -27,10 +29,13 @@ def sign_flip_p(sums_C: FloatArray, *, unit: float, resamples: int = 9999, seed:
 
     Args:
         sums_C: D_c, the sum of a − b over all values of a cluster.
-        unit: what differences are multiples of: 1 / K for the mean of K answers right or wrong.
+        unit: what differences are multiples of: 1 / K for the mean of K answers right or wrong;
+            None for rewards, which are of nothing.
         resamples: flips drawn where they cannot be counted.
         seed: of these.
     """
+    if unit is None:
+        return _drawn(sums_C, resamples=resamples, seed=seed)
     steps_C = np.abs(sums_C) / unit
     whole_C = np.rint(steps_C)
     if np.all(np.abs(steps_C - whole_C) < _ROUNDING) and whole_C.sum() <= _MOST_STEPS:
@@ -59,6 +64,8 @@ def _counted(magnitudes: Counter[int], observed: int) -> float:
 
 
 def _drawn(sums_C: FloatArray, *, resamples: int, seed: int) -> float:
+    if sums_C.size == 1:  # as far from 0 either way
+        return 1.0
     found = cast("Any", stats).permutation_test(
         (sums_C, np.zeros_like(sums_C)),
         _difference,
