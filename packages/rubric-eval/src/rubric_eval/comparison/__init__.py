@@ -6,6 +6,7 @@ evaluations  measured values of any number of models, benchmarks and judges
 pairing      which values may be set against each other
 levels       each model's score
 pairs        each paired difference, tested and decided with its family
+averages     the average difference over benchmarks
 breakdown    by criterion and field
 found        what is found: comparison.json
 """

@@ -6,11 +6,12 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
+from rubric_eval.comparison.averages import averages
 from rubric_eval.comparison.breakdown import breakdown
 from rubric_eval.comparison.found import CompareSettings, EvalComparison, Part
 from rubric_eval.comparison.levels import FEWEST_QUESTIONS, score
 from rubric_eval.comparison.pairing import pair
-from rubric_eval.comparison.pairs import averages, paired_results
+from rubric_eval.comparison.pairs import paired_results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records import Measure
 
@@ -153,7 +154,7 @@ def _shared(measured: Sequence[Measured]) -> list[str]:
     shared = Counter({(a, b): len(ids[a] & ids[b]) for a, b in combinations(ids, 2)})
     return [
         f"{a} and {b} share {count} items: they are not independent evidence, and an average "
-        "counts these twice"
+        "counts these twice; its interval draws them together"
         for (a, b), count in shared.items()
         if count
     ]

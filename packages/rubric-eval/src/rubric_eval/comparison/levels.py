@@ -9,7 +9,7 @@ import numpy as np
 from rubric_eval.comparison.found import ModelScore
 from rubric_eval.comparison.pairing import question_means
 from rubric_eval.records import Measure
-from rubric_eval.statistics import Interval, accuracy_interval, mean_interval
+from rubric_eval.statistics import score_interval
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +27,15 @@ def score(measured: Measured, settings: CompareSettings) -> ModelScore:
     Raises:
         EvalShapeError: no question has a value.
     """
-    interval = _interval(measured, settings)
+    interval = score_interval(
+        question_means(measured),
+        clusters_N=measured.clusters,
+        is_accuracy=measured.measure is Measure.ACCURACY,
+        answers=len(measured.values_NK[0]),
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
     values = [one for values_K in measured.values_NK for one in values_K if one is not None]
     chance = measured.chance
     return ModelScore(
@@ -62,23 +70,3 @@ def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
         for name, z in z_by_name.items():
             found.setdefault(name, {})[question] = z
     return found
-
-
-def _interval(measured: Measured, settings: CompareSettings) -> Interval:
-    means_N = question_means(measured)
-    if measured.measure is Measure.ACCURACY:
-        return accuracy_interval(
-            means_N,
-            answers=len(measured.values_NK[0]),
-            clusters_N=measured.clusters,
-            confidence=settings.confidence,
-            resamples=settings.resamples,
-            seed=settings.seed,
-        )
-    return mean_interval(
-        means_N,
-        clusters_N=measured.clusters,
-        confidence=settings.confidence,
-        resamples=settings.resamples,
-        seed=settings.seed,
-    )

@@ -1,4 +1,4 @@
-"""Paired differences: each tested, decided with its family, and averaged over benchmarks."""
+"""Paired differences: each tested, and decided with its family."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubric_eval.comparison.found import AverageDelta, PairedResult
+from rubric_eval.comparison.found import PairedResult
 from rubric_eval.records import Measure
 from rubric_eval.statistics import PairedTest, accuracy_test, decide, reward_test
-from rubric_eval.statistics.bootstrap import bootstrap_mean
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from rubric_eval.comparison.found import CompareSettings
     from rubric_eval.comparison.pairing import Pair
     from rubric_eval.statistics import Decision
-    from rubric_eval.statistics.intervals import FloatArray
 
 
 def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[PairedResult]:
@@ -52,46 +50,6 @@ def paired_test(pair: Pair, settings: CompareSettings) -> PairedTest:
         answers=pair.answers,
         resamples=settings.resamples,
         seed=settings.seed,
-    )
-
-
-def averages(pairs: Sequence[Pair], settings: CompareSettings) -> list[AverageDelta]:
-    """Average a − b over the benchmarks of each two models that have several."""
-    by_models: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
-    for one in pairs:
-        if one.a.measure is Measure.ACCURACY:
-            by_models[one.a.model, one.b.model].append(one)
-    return [
-        _average(names, members, settings)
-        for names, members in by_models.items()
-        if len(members) > 1
-    ]
-
-
-def _average(
-    names: tuple[str, str], members: Sequence[Pair], settings: CompareSettings
-) -> AverageDelta:
-    rng = np.random.default_rng(settings.seed)
-    means = [float(one.differences_N.mean()) for one in members]
-    total_R: FloatArray = np.zeros(settings.resamples)
-    is_known = True
-    for one, mean in zip(members, means, strict=True):
-        drawn = bootstrap_mean(
-            one.differences_N, one.clusters, resamples=settings.resamples, seed=settings.seed
-        )
-        is_known = is_known and drawn.clusters > 1
-        # The draws come sorted, and benchmarks are independent of each other.
-        total_R += rng.permutation(drawn.draws) if drawn.draws.size else mean
-    tail = (1 - settings.confidence) / 2
-    low, high = np.quantile(total_R / len(members), [tail, 1 - tail])
-    return AverageDelta(
-        mean=float(np.mean(means)),
-        ci_low=float(low) if is_known else None,
-        ci_high=float(high) if is_known else None,
-        n=len(members),
-        a=names[0],
-        b=names[1],
-        benchmarks=tuple(one.a.benchmark for one in members),
     )
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 from rubric_eval.records.run import FROZEN
 from rubric_eval.scores import read_heldout
 from rubric_eval.scores.reading import has_scores
-from rubric_eval.statistics import Interval, mean_interval
+from rubric_eval.statistics import Interval, score_interval
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,13 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
 def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     means_N = [_mean(values_K) for values_K in measured.values_NK]
     rewards = _present(measured.values_NK)
-    interval = mean_interval(means_N, clusters_N=measured.clusters, confidence=confidence)
+    interval = score_interval(
+        means_N,
+        clusters_N=measured.clusters,
+        is_accuracy=False,
+        answers=len(measured.values_NK[0]),
+        confidence=confidence,
+    )
     return HeldoutRow(
         **interval.model_dump(),
         model=measured.model,

@@ -2,10 +2,11 @@
 
 intervals    means and paired differences of rewards
 proportions  shares of right answers: Wilson, McNemar, Tango
-shares       an accuracy, whatever it was measured with
 bootstrap    draws by document, BCa limits and p-value
+joint        draws of several means at once, of which some share clusters
 sign_flip    permutation of whole clusters, counted exactly
 paired       the tests: mean, p-value, limits and detectable difference that agree
+score        the interval of one model's score, for every table
 power        McNemar's
 correction   several tests at once
 """
@@ -16,14 +17,13 @@ from rubric_eval.statistics.correction import Correction, Decision, decide
 from rubric_eval.statistics.intervals import Interval, differences, mean_interval, paired_interval
 from rubric_eval.statistics.paired import PairedTest, accuracy_test, reward_test
 from rubric_eval.statistics.proportions import mcnemar_p, wilson_interval
-from rubric_eval.statistics.shares import accuracy_interval
+from rubric_eval.statistics.score import score_interval
 
 __all__ = [
     "Correction",
     "Decision",
     "Interval",
     "PairedTest",
-    "accuracy_interval",
     "accuracy_test",
     "decide",
     "differences",
@@ -31,5 +31,6 @@ __all__ = [
     "mean_interval",
     "paired_interval",
     "reward_test",
+    "score_interval",
     "wilson_interval",
 ]

@@ -55,8 +55,9 @@ def mean_interval(
         [F̂⁻¹(a₋), F̂⁻¹(a₊)],   a± = Φ(ẑ₀ + (ẑ₀ ± z) / (1 − â·(ẑ₀ ± z)))
 
     F̂ is the distribution of the mean over `resamples` draws of n values with replacement,
-    z = Φ⁻¹((1 + confidence)/2), ẑ₀ = Φ⁻¹(F̂(x̄)) the bias and â the acceleration from the
-    jackknife.
+    ẑ₀ = Φ⁻¹(F̂(x̄)) the bias and â the acceleration from the jackknife. z is the quantile of
+    Student's t with C − 1 degrees, times √(C / (C − 1)), for C questions or documents: with few of
+    them Φ⁻¹((1 + confidence)/2) would miss too often. The limits of a paired test are these.
 
     Args:
         x_N: one finite value a question; None and NaN are missing and are left out.
@@ -73,11 +74,12 @@ def mean_interval(
     Raises:
         EvalShapeError: not one axis, no value at all, or an infinite one.
 
-    Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
+    Reference: Efron, Better bootstrap confidence intervals, JASA 82 (1987); Hesterberg, What
+    teachers should know about the bootstrap, The American Statistician 69 (2015), for z.
     """
     values_N, kept_N = present(_one_axis(x_N), clusters_N)
     drawn = bootstrap_mean(values_N, kept_N, resamples=resamples, seed=seed)
-    low, high = drawn.limits(confidence) or (None, None)
+    low, high = drawn.expanded_limits(confidence) or (None, None)
     return Interval(mean=drawn.estimate, ci_low=low, ci_high=high, n=values_N.size)
 
 

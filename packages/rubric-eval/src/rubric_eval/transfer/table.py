@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 
 from rubric_eval.records.run import FROZEN
-from rubric_eval.statistics import accuracy_interval
+from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.reading import read_transfer
 from rubric_eval.transfer.suites import benchmark_of
 
@@ -32,8 +32,7 @@ class TransferCell(BaseModel):
 
     ci_low: float | None
     ci_high: float | None
-    """Wilson's interval for one seed, a BCa bootstrap over items for several; of items that are all
-    wrong, or all right, Wilson's too."""
+    """Wilson's interval for one seed, a BCa bootstrap over items for several; as `compare` has."""
 
     chance: float | None
     is_above_chance: bool | None
@@ -111,10 +110,11 @@ def _row(
 
 
 def _cell(one: Measured, confidence: float) -> TransferCell:
-    interval = accuracy_interval(
+    interval = score_interval(
         _means(one),
-        answers=len(one.values_NK[0]),
         clusters_N=one.clusters,
+        is_accuracy=True,
+        answers=len(one.values_NK[0]),
         confidence=confidence,
     )
     benchmark = benchmark_of(one.benchmark)

@@ -1,0 +1,51 @@
+"""The average difference over benchmarks, of which some share items."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubric_eval.comparison.found import AverageDelta
+from rubric_eval.records import Measure
+from rubric_eval.statistics.joint import Sample, joint_draws
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_eval.comparison.found import CompareSettings
+    from rubric_eval.comparison.pairing import Pair
+
+
+def averages(pairs: Sequence[Pair], settings: CompareSettings) -> list[AverageDelta]:
+    """Average a − b over the benchmarks of each two models that have several."""
+    by_models: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
+    for one in pairs:
+        if one.a.measure is Measure.ACCURACY:
+            by_models[one.a.model, one.b.model].append(one)
+    return [
+        _average(names, members, settings)
+        for names, members in by_models.items()
+        if len(members) > 1
+    ]
+
+
+def _average(
+    names: tuple[str, str], members: Sequence[Pair], settings: CompareSettings
+) -> AverageDelta:
+    samples = [Sample(one.differences_N, one.clusters) for one in members]
+    low, high = None, None
+    if all(sample.clusters_count > 1 for sample in samples):
+        draws = joint_draws(samples, resamples=settings.resamples, seed=settings.seed)
+        tail = (1 - settings.confidence) / 2
+        low, high = (float(one) for one in np.quantile(draws / len(members), [tail, 1 - tail]))
+    return AverageDelta(
+        mean=float(np.mean([one.differences_N.mean() for one in members])),
+        ci_low=low,
+        ci_high=high,
+        n=len(members),
+        a=names[0],
+        b=names[1],
+        benchmarks=tuple(one.a.benchmark for one in members),
+    )
