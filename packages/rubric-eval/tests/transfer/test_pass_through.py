@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -61,6 +62,34 @@ def test_two_models_never_share_a_cache(checkpoint: Path) -> None:
     keys.append(cache_key("hf", given))
 
     assert len(set(keys)) == len(keys)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '{{"pretrained": "{0}"}}',
+        '{{"dtype": "auto", "pretrained": "{0}", "more": {{"a": 1}}}}',
+        '{{"more": {{"paths": ["{0}"]}}}}',
+        'dtype=auto,pretrained="{0}"',
+        "pretrained='{0}'",
+        'paths=["gpt2","{0}"],dtype=auto',
+    ],
+)
+def test_a_model_that_is_trained_on_is_another_however_it_is_written(
+    checkpoint: Path, written: str
+) -> None:
+    given = [written.format(checkpoint)]
+    before = cache_key("hf", given)
+    assert cache_key("hf", given) == before
+    (checkpoint / "model.safetensors").write_bytes(b"trained")
+    assert cache_key("hf", given) != before
+
+
+def test_json_and_words_name_one_model(checkpoint: Path) -> None:
+    words = [f"pretrained={checkpoint}", "dtype=float32"]
+    written = json.dumps({"dtype": "float32", "pretrained": str(checkpoint)})
+    assert cache_key("hf", written) == cache_key("hf", words)
+    assert cache_key("hf", '{"pretrained": "a,b"}') != cache_key("hf", '{"pretrained": "a"}')
 
 
 def test_one_model_finds_its_cache_again(checkpoint: Path) -> None:
