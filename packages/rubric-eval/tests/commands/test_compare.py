@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -77,6 +78,22 @@ def test_settings_are_kept_with_the_numbers(
     assert found.settings.correction == "bh"
     assert {one.test for one in found.differences} == {"cluster sign-flip permutation"}
     assert all(one.mean < 0 for one in found.differences)
+
+
+@pytest.mark.parametrize("kind", ["heldout", "transfer"])
+def test_a_chat_and_plain_prompts_are_not_compared(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+) -> None:
+    folder: EvalFolder = getattr(evaluations, kind)()
+    run = json.loads(folder.run.read_bytes())
+    run["models"][0]["identity"] = {"kind": "hf", "prompt_form": "plain"}
+    run["models"][1]["identity"] = {"kind": "chat"}
+    folder.run.write_text(json.dumps(run))
+    assert command("compare", folder.root, *QUICK) == 2
+    assert "prompts differ, chat and plain" in capsys.readouterr().err
 
 
 def test_every_judge_of_an_evaluation_is_a_column(

@@ -46,6 +46,18 @@ def test_what_does_not_match_is_refused(
         pair(make_measured("a", [0.1, 0.2]), make_measured("b", [0.1, 0.2], **changes))
 
 
+def test_a_chat_template_on_one_side_alone_is_refused(
+    make_measured: Callable[..., Measured],
+) -> None:
+    plain, chat, unknown = (
+        make_measured(name, [0.1, 0.2], prompt_form=form)
+        for name, form in (("base", "plain"), ("sft", "chat"), ("policy", None))
+    )
+    with pytest.raises(ComparisonError, match="prompts differ, plain and chat: one tokenizer"):
+        pair(plain, chat)
+    assert pair(plain, unknown).ids == pair(unknown, chat).ids == pair(chat, chat).ids
+
+
 def test_another_number_of_answers_is_refused(make_measured: Callable[..., Measured]) -> None:
     with pytest.raises(ComparisonError, match="1 and 2 answers a question"):
         pair(make_measured("a", [0.1]), make_measured("b", [[0.1, 0.2]], seeds=(0,)))

@@ -83,6 +83,15 @@ async def test_another_server_than_vllm_is_sent_no_field_of_vllms() -> None:
     assert body["top_p"] == 1.0
 
 
+async def test_a_route_that_says_vllm_is_sent_its_fields_whoever_owns_the_model() -> None:
+    with FakeEndpoint(served=ServedModel(owner="organization")) as endpoint:
+        spec = _spec(endpoint.url, kind="litellm", model="hosted_vllm/fake")
+        async with await open_model(spec) as model:
+            await _replies(model, _asks("one?"), Decoding())
+    body = endpoint.calls[0].body
+    assert (body["top_k"], body["repetition_penalty"], body["min_p"]) == (-1, 1.0, 0.0)
+
+
 async def test_answers_say_how_they_ended_and_how_long_they_are() -> None:
     def answer(call: FakeCall) -> str:
         return "a b c d e f END g" if call.messages[0]["content"] == "stop?" else "a b c d e f g h"
@@ -262,6 +271,9 @@ async def test_a_router_file_is_part_of_who_answers(
         assert reply.text == "An answer of five words."
         assert endpoint.calls[0].body["model"] == weights.partition("/")[2]
         assert endpoint.calls[0].body["seed"] == 0
+        # Nobody has asked the server who it is, and its model may have a penalty of its own.
+        plain = {"top_k": 40, "repetition_penalty": 1.0, "min_p": 0.0}
+        assert {name: endpoint.calls[0].body.get(name) for name in plain} == plain
     assert len(set(fingerprints)) == 2
 
 

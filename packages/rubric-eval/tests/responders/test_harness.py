@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -101,6 +103,29 @@ async def test_a_stop_of_blanks_alone_ends_an_answer_too(folder: Path) -> None:
     assert stopped
     assert {reply.finish for reply in stopped} == {Finish.COMPLETE}
     assert all(reply.text is not None and not set(reply.text) & {"\n", " "} for reply in replies)
+
+
+async def test_the_identity_says_whether_questions_are_put_as_a_chat(
+    folder: Path, tmp_path: Path
+) -> None:
+    plain = tmp_path / "plain"
+    shutil.copytree(folder, plain)
+    (plain / "chat_template.jinja").unlink(missing_ok=True)
+    settings = json.loads((plain / "tokenizer_config.json").read_text("utf-8"))
+    settings.pop("chat_template", None)
+    (plain / "tokenizer_config.json").write_text(json.dumps(settings), "utf-8")
+    inline = tmp_path / "inline"
+    shutil.copytree(plain, inline)
+    text = json.dumps({**settings, "chat_template": CHAT})
+    (inline / "tokenizer_config.json").write_text(text, "utf-8")
+    forms: list[str | None] = []
+    for path in (folder, plain, inline):
+        async with await open_model(parse_model(f"m=hf:{path}")) as model:
+            forms.append(model.entry.prompt_form)
+            # Loaded, the tokenizer is of the same mind.
+            (reply,) = await _replies(model, _asks("Why?"), Decoding(max_tokens=2))
+            assert reply.text is not None
+    assert forms == ["chat", "plain", "chat"]
 
 
 async def test_a_folder_that_is_no_model_is_refused_before_a_weight_loads(

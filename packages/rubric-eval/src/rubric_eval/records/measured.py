@@ -39,6 +39,9 @@ class Measured(BaseModel):
     protocol: str
     """Hash of decoding, template, judge and extraction: comparable only where it is the same."""
 
+    prompt_form: str | None = None
+    """Whether questions were put as a chat or plain; None where the model does not say."""
+
     chance: float | None = None
     """Accuracy of guessing."""
 

@@ -28,6 +28,14 @@ class ModelEntry(BaseModel):
 
     identity: dict[str, JsonValue]
 
+    @property
+    def prompt_form(self) -> str | None:
+        """Whether questions are put as a chat or plain; None where the identity does not say."""
+        if self.identity.get("kind") == "chat":  # a server takes messages
+            return "chat"
+        form = self.identity.get("prompt_form")
+        return form if isinstance(form, str) else None
+
 
 class JudgeEntry(BaseModel):
     """One judge of an evaluation."""

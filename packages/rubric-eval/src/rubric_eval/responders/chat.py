@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
@@ -39,6 +40,7 @@ _OF_DECODING: Final = frozenset(
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
 """More than what a usual chat template puts around a question."""
+_VLLM_ROUTE: Final = "hosted_vllm/"
 _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What vLLM would otherwise take from the model's generation_config.json."""
 
@@ -99,7 +101,7 @@ class ChatResponder:
         served = self._served
         return {
             "kind": "chat",
-            "model": self._config.model.removeprefix("hosted_vllm/"),
+            "model": self._config.model.removeprefix(_VLLM_ROUTE),
             "transport": self._config.transport,
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
@@ -176,12 +178,28 @@ class ChatResponder:
             fields["seed"] = ask.seed
         if decoding.stop:
             fields["stop"] = list(decoding.stop)
-        if self._served is not None and self._served.owner == "vllm":
+        if self._is_vllm:
             # -1 is all tokens: left out, vLLM takes the model's own default.
             fields |= {"top_k": decoding.top_k or -1, **_VLLM_PLAIN}
         elif decoding.top_k is not None:
             fields["top_k"] = decoding.top_k
         return fields
+
+    @property
+    def _is_vllm(self) -> bool:
+        """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
+        if self._served is not None and self._served.owner == "vllm":
+            return True
+        return all(model.startswith(_VLLM_ROUTE) for model in self._routes)
+
+    @property
+    def _routes(self) -> tuple[str, ...]:
+        """Litellm's names of the models that may answer; of a router, of all its deployments."""
+        deployments = str(self._model.identity["deployments"])
+        if not deployments:
+            return (self._config.model,)
+        models, _ = cast("tuple[list[dict[str, object]], object]", json.loads(deployments))
+        return tuple(str(one.get("model")) for one in models)
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
         names = {"temperature", "top_p", "max_tokens"}
@@ -253,7 +271,7 @@ def _addresses(config: ModelConfig) -> Iterator[str]:
 async def _served(spec: ModelSpec, config: ModelConfig, address: str) -> ServedModel | None:
     async with ModelServer(config, address) as server:
         models = await server.models()
-    name = config.model.removeprefix("hosted_vllm/").removeprefix("openai/")
+    name = config.model.removeprefix(_VLLM_ROUTE).removeprefix("openai/")
     found = next((model for model in models if model.name == name), None)
     if models and found is None:
         known = ", ".join(repr(model.name) for model in models)

@@ -24,6 +24,7 @@ from rubric_core import (
 from rubric_core.model_files import adapter_base, model_files
 from rubric_eval.records.run import FROZEN
 from rubric_eval.responders.draws import SeededDraw
+from rubric_eval.responders.template import prompt_form
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
     from rubric_eval.responders.spec import ModelSpec
+    from rubric_eval.responders.template import PromptForm
 
 _VERSION: Final = 1
 """Of how prompts are written and tokens drawn."""
@@ -78,14 +80,16 @@ class HarnessResponder:
                 f"model {spec.name!r}: kind 'hf' needs lm-eval: install rubric-eval[lm-eval]"
             )
         self._files = model_files(self._options.path)
+        self._form = prompt_form(_tokenizer_folder(self._options.path))
         self._model: _Loaded | None = None
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
-        """Every file of the model, and its number format."""
+        """Every file of the model, its number format, and how questions are put to it."""
         return {
             "kind": "hf",
             "version": _VERSION,
+            "prompt_form": self._form,
             "files": self._files,
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
@@ -119,7 +123,7 @@ class HarnessResponder:
     def _loaded(self) -> _Loaded:
         if self._model is None:
             try:
-                self._model = _Loaded(self._options)
+                self._model = _Loaded(self._options, self._form)
             # The named boundary for model folders: what a broken file makes the library raise is
             # not known.
             except Exception as error:
@@ -143,7 +147,7 @@ class _Prompt:
 class _Loaded:
     """Weights and tokenizer."""
 
-    def __init__(self, options: HarnessOptions) -> None:
+    def __init__(self, options: HarnessOptions, form: PromptForm) -> None:
         from lm_eval.models import huggingface  # noqa: PLC0415  # seconds, and an extra
 
         library = cast("Any", huggingface)  # it has no types to speak of
@@ -151,11 +155,10 @@ class _Loaded:
         if device is None:
             device = "cuda" if library.torch.cuda.is_available() else "cpu"
         base = adapter_base(options.path)
-        has_tokenizer = (options.path / "tokenizer_config.json").exists()
         harness = library.HFLM(
             pretrained=str(base or options.path),
             peft=str(options.path) if base else None,
-            tokenizer=str(options.path) if has_tokenizer else None,
+            tokenizer=str(options.path) if _has_tokenizer(options.path) else None,
             device=device,
             dtype=options.dtype,
             batch_size=options.batch_size,
@@ -163,6 +166,11 @@ class _Loaded:
         )
         self._model, self._tokenizer = harness.model, harness.tokenizer
         self._tokenizer.padding_side = "left"
+        if bool(self._tokenizer.chat_template) != (form == "chat"):
+            raise ValueError(
+                f"its files say that prompts are {form}, and the tokenizer that was read from them "
+                "does not: put the chat template into chat_template.jinja"
+            )
         self._device = harness.device
         config = self._model.config
         found = (getattr(config, name, None) for name in _POSITIONS)
@@ -258,6 +266,15 @@ class _Loaded:
         finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
         text = text[: min(places, default=None)].strip()
         return Reply.answered(text, finish=finish, tokens=len(row))
+
+
+def _has_tokenizer(folder: Path) -> bool:
+    return (folder / "tokenizer_config.json").exists()
+
+
+def _tokenizer_folder(folder: Path) -> Path:
+    """An adapter's own where it has one, or its base model's."""
+    return folder if _has_tokenizer(folder) else adapter_base(folder) or folder
 
 
 def _batches(prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:

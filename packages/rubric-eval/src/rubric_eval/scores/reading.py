@@ -115,6 +115,7 @@ def _measured(
         benchmark="heldout",
         model=model.name,
         fingerprint=model.fingerprint,
+        prompt_form=model.prompt_form,
         judge=judge.name,
         protocol=_protocol(run, judge),
         ids=tuple(ids),

@@ -90,6 +90,7 @@ def _measured(
         benchmark=benchmark,
         model=model.name,
         fingerprint=model.fingerprint,
+        prompt_form=model.prompt_form,
         protocol=protocol(run, benchmark),
         chance=source.chance if source else None,
         ids=tuple(row.item_id for row in first),
