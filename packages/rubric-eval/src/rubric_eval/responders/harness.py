@@ -80,7 +80,7 @@ class HarnessResponder:
                 f"model {spec.name!r}: kind 'hf' needs lm-eval: install rubric-eval[lm-eval]"
             )
         self._files = model_files(self._options.path)
-        self._form = prompt_form(_tokenizer_folder(self._options.path))
+        self._form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         self._model: _Loaded | None = None
 
     @property
