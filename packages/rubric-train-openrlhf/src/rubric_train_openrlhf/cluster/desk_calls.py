@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 DESK = "rubric-desk"
 """The desk's name in the namespace of its run."""
 PATIENCE_S = 300.0
-"""How long a desk that died is waited for: its process imports, reads the tasks and starts the
-judge's actors again."""
+"""How long a desk that died is waited for, from the first call that finds it dead: its process
+imports, reads the tasks and starts the judge's actors again."""
 _TRY_AGAIN_S = 1.0
 _AT_ONCE = 100_000
 
@@ -108,7 +108,7 @@ def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
         ClusterError: the desk stays away.
         Exception: whatever the method raises.
     """
-    gives_up_s = time.monotonic() + PATIENCE_S
+    patience = _Patience()
     while True:
         try:
             return ray.get(method.remote(*args))
@@ -116,7 +116,7 @@ def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
             # Ray's error quotes the worker's stack; the cause is what was raised there.
             raise error.cause from None
         except RayActorError as error:
-            if not _may_come_back(error) or time.monotonic() > gives_up_s:
+            if not _may_come_back(error) or patience.ends():
                 raise _gone(error) from None
         time.sleep(_TRY_AGAIN_S)
 
@@ -127,18 +127,32 @@ async def verdict_of(desk: Any, task_id: str, response: str) -> Verdict:  # noqa
     Returns:
         The verdict; `unavailable` where the desk fails or stays away. Nothing is ever raised.
     """
-    gives_up_s = time.monotonic() + PATIENCE_S
+    patience = _Patience()
     while True:
         try:
             return await desk.judge.remote(task_id, response)
         except RayActorError as error:
-            if not _may_come_back(error) or time.monotonic() > gives_up_s:
+            if not _may_come_back(error) or patience.ends():
                 return _unreachable(task_id, Reason.CONNECTION, error)
         # The named boundary of the executor: a response without a verdict is masked, and the
         # share of those stops the run when it grows.
         except Exception as error:  # noqa: BLE001
             return _unreachable(task_id, Reason.JUDGE_ERROR, error)
         await asyncio.sleep(_TRY_AGAIN_S)
+
+
+class _Patience:
+    """Of one call, which may take as long as it likes while the desk lives."""
+
+    def __init__(self) -> None:
+        self._gives_up_s: float | None = None
+
+    def ends(self) -> bool:
+        """Note that the desk is away, and tell whether that has lasted too long."""
+        now_s = time.monotonic()
+        if self._gives_up_s is None:
+            self._gives_up_s = now_s + PATIENCE_S
+        return now_s > self._gives_up_s
 
 
 def _may_come_back(error: RayActorError) -> bool:

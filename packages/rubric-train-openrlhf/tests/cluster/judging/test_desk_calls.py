@@ -1,0 +1,83 @@
+"""How long a desk that died is waited for; the desk is a stand-in with a clock of its own."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from rubric_train_openrlhf.cluster.verdict import Verdict
+from rubric_train_openrlhf.errors import ClusterError
+
+pytest.importorskip("ray")
+from ray.exceptions import ActorUnavailableError
+
+from rubric_train_openrlhf.cluster import desk_calls
+
+pytestmark = pytest.mark.anyio
+VERDICT = Verdict("task:key", 0.5, "scored", None)
+
+
+class AnsweredError(Exception):
+    """A call was made again: Ray's `get` takes no answer of a stand-in."""
+
+
+class MortalDesk:
+    """Dies over calls that took a while, and comes back after some of them."""
+
+    def __init__(self, *, call_s: float, deaths: int) -> None:
+        self.judge = SimpleNamespace(remote=self._judge)
+        self.credit = SimpleNamespace(remote=self._credit)
+        self.now_s = 0.0
+        self._call_s = call_s
+        self._deaths = deaths
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    async def _judge(self, task_id: str, response: str) -> Verdict:
+        del task_id, response
+        self._die()
+        return VERDICT
+
+    def _credit(self) -> None:
+        self._die()
+        raise AnsweredError
+
+    def _die(self) -> None:
+        self.now_s += self._call_s
+        if self._deaths:
+            self._deaths -= 1
+            raise ActorUnavailableError("away", actor_id=None)
+
+
+@pytest.fixture
+def mortal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> MortalDesk:
+    desk = MortalDesk(**request.param)
+    clock = SimpleNamespace(monotonic=lambda: desk.now_s, sleep=desk.sleep)
+    monkeypatch.setattr(desk_calls, "time", clock)
+    monkeypatch.setattr(desk_calls, "_TRY_AGAIN_S", 0.0)
+    return desk
+
+
+LONG_CALL = {"call_s": 2 * desk_calls.PATIENCE_S, "deaths": 1}
+STAYS_AWAY = {"call_s": desk_calls.PATIENCE_S / 10, "deaths": 1000}
+
+
+@pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
+async def test_a_desk_that_dies_over_a_long_call_is_waited_for(mortal: MortalDesk) -> None:
+    assert await desk_calls.verdict_of(mortal, "task", "because") == VERDICT
+
+
+@pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
+def test_a_long_question_about_groups_is_asked_again(mortal: MortalDesk) -> None:
+    with pytest.raises(AnsweredError):
+        desk_calls.ask(mortal.credit)
+
+
+@pytest.mark.parametrize("mortal", [STAYS_AWAY], indirect=True)
+async def test_a_desk_that_stays_away_is_not_waited_for_for_ever(mortal: MortalDesk) -> None:
+    assert (await desk_calls.verdict_of(mortal, "task", "because")).outcome == "unavailable"
+    with pytest.raises(ClusterError, match="does not answer"):
+        desk_calls.ask(mortal.credit)
+    assert mortal.now_s < 3 * desk_calls.PATIENCE_S
