@@ -83,6 +83,56 @@ async def test_max_tokens_is_cut_to_the_positions_that_are_left(folder: Path) ->
     assert f"the model {POSITIONS} positions" in replies[2].detail
 
 
+@pytest.fixture(scope="module", params=["rotary", "learned"])
+def short_model(
+    request: pytest.FixtureRequest, folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """A model whose positions are computed, or one that has a row of weights for each."""
+    if request.param == "rotary":
+        return folder
+    transformers = pytest.importorskip("transformers")
+    path = tmp_path_factory.mktemp("learned")
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    config = transformers.GPT2Config(
+        vocab_size=len(tokenizer),
+        n_positions=POSITIONS,
+        n_embd=32,
+        n_layer=1,
+        n_head=2,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+    )
+    transformers.set_seed(0)
+    transformers.GPT2LMHeadModel(config).save_pretrained(path)
+    tokenizer.save_pretrained(path)
+    return path
+
+
+async def test_questions_of_all_lengths_are_answered_together_where_positions_are_few(
+    short_model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each has room for an answer of another length, and one without room waits for the others."""
+    from transformers import GenerationMixin
+
+    rows: list[int] = []
+    generate = GenerationMixin.generate
+
+    def counted(self: object, **given: object) -> object:
+        rows.append(len(given["input_ids"]))  # pyright: ignore[reportArgumentType]
+        return generate(self, **given)  # pyright: ignore[reportArgumentType]
+
+    asks = _asks(*("why " * length for length in range(1, 33, 4)))
+    warm = Decoding(temperature=1.5, max_tokens=1024)
+    async with await open_model(parse_model(f"m=hf:{short_model}")) as model:
+        alone = [(await _replies(model, [ask], warm))[0] for ask in asks]
+        monkeypatch.setattr(GenerationMixin, "generate", counted)
+        together = await _replies(model, asks, warm)
+
+    assert rows == [len(asks)]
+    assert together == alone
+    assert len({reply.tokens for reply in together if reply.finish is Finish.TRUNCATED}) > 1
+
+
 async def test_a_stop_ends_an_answer_and_is_no_part_of_it(folder: Path) -> None:
     async with await open_model(parse_model(f"m=hf:{folder}")) as model:
         (whole,) = await _replies(model, _asks("Why?"), Decoding(temperature=2.0, max_tokens=40))

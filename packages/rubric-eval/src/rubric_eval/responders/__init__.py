@@ -5,6 +5,7 @@ reading  from `NAME=KIND:WHERE`, or a YAML file, to specifications
 chat     models behind a server, or anything that litellm can name
 harness  Hugging Face folders, through lm-eval
 draws    tokens of such a model, each answer by its own seed
+held     rows of its batch that have no position left, and wait
 template whether such a model has a chat template
 opening  from a specification to a model that can be asked, and its identity
 """

@@ -24,6 +24,7 @@ from rubric_core import (
 from rubric_core.model_files import adapter_base, model_files
 from rubric_eval.records.run import FROZEN
 from rubric_eval.responders.draws import SeededDraw
+from rubric_eval.responders.held import hold_positions
 from rubric_eval.responders.template import prompt_form
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ class HarnessResponder:
             for prompt in prompts:
                 if prompt.most < 1:
                     yield prompt.index, model.too_long(prompt)
-            for batch in _batches(prompts, self._options.batch_size):
+            for batch in model.batches(prompts, self._options.batch_size):
                 for index, reply in await anyio.to_thread.run_sync(
                     model.replies, batch, decoding, cancelled, abandon_on_cancel=True
                 ):
@@ -175,6 +176,7 @@ class _Loaded:
         config = self._model.config
         found = (getattr(config, name, None) for name in _POSITIONS)
         self.positions: int | None = next((one for one in found if isinstance(one, int)), None)
+        self._is_held = self.positions is None or hold_positions(self._model, self.positions)
         ends = cast("list[int] | int | None", self._model.generation_config.eos_token_id)
         ends = cast("int", self._tokenizer.eos_token_id) if ends is None else ends
         self._ends = [ends] if isinstance(ends, int) else list(ends)
@@ -200,6 +202,20 @@ class _Loaded:
             room = decoding.max_tokens if self.positions is None else self.positions - len(ids)
             prompts.append(_Prompt(index, ask.seed, ids, min(room, decoding.max_tokens)))
         return sorted(prompts, key=lambda prompt: len(prompt.token_ids))
+
+    def batches(self, prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
+        """Put neighbours together; where rows cannot wait, only those that end at one step."""
+        batch: list[_Prompt] = []
+        for prompt in prompts:
+            if prompt.most < 1:
+                continue
+            is_other = bool(batch) and not self._is_held and batch[0].most != prompt.most
+            if is_other or len(batch) == batch_size:
+                yield batch
+                batch = []
+            batch.append(prompt)
+        if batch:
+            yield batch
 
     def too_long(self, prompt: _Prompt) -> Reply:
         """Say of a question that it cannot be answered."""
@@ -237,12 +253,16 @@ class _Loaded:
         output = self._model.generate(
             input_ids=padded["input_ids"],
             attention_mask=padded["attention_mask"],
-            max_new_tokens=batch[0].most,
+            max_new_tokens=max(prompt.most for prompt in batch),
             logits_processor=[SeededDraw(decoding, [one.seed for one in batch], cancelled)],
             **self._stopping(decoding),
         )
         width = padded["input_ids"].shape[1]
-        return [self._own(row[width:]) for row in output.tolist()]
+        rows: list[list[int]] = output.tolist()
+        return [
+            self._own(row[width : width + prompt.most])
+            for prompt, row in zip(batch, rows, strict=True)
+        ]
 
     def _own(self, row: list[int]) -> list[int]:
         """Cut a row behind its end: what follows fills the rectangle."""
@@ -275,17 +295,3 @@ def _has_tokenizer(folder: Path) -> bool:
 def _tokenizer_folder(folder: Path) -> Path:
     """An adapter's own where it has one, or its base model's."""
     return folder if _has_tokenizer(folder) else adapter_base(folder) or folder
-
-
-def _batches(prompts: Sequence[_Prompt], batch_size: int) -> Iterator[list[_Prompt]]:
-    """Put neighbours with the same number of tokens to come together."""
-    batch: list[_Prompt] = []
-    for prompt in prompts:
-        if prompt.most < 1:
-            continue
-        if batch and (len(batch) == batch_size or batch[0].most != prompt.most):
-            yield batch
-            batch = []
-        batch.append(prompt)
-    if batch:
-        yield batch
