@@ -129,6 +129,38 @@ def test_equal_rewards_are_a_warning(tmp_path: Path) -> None:
     assert statuses(aftermath.check_rewards(config(tmp_path), run)) == [Status.WARNING]
 
 
+def test_advantages_that_are_all_0_show_nothing_of_the_formula(tmp_path: Path) -> None:
+    run = write(tmp_path, np.full((P, G), 0.5), np.zeros((P, G)))
+    (found,) = aftermath.check_advantages(config(tmp_path), run)
+    assert found.status is Status.UNCHECKED
+    assert "all 16 advantages are 0" in found.detail
+    assert "--judge fake" in found.remedy
+
+
+@pytest.mark.parametrize(("advantages", "status"), [(0.0, Status.WARNING), (0.7, Status.FAILED)])
+def test_steps_without_a_gradient_do_not_pass(
+    tmp_path: Path, advantages: float, status: Status
+) -> None:
+    run = RunFolder(tmp_path)
+    for step in (1, 2):
+        row = metrics(step, grad_norm=0.0, advantage_abs_mean=advantages)
+        run.write_step(row, rollouts=[], judgements=[])
+    (found,) = aftermath.check_steps(config(tmp_path), run)
+    assert found.status is status
+    assert "every gradient of 2 steps is 0" in found.detail
+
+
+def test_engines_are_not_seen_to_follow_a_policy_that_stands_still(tmp_path: Path) -> None:
+    """A gradient in the last step comes after the engines have sampled for it."""
+    run = RunFolder(tmp_path)
+    for step, grad_norm in ((1, 0.0), (2, 0.5)):
+        row = metrics(step, sampler_gap=0.001, grad_norm=grad_norm)
+        run.write_step(row, rollouts=[], judgements=[])
+    (found,) = aftermath.check_sync(config(tmp_path), run)
+    assert found.status is Status.UNCHECKED
+    assert "no weight had moved by then" in found.detail
+
+
 @pytest.mark.parametrize(("gap", "status"), [(0.01, Status.PASSED), (0.8, Status.FAILED)])
 def test_a_stale_engine_is_seen(tmp_path: Path, gap: float, status: Status) -> None:
     run = RunFolder(tmp_path)

@@ -14,17 +14,18 @@ from rubric_train_openrlhf.reward.credit import Rewards, Sizes, shaped_rewards
 from rubric_train_openrlhf.run.records import RolloutRow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run import MetricsRow, RunFolder
 
 _LARGEST_DIFFERENCE: Final = 1e-6
 _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
+_OTHER_JUDGE: Final = "a random model may earn nothing; with --judge fake rewards differ"
 
 Group = tuple[RolloutRow, ...]
 
@@ -45,6 +46,9 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
         yield failed(f"not a finite number: {', '.join(odd)}")
         return
     last = rows[-1]
+    if not any(row.grad_norm for row in rows):
+        yield _unmoved(rows)
+        return
     yield passed(
         f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, loss "
         f"{last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
@@ -69,7 +73,7 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     if not rewards or min(rewards) == max(rewards):
         yield warning(
             "all rewards are equal, so every advantage is 0",
-            remedy="a random model may earn nothing; with --judge fake rewards differ",
+            remedy=_OTHER_JUDGE,
         )
     elif not outside and not failures:
         yield passed(
@@ -90,7 +94,15 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> Iterator[Finding
         count += written_PG.size
         nonzero += int(np.count_nonzero(written_PG))
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
-    yield passed(said) if worst <= _LARGEST_DIFFERENCE else failed(said, where="advantage")
+    if worst > _LARGEST_DIFFERENCE:
+        yield failed(said, where="advantage")
+    elif nonzero == 0:
+        yield unchecked(
+            f"all {count} advantages are 0, as any formula gives for equal rewards",
+            remedy=_OTHER_JUDGE,
+        )
+    else:
+        yield passed(said)
 
 
 def check_sync(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
@@ -110,6 +122,11 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
             f"{said}: the engine samples from other weights",
             remedy="see run.log for what the weight sync said",
         )
+    elif not any(row.grad_norm for row in rows[:-1]):
+        yield unchecked(
+            f"{said}, but no weight had moved by then: an engine with old ones would not be seen",
+            remedy=_OTHER_JUDGE,
+        )
     else:
         yield passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
@@ -126,6 +143,20 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
         return
     means = ", ".join(f"{row.reward_mean:.3f}" for row in rows)
     yield passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
+
+
+def _unmoved(rows: Sequence[MetricsRow]) -> Finding:
+    """Without a gradient the weights of the end are those of the start."""
+    if any(row.advantage_abs_mean for row in rows):
+        return failed(
+            f"every gradient of {len(rows)} steps is 0, though advantages are not: nothing is "
+            "learnt",
+            remedy="see run.log; an objective that leaves every token out has no gradient either",
+        )
+    return warning(
+        f"every gradient of {len(rows)} steps is 0, since every advantage is: no update was tried",
+        remedy=_OTHER_JUDGE,
+    )
 
 
 def rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[Group]]:
