@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.cluster.rehearse import Status
 
 if TYPE_CHECKING:
@@ -86,29 +87,57 @@ def test_a_flag_that_openrlhf_does_not_know(
 
 
 def test_a_judge_that_does_not_answer(production: Production, check_only: CheckOnly) -> None:
-    found = failures(check_only(production.having(judge=UNREACHABLE), judge="config"))
-    assert set(found) == {"judge reachable", "judge's contract"}
+    report = check_only(production.having(judge=UNREACHABLE))
+    found = failures(report)
+    # A stand-in judges, so that the rest of the run is rehearsed all the same.
+    assert set(found) == {"judge reachable"}
+    assert any("an endpoint on this machine" in what for what in report.stand_ins)
     (problem,) = found["judge reachable"]
     assert problem.where == "judge.spec"
     assert NOBODY in problem.detail
     assert "does not answer" in problem.detail
+    assert "--judge fake" in problem.remedy
 
 
-def test_a_judge_of_the_cluster_is_not_asked_from_elsewhere(
-    production: Production, check_only: CheckOnly
+@pytest.mark.parametrize("options", [{"judge": "config"}, {"on_cluster": True}])
+def test_it_is_asked_to_judge_on_the_cluster(
+    production: Production, check_only: CheckOnly, options: dict[str, Any]
 ) -> None:
-    report = check_only(production.having(judge=UNREACHABLE))
+    found = failures(check_only(production.having(judge=UNREACHABLE), **options))
+    assert set(found) == {"judge reachable", "judge's contract"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "options", "words"),
+    [
+        ({"judge_gpus_per_node": 4}, {}, "it is on the GPUs that the run leaves to it"),
+        ({}, {"judge": "fake"}, "--judge fake does without it"),
+    ],
+)
+def test_a_judge_that_need_not_answer_here_is_a_warning(
+    production: Production,
+    check_only: CheckOnly,
+    cluster: dict[str, Any],
+    options: dict[str, Any],
+    words: str,
+) -> None:
+    report = check_only(production.having(judge=UNREACHABLE, cluster=cluster), **options)
     assert report.passed, report.failures
     (unreachable,) = report.of("judge reachable")
-    assert unreachable.status is Status.UNCHECKED
+    assert unreachable.status is Status.WARNING
+    assert NOBODY in unreachable.detail
+    assert words in unreachable.detail
     (judged,) = report.of("judge's contract")
     assert judged.status is Status.PASSED
-    assert any("an endpoint on this machine" in what for what in report.stand_ins)
 
 
-def test_on_the_cluster_it_is_a_failure(production: Production, check_only: CheckOnly) -> None:
-    report = check_only(production.having(judge=UNREACHABLE), on_cluster=True)
-    assert set(failures(report)) == {"judge reachable", "judge's contract"}
+def test_one_of_several_servers_is_named(production: Production, check_only: CheckOnly) -> None:
+    with FakeEndpoint(lambda _: 0.5) as endpoint:
+        spec = {**UNREACHABLE["spec"], "api_base": [endpoint.url, NOBODY]}
+        report = check_only(production.having(judge={"spec": spec}))
+    (problem,) = failures(report)["judge reachable"]
+    assert NOBODY in problem.detail
+    assert problem.detail.endswith("(1 of 2 servers)")
 
 
 def test_a_row_without_a_field(production: Production, check_only: CheckOnly) -> None:
@@ -149,14 +178,13 @@ def test_all_of_them_at_once(production: Production, check_only: CheckOnly, tmp_
     rows[4]["question"] = "How does it work? " + "Say more about it. " * 200
     wrong = production.with_train(rows).having(judge=UNREACHABLE, optim={"micro_batch": 6})
     wrong = wrong.having(objective={"ratio": "sequence", "aggregation": "token"})
-    found = failures(check_only(wrong, judge="config"))
+    found = failures(check_only(wrong))
     assert set(found) == {
         "configuration",
         "what OpenRLHF can do",
         "training tasks",
         "prompt lengths",
         "judge reachable",
-        "judge's contract",
     }
     written = json.loads((tmp_path / "rehearsal" / "rehearse.json").read_text())
     assert written["passed"] is False
