@@ -78,6 +78,9 @@ class Shape:
     field: str | None = None
     """Of every other question."""
 
+    asked: bool = True
+    """Whether items say what they ask, and what is right."""
+
     status: str = "finished"
 
 
@@ -282,7 +285,19 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
         tokens=int(rng.integers(40, 700)),
         group=("algebra", "geometry")[n % 2],
         response=shape.answer or "First we add the two lengths.\n\nSo the answer is \\boxed{12}.",
+        **_asked(n, shape, is_answered=is_answered),
     )
+
+
+def _asked(n: int, shape: Shape, *, is_answered: bool) -> dict[str, str | None]:
+    """What an item asks; rows of an earlier version did not say it."""
+    if not shape.asked:
+        return {}
+    return {
+        "question": shape.question or f"What are {n} and {n} together?",
+        "target": shape.answer or str(2 * n),
+        "stated": (shape.answer or "12") if is_answered else None,
+    }
 
 
 def write_training(root: Path, steps: int = 60) -> Path:

@@ -160,6 +160,37 @@ def test_keys_steps_and_another_set_of_questions_work(browser: Browser, page: Pa
     assert visit.complaints == []
 
 
+def test_a_wrong_item_is_shown_with_what_was_asked_what_is_right_and_what_was_read(
+    browser: Browser, page: Path
+) -> None:
+    visit = Visit(browser, page)
+    visit.page.select_option("#set", label="GSM8K")
+    visit.page.fill("#search", "What are 7 and 7 together?")
+    caption = visit.page.locator("#caption").inner_text()
+    detail = visit.page.locator("#detail")
+
+    assert visit.rows() == 1
+    assert detail.locator(".asked").inner_text() == "What are 7 and 7 together?"
+    assert detail.locator(".target").inner_text() == "Right answer: 14"
+    assert "read as “12”" in detail.locator(".about").first.inner_text()
+    visit.page.select_option("#set", label="GPQA Main")
+    assert "do not publish" in visit.page.locator("#caption").inner_text()
+    assert "do not publish" not in caption
+    assert visit.complaints == []
+
+
+def test_items_of_an_earlier_version_are_shown_by_their_ids(
+    browser: Browser, folders: Folders
+) -> None:
+    transfer = folders.transfer(questions=8, asked=False)
+    visit = Visit(browser, write_report(ReportSources((transfer.root,))).page)
+
+    assert visit.rows() == 8
+    assert visit.page.locator("#detail .asked").inner_text().startswith("Item ")
+    assert visit.page.locator("#detail .target").count() == 0
+    assert visit.complaints == []
+
+
 def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: Path) -> None:
     visit = Visit(browser, page)
     shown = "#criteria .heat-map:visible tbody tr:visible"
@@ -178,7 +209,7 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folde
     scores = heldout.scores("gpt-oss-20b", "grpo", 0)
     text = scores.read_text("utf-8").replace("caveat", json.dumps(HARM)[1:-1])
     scores.write_text(text, encoding="utf-8")
-    transfer = folders.transfer(questions=8, answer=HARM)
+    transfer = folders.transfer(questions=8, answer=HARM, question=HARM)
     sources = ReportSources((heldout.root, transfer.root))
     visit = Visit(browser, write_report(sources).page, viewport={"width": 390, "height": 844})
 
@@ -192,6 +223,10 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folde
     assert "{{ 7 * 7 }}" in text
     assert "安全 عربي" in text
     assert "\u0301" * 4 not in text
+    visit.page.select_option("#set", label="MATH")
+    for place in (".asked", ".target", ".about"):
+        assert "[U+202E]gnp.exe" in visit.page.locator(f"#detail {place}").first.inner_text()
+    assert visit.page.evaluate("window.harmed") is None
     assert visit.complaints == []
     assert len(visit.requests) == 1
     assert visit.width() == 390

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rubric_eval.responders import OpenModel
     from rubric_eval.transfer import TransferPlan, TransferTable
 
-TASKS = [one.task for one in SUITES[SuiteName.PAPER]]
+TASKS, STOCK = ([one.task for one in SUITES[name]] for name in SuiteName)
 
 
 def _wrong(prompt: str) -> str:
@@ -221,6 +221,37 @@ def test_cut_answers_and_those_without_an_answer_are_counted(
     assert [cell.no_answer_frac for cell in row.cells] == [1.0] * 4
 
 
+def test_rows_say_what_was_asked_what_is_right_and_what_was_read(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    oracle: Callable[[str], str],
+    tmp_path: Path,
+) -> None:
+    def cut(prompt: str) -> str:
+        return "I never came to" if "loaves" in prompt else oracle(prompt)
+
+    run(plan, scripted("base", _wrong), scripted("tuned", cut))
+    folder = EvalFolder(tmp_path / "t")
+    for built in plan.built:
+        base, tuned = (
+            read_rows(folder.items(built.benchmark.task, name, 0), ItemRow)
+            for name in ("base", "tuned")
+        )
+        documents = built.task.dataset["test"]
+        assert [row.target for row in base] == [one["target"] for one in documents]
+        for row, prompt in zip(base, built.prompts, strict=True):
+            assert row.question in prompt
+        has_letters = "gpqa" in built.benchmark.task
+        assert {row.stated for row in base} == {None if has_letters else "-12345"}
+        assert [row.stated for row in tuned if row.correct] == [
+            row.target for row in tuned if row.correct
+        ]
+        assert [row.stated is not None for row in tuned] == [row.is_answered for row in tuned]
+    unread = read_rows(folder.items("rubric_gsm8k", "tuned", 0), ItemRow)[0]
+    assert (unread.target, unread.stated, unread.is_answered) == ("44", None, False)
+
+
 def test_values_are_ready_to_be_compared(
     run: Callable[..., TransferTable],
     plan: TransferPlan,
@@ -252,7 +283,7 @@ def test_models_get_the_budget_of_the_benchmark_and_no_target(
 
 
 def test_the_stock_suite_runs_too(
-    run: Callable[..., TransferTable], scripted: Callable[..., OpenModel]
+    run: Callable[..., TransferTable], scripted: Callable[..., OpenModel], tmp_path: Path
 ) -> None:
     plan = plan_transfer(suite=SuiteName.STOCK, data="small")
     targets = {
@@ -269,6 +300,9 @@ def test_the_stock_suite_runs_too(
 
     assert [cell.accuracy for cell in row.cells] == [1.0] * 4
     assert [cell.no_answer_frac for cell in row.cells] == [0.0] * 4
+    folder = EvalFolder(tmp_path / "t")
+    stated = [read_rows(folder.items(name, "tuned", 0), ItemRow)[0].stated for name in STOCK]
+    assert stated == ["44", None, "(B)", "(B)"]  # hendrycks_math does not say
 
 
 def test_folders_and_names_that_are_not_there_are_refused(

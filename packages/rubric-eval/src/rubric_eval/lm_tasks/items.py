@@ -33,6 +33,11 @@ class Item:
     choices: tuple[str, ...] = ()
     """Texts of A to D, in the order in which they are shown."""
 
+    def shown(self) -> str:
+        """Return the question with its choices, for a reader of what was answered."""
+        lettered = [f"({a}) {text}" for a, text in zip("ABCD", self.choices, strict=False)]
+        return "\n".join((self.question, "", *lettered)) if lettered else self.question
+
     def document(self) -> dict[str, object]:
         """Return the item as lm-eval's documents have it."""
         return {**asdict(self), "choices": list(self.choices)}

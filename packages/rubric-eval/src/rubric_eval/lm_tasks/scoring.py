@@ -41,6 +41,23 @@ def target(doc: Mapping[str, Any]) -> str:
     return str(doc["target"])
 
 
+def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | None:
+    """Return the answer that a response is scored by; None where it states none.
+
+    Args:
+        benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
+        response: what the model wrote.
+        choices: texts of A to D, of a question that has them.
+    """
+    match benchmark:
+        case "gsm8k":
+            return stated_number(response)
+        case "math":
+            return stated_expression(response)
+        case _:
+            return stated_letter(response, choices)
+
+
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
     found = stated_number(results[0])

@@ -104,6 +104,17 @@ class ItemRow(BaseModel):
     group: str = ""
     """Subject or level, where the benchmark has one."""
 
+    question: str = ""
+    """With its choices, without the instructions around it. Empty in rows of an earlier version,
+    as are `target` and `stated`: the command that wrote them adds all three."""
+
+    target: str = ""
+    """The right answer."""
+
+    stated: str | None = None
+    """The answer that was read from the response and compared with the target; None where none was
+    found, or where lm-eval's own scoring does not say."""
+
     response: str
     reason: Reason | None = None
     """Why no answer came."""

@@ -14,6 +14,7 @@ from rubric_eval.report.reading import iterate_rows
 from rubric_eval.report.selection import MOST_HELDOUT, MOST_ITEMS, by_question, most_different
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.report.visible import shortened, visible
+from rubric_eval.transfer import benchmark_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,6 +26,8 @@ MAX_CHARS: Final = 4_000_000
 """Texts of the whole page."""
 MAX_TEXT_CHARS: Final = 12_000
 """Of one answer."""
+MAX_STATED_CHARS: Final = 200
+"""Of the answer that was read from one."""
 MAX_REASONING_CHARS: Final = 4_000
 MAX_PASSAGE_CHARS: Final = 20_000
 MOST_ANSWERS: Final = 4
@@ -81,11 +84,12 @@ def _keep(
 ) -> None:
     kept: list[Entry] = []
     for entry in entries:
+        budget -= len(entry["question"] or "")
         budget -= sum(_size(answer) for all_ in entry["answers"].values() for answer in all_)
         if budget < 0 and kept:
             break
         kept.append(entry)
-    is_heldout = name == "heldout"
+    is_heldout, known = name == "heldout", benchmark_of(name)
     found.sets.append(
         {
             "name": name,
@@ -95,6 +99,7 @@ def _keep(
             "shown": len(kept),
             "total": evaluation.run.questions[name].count,
             "answers": len(evaluation.run.seeds) * (evaluation.run.samples if is_heldout else 1),
+            "unpublished": known is not None and known.is_unpublished,
         }
     )
     found.entries += kept
@@ -212,21 +217,20 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
     models = {m: by_question(one) for m, one in evaluation.groups[benchmark].items()}
     chosen = most_different([models], limit=MOST_ITEMS)
     answers: dict[str, dict[_Key, Entry]] = {model: {} for model in models}
-    fields: dict[str, str] = {}
+    asked: dict[str, ItemRow] = {}
     for model in models:
         for seed in evaluation.run.seeds:
             path = evaluation.folder.items(benchmark, model, seed)
             where = str(path.relative_to(evaluation.folder.root))
             for row in iterate_rows(path, ItemRow):
                 if row.item_id in chosen:
-                    fields[row.item_id] = visible(row.group)
+                    asked.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)
     return [
         {
             "set": benchmark,
             "id": id_,
-            "question": None,
-            "field": fields.get(id_, ""),
+            **_item(asked.get(id_), f"items/{benchmark}"),
             "document": "",
             "means": {"": {model: values.get(id_) for model, values in models.items()}},
             "answers": {
@@ -236,6 +240,17 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
         }
         for id_ in chosen
     ]
+
+
+def _item(row: ItemRow | None, where: str) -> Entry:
+    """What was asked; rows of an earlier version say neither question nor target."""
+    if row is None:
+        return {"question": None, "target": None, "field": ""}
+    return {
+        "question": shortened(row.question, MAX_TEXT_CHARS, where=where) or None,
+        "target": visible(row.target) or None,
+        "field": visible(row.group),
+    }
 
 
 def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
@@ -250,5 +265,8 @@ def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
         "why": None if row.reason is None else str(row.reason),
         "correct": row.correct,
         "answered": row.is_answered,
+        "stated": None
+        if row.stated is None
+        else shortened(row.stated, MAX_STATED_CHARS, where=where),
         "scores": {},
     }

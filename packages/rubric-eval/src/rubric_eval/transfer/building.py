@@ -22,6 +22,7 @@ from rubric_eval.transfer.stock import stock_config
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
+    from rubric_eval.lm_tasks.items import Item
     from rubric_eval.transfer.suites import Benchmark
 
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
@@ -35,17 +36,21 @@ class Built:
     task: Any
     """lm-eval's task."""
 
-    ids: tuple[str, ...]
+    items: tuple[Item, ...]
     prompts: tuple[str, ...]
     """Of each item, the same for every model; a model's chat template goes around it."""
 
-    groups: tuple[str, ...]
     decoding: Decoding
     source: str
     template: str
     """Hash of what makes prompts of items, and scores of responses."""
 
     limit: int | None
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Of the items."""
+        return tuple(item.item_id for item in self.items)
 
     @property
     def sha256(self) -> str:
@@ -126,12 +131,12 @@ def _build(
     task.set_fewshot_seed(seed=0)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
     instances = cast("list[Any]", task.instances)
+    by_id = {item.item_id: item for item in loaded.items}
     return Built(
         benchmark=benchmark,
         task=task,
-        ids=tuple(one.doc["item_id"] for one in instances),
+        items=tuple(by_id[one.doc["item_id"]] for one in instances),
         prompts=tuple(one.args[0] for one in instances),
-        groups=tuple(one.doc["group"] for one in instances),
         decoding=_decoding(benchmark, task, decoding, max_tokens),
         source=loaded.source,
         template=_template(benchmark, task),

@@ -6,17 +6,22 @@ import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from rubric_core import Finish
+from rubric_eval.lm_tasks.scoring import stated
 from rubric_eval.records import ItemRow
 from rubric_eval.transfer.recorded import scored_samples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rubric_eval.lm_tasks.items import Item
     from rubric_eval.records import AnswerRow
     from rubric_eval.transfer.building import Built
+    from rubric_eval.transfer.suites import Benchmark
 
 _NOTHING_FOUND: Final = "[invalid]"
 """What lm-eval's filters write where they find no answer."""
+_NO_FILTER: Final = "none"
+"""The whole response is scored, by a rule of the task's own."""
 
 
 def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow]:
@@ -34,28 +39,40 @@ def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow
     }
     samples = scored_samples(built, by_prompt)
     return [
-        _row(answers[item_id], sample, item_id=item_id, prompt=prompt, group=group)
-        for item_id, prompt, group, sample in zip(
-            built.ids, built.prompts, built.groups, samples, strict=True
-        )
+        _row(built.benchmark, answers[item.item_id], sample, item=item, prompt=prompt)
+        for item, prompt, sample in zip(built.items, built.prompts, samples, strict=True)
     ]
 
 
 def _row(
-    answer: AnswerRow, sample: Mapping[str, Any], *, item_id: str, prompt: str, group: str
+    benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], *, item: Item, prompt: str
 ) -> ItemRow:
     is_available = answer.text is not None
     return ItemRow(
-        item_id=item_id,
+        item_id=item.item_id,
         prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(),
         correct=bool(sample["exact_match"]) if is_available else None,
         is_answered=is_available and _is_answered(sample),
         is_truncated=None if answer.finish is None else answer.finish is Finish.TRUNCATED,
         tokens=answer.tokens,
-        group=group,
+        group=item.group,
+        question=item.shown(),
+        target=item.target,
+        stated=None if answer.text is None else _stated(benchmark, answer.text, sample, item),
         response=answer.text or "",
         reason=answer.reason,
     )
+
+
+def _stated(
+    benchmark: Benchmark, response: str, sample: Mapping[str, Any], item: Item
+) -> str | None:
+    """Return the answer that was scored; None where there is none, or nobody says which it is."""
+    if benchmark.stock_yaml is None:
+        return stated(benchmark.data, response, item.choices)
+    has_filter = benchmark.filter != _NO_FILTER
+    found = str(sample["filtered_resps"][0]).strip() if has_filter else ""
+    return found if found != _NOTHING_FOUND and found else None
 
 
 def _is_answered(sample: Mapping[str, Any]) -> bool:

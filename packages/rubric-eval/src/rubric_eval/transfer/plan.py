@@ -108,9 +108,11 @@ class TransferPlan:
     def question_rows(self) -> list[QuestionRow]:
         """Return every prompt once: a question of GPQA Diamond is one of Main too."""
         rows = {
-            item_id: QuestionRow(task_id=item_id, doc_hash=item_id, question=prompt, field=group)
+            item.item_id: QuestionRow(
+                task_id=item.item_id, doc_hash=item.item_id, question=prompt, field=item.group
+            )
             for built in self.built
-            for item_id, prompt, group in zip(built.ids, built.prompts, built.groups, strict=True)
+            for item, prompt in zip(built.items, built.prompts, strict=True)
         }
         return list(rows.values())
 

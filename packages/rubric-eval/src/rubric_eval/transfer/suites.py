@@ -40,6 +40,11 @@ class Benchmark:
     stock_yaml: str | None = None
     """File of lm-eval's that the task is from, below its `tasks`."""
 
+    @property
+    def is_unpublished(self) -> bool:
+        """Whether its authors ask that its questions appear nowhere in plain text."""
+        return self.data.startswith("gpqa")
+
 
 _CHANCE_OF_FOUR: Final = 0.25
 

@@ -100,13 +100,16 @@
     const most = Math.max(0, ...state.entries.flatMap((entry) => Object.values(entry.answers).map((all) => all.length)));
     const cut = most < state.set.answers ? `, ${most} of ${state.set.answers} answers to each` : "";
     const rest = state.set.shown < state.set.total || cut ? "; the evaluation’s folder holds them all" : "";
-    $("caption").textContent = `${part}${cut}${rest}.`;
+    const secret = state.set.unpublished
+      ? " Their authors ask that they appear nowhere in plain text: do not publish this page."
+      : "";
+    $("caption").textContent = `${part}${cut}${rest}.${secret}`;
     choose();
   }
 
   function matches(entry, query) {
     if (!query) return true;
-    const texts = [entry.id, entry.question ?? "", ...answersOf(entry).map((answer) => answer.text ?? "")];
+    const texts = [entry.id, entry.question ?? "", entry.target ?? "", ...answersOf(entry).map((answer) => answer.text ?? "")];
     return texts.some((text) => text.toLowerCase().includes(query));
   }
 
@@ -179,6 +182,7 @@
   function about(answer) {
     const facts = [];
     if (answer.tokens !== null) facts.push(`${answer.tokens.toLocaleString("en")} tokens`);
+    if (answer.stated) facts.push(`read as “${answer.stated}”`);
     const warnings = [];
     if (answer.text === null) warnings.push(`no answer: ${words(answer.why ?? "unknown")}`);
     if (answer.finish === "truncated") warnings.push("cut short");
@@ -302,6 +306,7 @@
     asked.dir = "auto";
     const parts = [
       asked,
+      entry.target ? element("p", "target", "Right answer: ", element("b", "", entry.target)) : null,
       element("div", "pair", ...sides().map((model, side) => sideView(entry, model, side))),
       criteriaTable(entry),
     ];
