@@ -44,6 +44,8 @@ class Reason(StrEnum):
     BAD_REQUEST = "bad_request"
     CANCELLED = "cancelled"
     JUDGE_ERROR = "judge_error"
+    NO_RESPONSE = "no_response"
+    """The policy's engine did not finish the response, so that there is nothing to judge."""
 
     @property
     def outcome(self) -> Outcome:
@@ -61,5 +63,6 @@ _UNAVAILABLE: Final = frozenset(
         Reason.BAD_REQUEST,
         Reason.CANCELLED,
         Reason.JUDGE_ERROR,
+        Reason.NO_RESPONSE,
     }
 )

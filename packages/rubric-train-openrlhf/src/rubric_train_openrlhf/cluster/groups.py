@@ -32,7 +32,8 @@ class Sample:
     tokens: int
     """The end token included."""
     ended: bool
-    """Whether it came to its end token."""
+    """Whether it came to its end token. One that the engine left unfinished did not, and says so
+    in its label."""
 
 
 @dataclass(frozen=True)

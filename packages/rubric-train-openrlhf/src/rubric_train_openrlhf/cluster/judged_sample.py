@@ -5,15 +5,24 @@ from __future__ import annotations
 import time
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from rubric_core import Outcome
-from rubric_train_openrlhf.cluster.verdict import Label
+import structlog
+
+from rubric_core import Outcome, Reason
+from rubric_train_openrlhf.cluster.verdict import Label, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from rubric_train_openrlhf.cluster.verdict import Verdict
+_log = structlog.get_logger()
+
+_ENDED: Final = "stop"
+_ANSWERED: Final = (_ENDED, "length", "repetition")
+"""Reasons of vLLM's to finish that the policy gave. The others, `abort` and `error`, are the
+engine's own."""
+_TRIES: Final = 3
+"""For a response that the engine does not finish."""
 
 
 class Completion(Protocol):
@@ -22,6 +31,15 @@ class Completion(Protocol):
     token_ids: Sequence[int]
     logprobs: Sequence[Mapping[int, Any]] | None
     finish_reason: str | None
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    """A `Completion` without a token: what the engine left behind is nobody's answer."""
+
+    token_ids: Sequence[int] = ()
+    logprobs: Sequence[Mapping[int, Any]] | None = ()
+    finish_reason: str | None = None
 
 
 class Engine(Protocol):
@@ -61,19 +79,22 @@ async def judged_sample(
 
     Returns:
         A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
-        not happen is reward 0 too, and its label says that it is to be masked.
+        not happen is reward 0 too, and its label says that it is to be masked. So does that of a
+        response that the engine did not finish, which no judge sees.
 
     Raises:
         Exception: whatever the engine raises. No reward is made up for an engine that died.
     """
     prompt_ids = list(tokenizer(text=asked.prompt, add_special_tokens=False)["input_ids"])
-    sampling = _with_room(asked, used=len(prompt_ids))
-    completion: Completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
+    completion = await _completion(asked, engine, prompt_ids)
     generated_s = time.perf_counter()
     tokens = list(completion.token_ids)
     # As the policy's codec decodes: the judge reads no special token.
     response = tokenizer.decode(tokens, skip_special_tokens=True).strip()
-    verdict = await judge(asked.task_id, response)
+    if _is_answer(completion):
+        verdict = await judge(asked.task_id, response)
+    else:
+        verdict = Verdict.unreachable(asked.task_id, Reason.NO_RESPONSE)
     reward = 0.0 if verdict.reward is None else verdict.reward
     return {
         "prompt": asked.prompt,
@@ -83,7 +104,7 @@ async def judged_sample(
         "observation_tokens": prompt_ids + tokens,
         "action_ranges": [(len(prompt_ids), len(prompt_ids) + len(tokens))],
         "rollout_log_probs": _logprobs(completion, prompt_tokens=len(prompt_ids)),
-        "truncated": completion.finish_reason != "stop",
+        "truncated": completion.finish_reason != _ENDED,
         "reward": reward,
         "scores": reward,
         "text": response,
@@ -94,6 +115,26 @@ async def judged_sample(
             "rubric/judge_s": time.perf_counter() - generated_s,
         },
     }
+
+
+async def _completion(asked: Asked, engine: Engine, prompt_ids: list[int]) -> Completion:
+    """Generate a response, and again where the engine leaves it unfinished."""
+    sampling = _with_room(asked, used=len(prompt_ids))
+    for left in reversed(range(_TRIES)):
+        completion: Completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
+        if _is_answer(completion):
+            return completion
+        _log.warning(
+            "cluster.response.unfinished",
+            task_id=asked.task_id,
+            finish_reason=completion.finish_reason,
+            tries_left=left,
+        )
+    return _Unfinished()
+
+
+def _is_answer(completion: Completion) -> bool:
+    return completion.finish_reason in _ANSWERED
 
 
 def _with_room(asked: Asked, *, used: int) -> Any:  # noqa: ANN401  # vLLM's

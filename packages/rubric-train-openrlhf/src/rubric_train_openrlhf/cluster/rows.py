@@ -68,8 +68,9 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
 def metrics_row(record: ClusterRecord) -> MetricsRow:
     """Sum a step up."""
     credit, drawn, figures = record.credit, record.drawn, record.figures
-    lengths_B = [length for group in drawn.groups for length in group.lengths]
-    ended_B = [ended for group in drawn.groups for ended in group.ended]
+    samples = [sample for group in drawn.groups for sample in group.samples]
+    answers = [sample for sample in samples if sample.label.is_answer]
+    lengths_B = [sample.tokens for sample in answers]
     return MetricsRow(
         step=record.step,
         reward_mean=credit.reward_mean,
@@ -91,7 +92,7 @@ def metrics_row(record: ClusterRecord) -> MetricsRow:
         lr=figures["lr"],
         response_tokens_mean=float(np.mean(lengths_B)),
         response_tokens_max=max(lengths_B),
-        truncated_frac=1.0 - float(np.mean(ended_B)),
+        truncated_frac=1.0 - float(np.mean([sample.ended for sample in answers])),
         generated_tokens=drawn.generated_tokens,
         tokens_per_s=drawn.generated_tokens / record.times.step_s,
         generate_s=drawn.generate_s,

@@ -88,6 +88,11 @@ class Label(NamedTuple):
         """The label on one line."""
         return "\t".join(self)
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether the engine finished the response, so that it is the policy's."""
+        return JudgementId.read(self.judgement).reason is not Reason.NO_RESPONSE
+
 
 def read_label(text: str) -> Label:
     """Read what `Label.text` wrote.

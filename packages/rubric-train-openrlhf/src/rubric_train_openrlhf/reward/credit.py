@@ -9,6 +9,7 @@ import numpy as np
 
 from rubric_core import (
     Outcome,
+    Reason,
     criterion_attribution,
     criterion_scores_z,
     decoupled_advantages,
@@ -93,6 +94,10 @@ def judge_rewards(
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
     rewards_PG, valid_PG = group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
+    # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
+    absent_PG = [[one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG]
+    rewards_PG[absent_PG] = np.nan
+    valid_PG = valid_PG & ~np.array(absent_PG)
     longest = max(map(len, rubrics_P))
     z_PGM = np.full((*rewards_PG.shape, longest), np.nan)
     weights_PM = np.zeros((len(rubrics_P), longest))

@@ -9,7 +9,7 @@ import pytest
 
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.judged_sample import Asked, judged_sample
-from rubric_train_openrlhf.cluster.verdict import Verdict, read_label
+from rubric_train_openrlhf.cluster.verdict import JudgementId, Verdict, read_label
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec
@@ -22,16 +22,22 @@ PROMPT = "Question: why?\nAnswer:"
 class Engine:
     """Answers with given tokens, in the shape of vLLM's output."""
 
-    def __init__(self, tokens: list[int], *, finish_reason: str = "stop") -> None:
+    def __init__(
+        self, tokens: list[int], *, finish_reason: str | None = "stop", unfinished: int = 0
+    ) -> None:
         self._completion = SimpleNamespace(
             token_ids=tuple(tokens),
             logprobs=[{token: SimpleNamespace(logprob=-0.5)} for token in tokens],
             finish_reason=finish_reason,
         )
+        self._unfinished = unfinished
         self.asked: list[tuple[list[int], Any]] = []
 
     async def generate(self, prompt_token_ids: list[int], sampling_params: Any, /) -> Any:  # noqa: ANN401
         self.asked.append((prompt_token_ids, sampling_params))
+        if len(self.asked) <= self._unfinished:
+            cut = SimpleNamespace(token_ids=(), logprobs=[], finish_reason="error")
+            return SimpleNamespace(outputs=[cut])
         return SimpleNamespace(outputs=[self._completion])
 
 
@@ -104,6 +110,39 @@ async def test_a_failed_judgement_is_a_number_and_says_so(
     assert made["reward"] == made["scores"] == 0.0
     assert read_label(made["label"]).outcome == verdict.outcome
     assert (made["extra_logs"]["rubric/unavailable"], made["extra_logs"]["rubric/invalid"]) == logs
+
+
+@pytest.mark.parametrize("finish_reason", ["abort", "error", None])
+@pytest.mark.parametrize("tokens", [[], [5, 6]])
+async def test_a_response_that_the_engine_does_not_finish_is_masked_and_not_judged(
+    tokenizer: Tokenizer, finish_reason: str | None, tokens: list[int]
+) -> None:
+    async def nobody(task_id: str, response: str) -> Verdict:
+        raise AssertionError((task_id, response))
+
+    engine = Engine(tokens, finish_reason=finish_reason)
+    made = await sample(tokenizer, engine, judge=nobody)
+
+    label = read_label(made["label"])
+    assert len(engine.asked) == 3
+    assert (label.outcome, label.is_answer, made["truncated"]) == ("unavailable", False, True)
+    assert made["extra_logs"]["rubric/unavailable"] == 1.0
+    assert JudgementId.read(label.judgement).reason is Reason.NO_RESPONSE
+    prompt = len(tokenizer.encode(PROMPT, add_special_tokens=False))
+    assert (made["text"], made["action_ranges"]) == ("", [(prompt, prompt)])
+    assert made["rollout_log_probs"] == [0.0] * prompt
+
+
+async def test_a_response_that_the_engine_dropped_is_generated_again(tokenizer: Tokenizer) -> None:
+    tokens = tokenizer.encode(" because", add_special_tokens=False)
+    made = await sample(tokenizer, Engine(tokens, unfinished=2))
+    assert (made["reward"], made["text"], made["truncated"]) == (0.25, "because", False)
+
+
+async def test_a_response_that_repeats_itself_is_cut_off_and_judged(tokenizer: Tokenizer) -> None:
+    tokens = tokenizer.encode(" because", add_special_tokens=False)
+    made = await sample(tokenizer, Engine(tokens, finish_reason="repetition"))
+    assert (made["reward"], made["truncated"]) == (0.25, True)
 
 
 async def test_an_engine_that_fails_is_not_given_a_reward(tokenizer: Tokenizer) -> None:

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rubric_core import Reason
 from rubric_train_openrlhf.cluster.groups import Drawn, Group, Prompt, Sample
 from rubric_train_openrlhf.cluster.rows import (
     ClusterRecord,
@@ -16,7 +18,7 @@ from rubric_train_openrlhf.cluster.rows import (
     rollout_rows,
 )
 from rubric_train_openrlhf.cluster.step_credit import StepCredit
-from rubric_train_openrlhf.cluster.verdict import Label
+from rubric_train_openrlhf.cluster.verdict import JudgementId, Label
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.reward.heldout import HeldoutReward
 
@@ -105,6 +107,20 @@ def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
     assert (row.cluster.engine_restarts, row.cluster.resent_responses) == (1, 2)
     assert row.cluster.judge_restarts == 3
     assert row.cluster.attribution == {"a": 0.3}
+
+
+def test_what_an_engine_left_unfinished_is_no_truncated_answer() -> None:
+    step = record()
+    first, *others = step.drawn.groups[1].samples
+    label = Label("t1", JudgementId.failed("t1", Reason.NO_RESPONSE).text, "unavailable")
+    unfinished = replace(first, label=label, tokens=0, ended=False)
+    group_1 = replace(step.drawn.groups[1], samples=(unfinished, *others))
+    drawn = replace(step.drawn, groups=[step.drawn.groups[0], group_1])
+
+    row = metrics_row(replace(step, drawn=drawn))
+
+    assert row.truncated_frac == pytest.approx(1 / 3)
+    assert row.response_tokens_mean == pytest.approx((2 + 4 + 8) / 3)
 
 
 def test_dropped_shares_are_absent_where_nobody_computed_them() -> None:
