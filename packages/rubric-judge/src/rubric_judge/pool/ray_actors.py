@@ -23,6 +23,7 @@ from rubric_judge.config import JudgeSpec, LimitsConfig
 from rubric_judge.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.load import load_judge
 from rubric_judge.pool.calling import ask
+from rubric_judge.pool.ray_pieces import joined, pieces_of
 
 __all__ = ["Description", "JudgeActor", "LimiterActor", "SharedLimiter"]
 
@@ -43,6 +44,7 @@ class JudgeActor:
         """Keep what the judge is built from; what a constructor raises would be wrapped by Ray."""
         self._spec = spec
         self._limiter = limiter
+        self._pieces: dict[int, dict[int, bytes]] = {}
         self._batches: dict[int, list[asyncio.Task[tuple[int, JudgeResult]]]] = {}
         self._unwanted = set[tuple[int, int]]()
         self._newest = 0
@@ -64,15 +66,31 @@ class JudgeActor:
         """
         await check(self._judge)
 
+    async def take(self, parcel: int, place: int, piece: bytes) -> None:
+        """Keep a piece of a batch that is too long for one call.
+
+        Args:
+            parcel: what `judge_batch` is to find the pieces by, once all but the last are here.
+            place: which piece it is, from 0; they come in any order.
+            piece: of `pieces_of`.
+        """
+        self._pieces.setdefault(parcel, {})[place] = piece
+
     async def judge_batch(
-        self, batch: int, views: list[JudgeView]
-    ) -> AsyncGenerator[tuple[int, JudgeResult], None]:
-        """Judge some responses at once; yield number and result as each ends.
+        self, batch: int, parcel: int, piece: bytes
+    ) -> AsyncGenerator[tuple[bytes, bool], None]:
+        """Judge some responses at once; yield number and result as each ends, in pieces.
 
         Args:
             batch: which batch of the process that asks; the numbers rise.
-            views: the responses.
+            parcel: what earlier pieces were taken under, if there were any.
+            piece: the last piece of the list of views.
+
+        Yields:
+            A piece of number and result, and whether it is their last.
         """
+        earlier = self._pieces.pop(parcel, {})
+        views: list[JudgeView] = joined([*(earlier[place] for place in sorted(earlier)), piece])
 
         async def judge_one(number: int) -> tuple[int, JudgeResult]:
             return number, await ask(self._judge, views[number])
@@ -91,7 +109,10 @@ class JudgeActor:
                     if (this := asyncio.current_task()) is not None and this.cancelling():
                         raise
                     continue  # nobody waits for it
-                yield answer
+                *begun, last = pieces_of(answer)
+                for one in begun:
+                    yield one, False
+                yield last, True
         finally:
             del self._batches[batch]
             for task in tasks:

@@ -13,6 +13,7 @@ from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.config import JudgeSpec
 from rubric_judge.limits import Limiter
 from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter
+from rubric_judge.pool.ray_pieces import joined, pieces_of
 
 __all__ = ["RemoteJudge"]
 
@@ -161,8 +162,14 @@ class RemoteJudge:
         views: list[JudgeView],
         futures: list[asyncio.Future[JudgeResult]],
     ) -> None:
-        batch = next(self._numbers)
-        answers: Any = actor.judge_batch.options(num_returns="streaming").remote(batch, views)
+        *begun, last = pieces_of(views)
+        parcel = next(self._numbers)
+        await asyncio.gather(
+            *(actor.take.remote(parcel, place, piece) for place, piece in enumerate(begun))
+        )
+        batch = next(self._numbers)  # the actor sees numbers rise from call to call
+        judge_batch = actor.judge_batch.options(num_returns="streaming")
+        answers: Any = judge_batch.remote(batch, parcel, last)
 
         def abandon_if_unwanted(number: int, future: asyncio.Future[JudgeResult]) -> None:
             if future.cancelled():
@@ -170,8 +177,14 @@ class RemoteJudge:
 
         for number, future in enumerate(futures):
             future.add_done_callback(partial(abandon_if_unwanted, number))
+        pieces: list[bytes] = []
         async for answer in answers:
-            number, result = cast("tuple[int, JudgeResult]", await answer)
+            piece, is_last = cast("tuple[bytes, bool]", await answer)
+            pieces.append(piece)
+            if not is_last:
+                continue
+            number, result = cast("tuple[int, JudgeResult]", joined(pieces))
+            pieces.clear()
             if not futures[number].done():
                 futures[number].set_result(result)
 
