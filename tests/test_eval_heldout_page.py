@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -34,20 +35,24 @@ def _commands(page: str) -> list[str]:
 
 
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder as a reader of the page has it."""
     monkeypatch.chdir(tmp_path)
     collected = collect(["python:numpy.linalg"], tmp_path / "documents")
-    synthesise(collected.out, tmp_path / "dataset")
+    run = tmp_path / "runs" / "q"
+    synthesise(collected.out, run / "tasks")
     policy = build_tiny_policy(
-        [task.question for task in read_tasks(tmp_path / "dataset" / "train.jsonl")],
+        [task.question for task in read_tasks(run / "tasks" / "train.jsonl")],
         TinyConfig(hidden_size=32, intermediate_size=32, layers=1, heads=2, kv_heads=2),
         seed=0,
     )
-    for name in ("step_000000", "best"):
-        policy.save(tmp_path / "runs" / "mine" / "checkpoints" / name)
-    Path("lexical.yaml").write_text("type: lexical\n", "utf-8")
-    Path("hybrid.yaml").write_text("type: hybrid\njudge: {type: lexical}\n", "utf-8")
+    for folder in (run / "base", run / "sft", run / "checkpoints" / "best"):
+        policy.save(folder)
+    shutil.copytree(root / "configs" / "judge", tmp_path / "configs" / "judge")
+    (second,) = re.findall(
+        r"^```yaml\n(.*?)^```$", (root / PAGE).read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    Path("second.yaml").write_text(second, "utf-8")
     return tmp_path
 
 
@@ -58,10 +63,10 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
 
     assert [_run(command, monkeypatch) for command in _commands(page)] == [0, 0]
 
-    folder = workplace / "evals" / "mine"
+    folder = workplace / "evals" / "heldout"
     table = HeldoutTable.model_validate_json((folder / "heldout.json").read_bytes())
     assert [(row.model, row.judge) for row in table.rows] == [
-        (model, judge) for model in ("base", "grpo") for judge in ("lexical", "second")
+        (model, judge) for model in ("base", "sft", "grpo") for judge in ("lexical", "second")
     ]
     described = re.findall(r"^\| `([a-zA-Z_./]+)` \|", page, re.MULTILINE)
     names = {"MODEL": "base", "JUDGE": "second", "seed_S": "seed_1"}
@@ -71,7 +76,8 @@ def test_the_commands_of_the_page_run_and_leave_the_folder_that_it_describes(
     kept = {path.parts[0] for path in (p.relative_to(folder) for p in folder.rglob("*"))}
     assert kept - {path.split("/")[0] for path in paths} <= {".lock"}
     passages = [
-        task.grounding.reveal() for task in read_tasks(workplace / "dataset" / "test.jsonl")
+        task.grounding.reveal()
+        for task in read_tasks(workplace / "runs" / "q" / "tasks" / "test.jsonl")
     ]
     for path in folder.rglob("*"):
         if path.is_file() and path.name != "ledger.sqlite" and "judgements" not in path.parts:

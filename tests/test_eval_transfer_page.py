@@ -28,8 +28,8 @@ def test_the_commands_of_the_page_run(
         TinyConfig(hidden_size=32, intermediate_size=32, layers=1, heads=2, kv_heads=2),
         seed=0,
     )
-    for name in ("step_000000", "best"):
-        policy.save(tmp_path / "runs" / "mine" / "checkpoints" / name)
+    for name in ("base", "sft", "checkpoints/best"):
+        policy.save(tmp_path / "runs" / "q" / name)
 
     for command in block.replace("\\\n", " ").splitlines():
         more = ["--max-tokens", "8"] if " transfer " in command else []
@@ -40,7 +40,7 @@ def test_the_commands_of_the_page_run(
         assert ended.value.code == 0, capsys.readouterr().err
 
     table = TransferTable.model_validate_json(Path("evals/transfer/transfer.json").read_bytes())
-    assert [row.model for row in table.rows] == ["base", "grpo"]
+    assert [row.model for row in table.rows] == ["base", "sft", "grpo"]
     assert [cell.n for cell in table.rows[0].cells] == [2] * 4
 
 

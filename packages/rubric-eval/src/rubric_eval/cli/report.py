@@ -20,7 +20,7 @@ def report(  # each is an option of the command
 ) -> int:
     """Write report.html, one page that needs no network, and tables as Markdown, LaTeX and JSON.
 
-    Example: rubric-eval report evals/heldout evals/transfer --training runs/q/run
+    Example: rubric-eval report evals/heldout evals/transfer --training runs/q
 
     Args:
         folders: A finished held-out evaluation, a finished transfer evaluation, or one of each.
