@@ -54,6 +54,27 @@ def test_both_kinds_of_evaluation_are_compared_at_once(
     assert found.folders == (".", "../transfer")
 
 
+def test_tables_of_80_columns_break_no_name_of_ours(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    held_out = evaluations.heldout()
+    transfer = evaluations.transfer(models={"base": 0.05, "grpo": 0.1})
+    assert command("compare", held_out.root, transfer.root, *QUICK) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[:2] for row in rows if row[:1] == ["rubric_gpqa_main"]][:2] == [
+        ["rubric_gpqa_main", "base"],
+        ["rubric_gpqa_main", "grpo"],
+    ]
+    assert [row[:3] for row in rows if row[:1] == ["heldout,"]][:2] == [
+        ["heldout,", "lexical", "base"],
+        ["heldout,", "lexical", "grpo"],
+    ]
+
+
 def test_a_comparison_knows_when_it_is_stale(
     command: Callable[..., int], evaluations: Evaluations
 ) -> None:
@@ -168,6 +189,8 @@ def test_folders_must_be_named_once_and_hold_an_evaluation(
     assert "no evaluation to compare" in capsys.readouterr().err
     assert command("compare", evaluations.root) == 2
     assert "holds no evaluation" in capsys.readouterr().err
+    assert command("hacking", folder.root, "--tasks", "none.jsonl") == 2
+    assert "rubric-eval: none.jsonl: No such file" in capsys.readouterr().err
     for path in (folder.root / "scores").rglob("*.jsonl"):
         path.unlink()
     assert command("compare", folder.root) == 2

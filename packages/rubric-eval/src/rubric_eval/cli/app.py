@@ -1,22 +1,38 @@
-"""The command line's own furniture: the application, exit statuses, the log, the progress bar."""
+"""The command line's own furniture: application, exit statuses, log, progress bar, tables."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 from cyclopts import App
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
 
-__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "note", "progress_bar"]
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = [
+    "BAD_INPUT",
+    "FAILED",
+    "app",
+    "configure_log",
+    "console",
+    "figures_table",
+    "note",
+    "progress_bar",
+]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""
 BAD_INPUT: Final = 2
 """Exit status for input that cannot be used."""
+_SHORT_NAME: Final = 7
+"""A name up to this is not broken, however narrow the terminal."""
 
 app = App(
     name="rubric-eval",
@@ -61,3 +77,14 @@ def progress_bar() -> Progress:
     )
     terminal = console(stderr=True)
     return Progress(*columns, console=terminal, disable=not terminal.is_terminal)
+
+
+def figures_table(title: str, *, names: Sequence[str], figures: Sequence[str]) -> Table:
+    """Return a table that fits a terminal of 80 columns: names are broken before figures are."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for name in names:
+        table.add_column(name, overflow="fold", min_width=_SHORT_NAME)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table

@@ -9,11 +9,9 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import console
+from rubric_eval.cli.app import console, figures_table
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
     from rubric_eval.statistics import Interval
 
@@ -99,22 +97,27 @@ def _print(found: EvalComparison) -> None:
 
 def _print_scores(found: EvalComparison) -> None:
     level = f"{100 * found.settings.confidence:g} % interval"
-    table = _table("Scores", "model", "mean", level, "chance", "questions")
+    # Columns that say nothing would only make the others narrow.
+    is_guessed = any(one.chance is not None for one in found.scores)
+    is_clustered = any(one.clusters != one.n for one in found.scores)
+    more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
+    table = figures_table("Scores", names=("benchmark", "model"), figures=("mean", level, *more))
     for one in found.scores:
-        chance = "" if one.chance is None else f"{100 * one.chance:.1f} %"
-        if one.is_above_chance is False:
-            chance += ", not above"
-        asked = str(one.n) if one.clusters == one.n else f"{one.n} of {one.clusters} documents"
-        mean = f"{100 * one.mean:.1f} %"
-        table.add_row(_column(one), one.model, mean, _interval(one), chance, asked)
+        cells = [_column(one), one.model, f"{100 * one.mean:.1f} %", _interval(one)]
+        if is_guessed:
+            cells.append("" if one.chance is None else f"{100 * one.chance:.1f} %")
+        cells.append(str(one.n))
+        if is_clustered:
+            cells.append("" if one.clusters == one.n else str(one.clusters))
+        table.add_row(*cells)
     console().print(table)
 
 
 def _print_differences(found: EvalComparison) -> None:
     stdout = console()
-    adjusted = f"p ({found.settings.correction})"
+    figures = ("mean", "interval", "p", f"p ({found.settings.correction})", "detectable")
     for a, b in dict.fromkeys((one.a, one.b) for one in found.differences):
-        table = _table(f"{a} − {b}, points", "mean", "interval", "p", adjusted, "detectable")
+        table = figures_table(f"{a} − {b}, points", names=("benchmark",), figures=figures)
         for one in found.differences:
             if (one.a, one.b) == (a, b):
                 table.add_row(_column(one), *_cells(one))
@@ -131,17 +134,6 @@ def _cells(one: PairedResult) -> tuple[str, ...]:
         _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
         "–" if one.detectable is None else f"{100 * one.detectable:.1f}",
     )
-
-
-def _table(title: str, *figures: str) -> Table:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("benchmark", overflow="fold")
-    for name in figures:
-        table.add_column(name, justify="right", no_wrap=name != "model")
-    return table
 
 
 def _column(one: ModelScore | PairedResult) -> str:

@@ -54,7 +54,17 @@ def main() -> None:
     except KeyboardInterrupt:
         print("rubric-eval: stopped; run the same command again to go on", file=sys.stderr)
         sys.exit(_INTERRUPTED)
-    except (RubricError, OSError) as error:
+    except RubricError as error:
         print(f"rubric-eval: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
+    except OSError as error:
+        print(f"rubric-eval: {_said(error)}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
     sys.exit(status)
+
+
+def _said(error: OSError) -> str:
+    """Say which file it is about, without Python's number of the error."""
+    if error.filename is None or error.strerror is None:
+        return str(error) or type(error).__name__
+    return f"{error.filename}: {error.strerror}"

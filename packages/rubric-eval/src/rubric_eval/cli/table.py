@@ -6,16 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import anyio
-from rich import box
-from rich.table import Table
 
-from rubric_eval.cli.app import FAILED, console, progress_bar
+from rubric_eval.cli.app import FAILED, console, figures_table, progress_bar
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.heldout import HeldoutProgress
 from rubric_eval.records import EvalFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from rich.progress import Progress, TaskID
@@ -27,8 +25,6 @@ __all__ = ["evaluated"]
 _COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
 """Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and
 the number of questions."""
-_SHORT_NAME: Final = 7
-"""A name up to this is not broken, however narrow the terminal."""
 
 
 def evaluated(
@@ -62,7 +58,9 @@ def _shown_by(bars: Progress, *, total: int) -> HeldoutProgress:
 
 def _print(table: HeldoutTable, *, out: Path) -> None:
     level = f"{100 * table.confidence:g} %"
-    rewards = _table("Held-out rubric reward", ("model", "judge"), ("reward", level, *_COLUMNS))
+    rewards = figures_table(
+        "Held-out rubric reward", names=("model", "judge"), figures=("reward", level, *_COLUMNS)
+    )
     for row in table.rows:
         rewards.add_row(row.model, row.judge, *_cells(row))
     for model, judge in table.missing:
@@ -72,22 +70,15 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     if table.missing:
         stdout.print("–: not brought together; `rubric-eval rejudge` judges what is answered")
     if table.judge_pairs:
-        figures = ("answers", "difference", "rank correlation", "same order")
-        pairs = _table("Judges on the same answers", ("judge", "minus"), figures)
+        pairs = figures_table(
+            "Judges on the same answers, points",
+            names=("judge", "minus"),
+            figures=("answers", "difference", "rank correlation", "same order"),
+        )
         for pair in table.judge_pairs:
             pairs.add_row(pair.a, pair.b, *_pair_cells(pair))
         stdout.print(pairs)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
-
-
-def _table(title: str, names: Sequence[str], figures: Sequence[str]) -> Table:
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False)
-    table.padding = (0, 1, 0, 0)
-    for name in names:
-        table.add_column(name, overflow="fold", min_width=_SHORT_NAME)
-    for figure in figures:
-        table.add_column(figure, justify="right", no_wrap=True)
-    return table
 
 
 def _cells(row: HeldoutRow) -> list[str]:

@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
 from cyclopts import Parameter
-from rich.table import Table
 
-from rubric_eval.cli.app import FAILED, configure_log, console, progress_bar
+from rubric_eval.cli.app import (
+    FAILED,
+    configure_log,
+    console,
+    figures_table,
+    progress_bar,
+)
 from rubric_eval.cli.decoding import DecodingOptions
 
 if TYPE_CHECKING:
@@ -143,23 +148,25 @@ def _print(table: TransferTable, *, out: Path) -> None:
     from rubric_eval.records import EvalFolder  # noqa: PLC0415
 
     columns = table.rows[0].cells
-    accuracy = Table(title="Accuracy, % (95 % interval)", title_justify="left")
-    accuracy.add_column("model", no_wrap=True)
-    for cell in columns:
-        accuracy.add_column(f"{cell.title}\nn = {cell.n}", justify="right")
-    accuracy.add_column("average", justify="right")
-    accuracy.add_column("average Δ", justify="right")
+    benchmarks = (f"{cell.title}\nn = {cell.n}" for cell in columns)
+    accuracy = figures_table(
+        "Accuracy, %, with its 95 % interval",
+        names=("model",),
+        figures=(*benchmarks, "Avg.", "Avg. Δ"),
+    )
     for row in table.rows:
         delta = "–" if row.average_delta is None else f"{100 * row.average_delta:+.2f}"
         shown = [_accuracy(cell) for cell in row.cells]
         accuracy.add_row(row.model, *shown, f"{100 * row.average:.2f}", delta)
     if any(cell.chance is not None for cell in columns):
         chance = ["–" if one.chance is None else f"{100 * one.chance:.0f}" for one in columns]
-        accuracy.add_row("(guessing)", *chance, "", "", style="dim")
+        accuracy.add_row("chance", *chance, "", "", style="dim")
     console().print(accuracy)
-    ends = Table(title="How answers ended, %", title_justify="left")
-    for name in ("model", "benchmark", "no answer found", "cut", "none came", "tokens"):
-        ends.add_column(name, justify="left" if name in {"model", "benchmark"} else "right")
+    ends = figures_table(
+        "How answers ended, %, and their mean length in tokens",
+        names=("model", "benchmark"),
+        figures=("no answer found", "cut", "none came", "tokens"),
+    )
     for row in table.rows:
         for cell in row.cells:
             shares = (cell.no_answer_frac, cell.truncated_frac, cell.unavailable_frac)
@@ -174,4 +181,4 @@ def _accuracy(cell: TransferCell) -> str:
     text = f"{100 * cell.accuracy:.2f}"
     if cell.ci_low is None or cell.ci_high is None:
         return text
-    return f"{text} ({100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f})"
+    return f"{text}\n{100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f}"
