@@ -288,6 +288,34 @@ def test_dynamic_sampling_trains_on_informative_groups_alone(make_config: MakeCo
         assert all(len(set(group)) > 1 for group in groups)
 
 
+def test_a_resampled_prompt_that_nobody_could_judge_is_held_against_the_whole_step(
+    make_config: MakeConfig,
+) -> None:
+    seen: list[str] = []
+
+    def in_turn(view: object) -> JudgeResult | float:
+        question: str = getattr(view, "question", "")
+        response: str = getattr(view, "response", "")
+        if question not in seen:
+            seen.append(question)
+        number = seen.index(question)
+        if number == 0:
+            return 0.5  # its place is the only one that is drawn again, by prompt 4
+        return JudgeResult.unavailable(Reason.TIMEOUT) if number == 4 else (len(response) % 7) / 7
+
+    config = make_config(
+        steps=1,
+        data={"validation": None},
+        dynamic_sampling={"max_resample_rounds": 20},
+        judge={"max_unavailable_frac": 0.25},
+    )
+
+    run_grpo(config, judge=ScriptedJudge(in_turn))
+
+    [row] = RunFolder(config.out).read_metrics()
+    assert row.unavailable_frac == 4 / (16 + 4 * row.resampled_prompts)
+
+
 def test_dynamic_sampling_without_an_informative_prompt_stops_with_a_clear_error(
     make_config: MakeConfig,
 ) -> None:

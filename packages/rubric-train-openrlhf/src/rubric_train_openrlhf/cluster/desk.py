@@ -7,14 +7,14 @@ response, and gets a reward and a name for the judgement.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import structlog
 
 from rubric_core import Outcome, normalized_reward
 from rubric_train_openrlhf.cluster.judge_side import open_judge_side
-from rubric_train_openrlhf.cluster.step_credit import Drawn, informative, step_credit
+from rubric_train_openrlhf.cluster.step_credit import informative, step_credit
 from rubric_train_openrlhf.cluster.verdict import JudgementId, Verdict
 from rubric_train_openrlhf.reward.credit import Sizes
 from rubric_train_openrlhf.reward.heldout import HeldoutReward, heldout_reward
@@ -46,7 +46,8 @@ class JudgeDesk:
         self._config = config
         self._opening = asyncio.Lock()
         self._opened: JudgeSide | None = None
-        self._drawn: dict[int, _Drawing] = {}
+        self._crediting = asyncio.Lock()
+        self._credited: _Credited | None = None
 
     async def open(self) -> None:
         """Read the tasks, start the judge and see that it answers.
@@ -84,35 +85,31 @@ class JudgeDesk:
         judgements_PG: Sequence[Sequence[str]],
         lengths_PG: npt.ArrayLike,
         ended_PG: npt.ArrayLike,
+        before_PG: Sequence[Sequence[str]] = (),
     ) -> list[bool]:
         """Tell which groups of a round have rewards that differ, penalties included.
-
-        What is asked about counts as drawn for the step.
 
         Args:
             step: that the groups were drawn for.
             judgements_PG: names of judgements.
             lengths_PG: tokens of the responses.
             ended_PG: whether they came to their end token.
+            before_PG: names of what was judged for the step in earlier rounds.
 
         Raises:
-            JudgeAbortError: too many judgements of the round failed.
+            JudgeAbortError: too many judgements of the step failed so far.
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
         """
         side = await self._side()
         results_PG = [side.results(group) for group in judgements_PG]
-        check_judge(_flat(results_PG), config=self._config.judge, step=step)
-        groups = informative(
+        before = [result for group in before_PG for result in side.results(group)]
+        check_judge([*before, *_flat(results_PG)], config=self._config.judge, step=step)
+        return informative(
             results_PG,
             [side.rubric(_task_of(group)) for group in judgements_PG],
             Sizes.of(lengths_PG, ended_PG),
             config=self._config,
         )
-        drawing = self._drawn.setdefault(step, _Drawing())
-        for names, results, differs in zip(judgements_PG, results_PG, groups, strict=True):
-            # By name, so that a question that is asked again after a lost answer counts once.
-            drawing[tuple(names)] = (results, differs)
-        return groups
 
     async def credit(
         self,
@@ -120,38 +117,59 @@ class JudgeDesk:
         judgements_PG: Sequence[Sequence[str]],
         lengths_PG: npt.ArrayLike,
         ended_PG: npt.ArrayLike,
+        dropped_PG: Sequence[Sequence[str]] = (),
     ) -> StepCredit:
         """Divide the credit of a step and write its judgement rows.
+
+        Who asks again for want of an answer gets the same one.
 
         Args:
             step: number of the step.
             judgements_PG: names of judgements, in the order of the step's rows.
             lengths_PG: tokens of the responses.
             ended_PG: whether they came to their end token.
+            dropped_PG: names of what dynamic sampling dropped.
 
         Raises:
             JudgeAbortError: too many judgements failed.
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
             DiskWriteError: the rows could not be written.
         """
+        names = tuple(name for group in judgements_PG for name in group)
+        async with self._crediting:
+            last = self._credited
+            if last is not None and (last.step, last.judgements) == (step, names):
+                return last.credit
+            sizes = Sizes.of(lengths_PG, ended_PG)
+            credit = await self._credit(step, judgements_PG, sizes, dropped_PG=dropped_PG)
+            self._credited = _Credited(step, names, credit)
+            return credit
+
+    async def _credit(
+        self,
+        step: int,
+        judgements_PG: Sequence[Sequence[str]],
+        sizes: Sizes,
+        *,
+        dropped_PG: Sequence[Sequence[str]],
+    ) -> StepCredit:
         side = await self._side()
         results_PG = [side.results(group) for group in judgements_PG]
-        drawing = self._drawn.get(step)
-        if drawing is None:
-            check_judge(_flat(results_PG), config=self._config.judge, step=step)
+        results_dropped_PG = [side.results(group) for group in dropped_PG]
+        everything = [*_flat(results_PG), *_flat(results_dropped_PG)]
+        check_judge(everything, config=self._config.judge, step=step)
         task_ids = [_task_of(group) for group in judgements_PG]
         credit, judged = step_credit(
             step,
             results_PG,
             [(task_id, side.rubric(task_id)) for task_id in task_ids],
-            Sizes.of(lengths_PG, ended_PG),
-            drawn=None if drawing is None else _all_drawn(drawing),
+            sizes,
+            dropped_PG=results_dropped_PG,
             config=self._config,
         )
         credit = replace(credit, judge_restarts=side.take_restarts())
         await asyncio.to_thread(side.folder.write_judgements, step, list(judgement_rows(judged)))
-        self._drawn = {later: drawn for later, drawn in self._drawn.items() if later > step}
-        side.forget([name for group in judgements_PG for name in group])
+        side.forget([name for group in (*judgements_PG, *dropped_PG) for name in group])
         side.grow_old()
         _log.info(
             "train.judging.finished",
@@ -180,10 +198,6 @@ class JudgeDesk:
         side.forget([name for group in judgements_NS for name in group])
         return reward
 
-    async def forget(self, judgements: Sequence[str]) -> None:
-        """Drop judgements that nobody will ask for again."""
-        (await self._side()).forget(judgements)
-
     async def statistics(self) -> DeskStatistics:
         """Return what the judge's side has done since its process started."""
         side = await self._side()
@@ -208,15 +222,13 @@ class JudgeDesk:
         return normalized_reward(result, rubric)
 
 
-class _Drawing(dict[tuple[str, ...], tuple[list["JudgeResult"], bool]]):
-    """Groups that were drawn for a step, by the names of their judgements."""
+@dataclass(frozen=True, slots=True)
+class _Credited:
+    """The last answer about a step, which may be lost on its way."""
 
-
-def _all_drawn(drawing: _Drawing) -> Drawn:
-    return Drawn(
-        results=[result for results, _ in drawing.values() for result in results],
-        informative=[differs for _, differs in drawing.values()],
-    )
+    step: int
+    judgements: tuple[str, ...]
+    credit: StepCredit
 
 
 def _flat(results_PG: Sequence[Sequence[JudgeResult]]) -> list[JudgeResult]:

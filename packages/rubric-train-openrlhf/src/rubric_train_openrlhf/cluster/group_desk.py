@@ -17,27 +17,39 @@ if TYPE_CHECKING:
 
 
 class GroupDesk:
-    """Hands over names of judgements and lengths, never a text."""
+    """Hands over names of judgements and lengths, never a text.
+
+    What was drawn for a step is remembered here and not at the desk, which may die in between.
+    """
 
     def __init__(self, desk: Any) -> None:  # noqa: ANN401  # Ray's handle
         """Take the desk of the run."""
         self._desk = desk
+        self._step: int | None = None
+        self._drawn: list[list[str]] = []
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         """Whether the rewards of each group differ; once for every round of a step.
 
         Raises:
-            JudgeAbortError: too many judgements of the round failed.
+            JudgeAbortError: too many judgements of the step failed so far.
         """
-        return ask(self._desk.spread, step, *_columns(groups))
+        if step != self._step:
+            self._step, self._drawn = step, []
+        differs = ask(self._desk.spread, step, *_columns(groups), self._drawn)
+        self._drawn += [group.judgements for group in groups]
+        return differs
 
     def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
-        """Divide the credit of a step.
+        """Divide the credit of a step between the groups that it is trained on.
 
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(self._desk.credit, step, *_columns(groups))
+        kept = {tuple(group.judgements) for group in groups}
+        drawn = self._drawn if step == self._step else []
+        dropped = [names for names in drawn if tuple(names) not in kept]
+        return ask(self._desk.credit, step, *_columns(groups), dropped)
 
     def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
         """Average the rewards of a held-out pass.
@@ -46,11 +58,6 @@ class GroupDesk:
             JudgeAbortError: too many judgements failed.
         """
         return ask(self._desk.heldout, step, [group.judgements for group in groups])
-
-    def forget(self, groups: Sequence[Group]) -> None:
-        """Drop the judgements of groups that are not trained on."""
-        if groups:
-            ask(self._desk.forget, [name for group in groups for name in group.judgements])
 
 
 def _columns(

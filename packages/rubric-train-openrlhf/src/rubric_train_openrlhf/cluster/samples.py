@@ -37,10 +37,6 @@ if TYPE_CHECKING:
             """Whether the rewards of each group differ."""
             ...
 
-        def forget(self, groups: Sequence[Group]) -> None:
-            """Drop the judgements of groups that are not trained on."""
-            ...
-
 
 class RubricSamplesGenerator(SamplesGenerator):
     """Draws prompts and has their groups sampled and judged."""
@@ -97,9 +93,6 @@ class RubricSamplesGenerator(SamplesGenerator):
             rounds.append(drawn)
             differs = self._judge_side.spread(step, drawn.groups)
             kept += [group for group, keep in zip(drawn.groups, differs, strict=True) if keep]
-            self._judge_side.forget(
-                [group for group, keep in zip(drawn.groups, differs, strict=True) if not keep]
-            )
             if len(kept) == wanted:
                 return Drawn.of_rounds(rounds, groups=kept)
         raise self._too_few(step, found=len(kept), drawn=sum(drawn.prompts for drawn in rounds))

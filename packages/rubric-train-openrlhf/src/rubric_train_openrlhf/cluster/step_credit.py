@@ -77,15 +77,6 @@ class StepCredit:
         return float(np.abs(self.advantages_PG).mean())
 
 
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """All that was judged for a step, also what dynamic sampling dropped."""
-
-    results: Sequence[JudgeResult]
-    informative: Sequence[bool]
-    """Of each group."""
-
-
 def informative(
     results_PG: Sequence[Sequence[JudgeResult]],
     rubrics_P: Sequence[Rubric],
@@ -111,7 +102,7 @@ def step_credit(
     tasks_P: Sequence[tuple[str, Rubric]],
     sizes: Sizes,
     *,
-    drawn: Drawn | None,
+    dropped_PG: Sequence[Sequence[JudgeResult]] = (),
     config: TrainConfig,
 ) -> tuple[StepCredit, JudgedStep]:
     """Work out the credit of a step.
@@ -121,7 +112,7 @@ def step_credit(
         results_PG: P groups of G results.
         tasks_P: task id and rubric of each group.
         sizes: the responses' lengths, and whether they ended.
-        drawn: what was judged for the step, where that is more.
+        dropped_PG: groups without a spread, which were judged for the step too.
         config: of the run.
 
     Returns:
@@ -138,7 +129,7 @@ def step_credit(
     )
     credit = assign_credit(rewards, shaped_PG, config=config.advantage)
     informative_P = informative_groups(shaped_PG, rewards.valid_PG)
-    seen = Drawn(results, informative_P.tolist()) if drawn is None else drawn
+    judged = [*results, *(result for group in dropped_PG for result in group)]
     crossing = StepCredit(
         rewards_PG=rewards.rewards_PG,
         shaped_PG=shaped_PG,
@@ -150,9 +141,9 @@ def step_credit(
         attribution_abs=_attribution_abs(credit, rewards.valid_PG, rubrics_P),
         zero_reward_by_reason=zero_reasons(results, rewards),
         m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
-        invalid_frac=outcome_frac(seen.results, Outcome.INVALID),
-        unavailable_frac=outcome_frac(seen.results, Outcome.UNAVAILABLE),
-        degenerate_group_frac=1.0 - float(np.mean(seen.informative)),
+        invalid_frac=outcome_frac(judged, Outcome.INVALID),
+        unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
+        degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
     )
     staying = JudgedStep(
         step=step,

@@ -77,9 +77,10 @@ class JudgingConfig(Section):
     on_unavailable: Literal["mask", "zero", "raise"] = "mask"
     """An unreachable judge: leave the response out, count it as 0, or stop."""
     max_invalid_frac: Fraction = 0.5
-    """More answers out of contract than this share of a step stop the run."""
+    """More answers out of contract than this share stop the run: of all responses that were judged
+    for a step so far, those that dynamic sampling dropped included, or of a held-out pass."""
     max_unavailable_frac: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
-    """More unreachable judgements than this share of a step stop the run."""
+    """More unreachable judgements than this share stop the run; counted as `max_invalid_frac`."""
 
 
 class AdvantageConfig(Section):

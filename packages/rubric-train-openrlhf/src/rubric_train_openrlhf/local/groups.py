@@ -17,6 +17,7 @@ from rubric_train_openrlhf.reward.spread import informative_groups
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from rubric_core import JudgeResult
     from rubric_train_openrlhf.local.assembly import LocalRun
     from rubric_train_openrlhf.local.batch import JudgedBatch
 
@@ -73,6 +74,7 @@ class _Drawing:
         self._run = run
         self._step = step
         self._position = position
+        self._results: list[JudgeResult] = []
         self.timing = Timing()
 
     def draw(self, number: int, n: int) -> JudgedBatch:
@@ -86,7 +88,8 @@ class _Drawing:
             seed=derived_seed(run.config.seed, step=self._step, purpose="rollout", part=number),
         )
         self.timing += timing
-        check_judge(batch.results, config=run.config.judge, step=self._step)
+        self._results += batch.results
+        check_judge(self._results, config=run.config.judge, step=self._step)
         return batch
 
     def informative(self, batch: JudgedBatch) -> npt.NDArray[np.bool_]:

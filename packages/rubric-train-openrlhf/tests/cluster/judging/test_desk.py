@@ -146,7 +146,7 @@ async def test_what_the_ledger_did_not_keep_is_masked(
     await desk.aclose()
 
 
-async def test_spread_follows_the_shaped_rewards_and_counts_what_is_dropped(
+async def test_spread_follows_the_shaped_rewards(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     desk = JudgeDesk(make_config(shaping={"alpha_stop": 0.5}))
@@ -157,11 +157,57 @@ async def test_spread_follows_the_shaped_rewards_and_counts_what_is_dropped(
     assert await desk.spread(1, [same, different], [[8] * 4] * 2, [ended] * 2) == [False, True]
     assert await desk.spread(1, [same], [[8] * 4], [[True, True, True, False]]) == [True]
     assert await desk.spread(1, [same], [[8] * 4], [ended]) == [False]
-    credit = await desk.credit(1, [different], [[8] * 4], [ended])
+    await desk.aclose()
 
-    assert credit.degenerate_group_frac == 0.5
-    again = await desk.credit(2, [different], [[8] * 4], [ended])
-    assert again.degenerate_group_frac == 0.0
+
+async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_are_asked_for(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    config = make_config()
+    desk = JudgeDesk(config)
+    [kept] = await judged(desk, tasks, [0])
+    failed = [JudgementId.failed(tasks[5].task_id, Reason.TIMEOUT).text] * 2
+    dropped = [(await desk.judge(tasks[5].task_id, named(5))).judgement] * 2 + failed
+    asked = (1, [kept], LENGTHS[:1], ENDED[:1], [dropped])
+
+    first = await desk.credit(*asked)
+    again = await desk.credit(*asked)
+    await desk.aclose()
+    restarted = JudgeDesk(config)
+    after_its_death = await restarted.credit(*asked)
+    await restarted.aclose()
+
+    for credit in (first, again, after_its_death):
+        assert (credit.unavailable_frac, credit.degenerate_group_frac) == (2 / 8, 0.5)
+        np.testing.assert_array_equal(credit.advantages_PG, first.advantages_PG)
+
+
+async def test_a_credit_that_was_lost_on_its_way_is_given_again_as_it_was(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    config = make_config()
+    desk = JudgeDesk(config)
+    side = opened(desk, config, FailingPool(None), tasks)
+    side._ledger.close()  # keeps nothing from here on, as on a full disk
+    [group] = await judged(desk, tasks, [0])
+
+    first = await desk.credit(1, [group], LENGTHS[:1], ENDED[:1])
+    again = await desk.credit(1, [group], LENGTHS[:1], ENDED[:1])
+
+    assert again.outcomes_PG == first.outcomes_PG == (("scored",) * 4,)
+
+
+async def test_the_limits_are_of_a_step_so_far_and_not_of_its_last_round(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    desk = JudgeDesk(make_config(judge={"max_unavailable_frac": 0.2}))
+    before = await judged(desk, tasks, [0, 1])
+    failed = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
+    last = [*(await judged(desk, tasks, [2]))[0][:2], *failed]
+
+    assert await desk.spread(3, [last], LENGTHS[:1], ENDED[:1], before) == [True]
+    with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* of 4 responses"):
+        await desk.spread(3, [last], LENGTHS[:1], ENDED[:1])
     await desk.aclose()
 
 

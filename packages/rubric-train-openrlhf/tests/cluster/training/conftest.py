@@ -111,7 +111,6 @@ class CoreDesk:
 
     config: TrainConfig
     results: dict[str, JudgeResult]
-    forgotten: list[str]
 
     def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
         del step
@@ -122,12 +121,9 @@ class CoreDesk:
     def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
         tasks = [(group.prompt.task_id, RUBRIC) for group in groups]
         credit, _ = step_credit(
-            step, self._results(groups), tasks, sizes(groups), drawn=None, config=self.config
+            step, self._results(groups), tasks, sizes(groups), config=self.config
         )
         return credit
-
-    def forget(self, groups: Sequence[Group]) -> None:
-        self.forgotten += [name for group in groups for name in group.judgements]
 
     def _results(self, groups: Sequence[Group]) -> list[list[JudgeResult]]:
         return [[self.results[name] for name in group.judgements] for group in groups]
@@ -194,4 +190,4 @@ def _make_batch(
             )
             samples.append(Sample(experience, label, f"answer {p}.{g}", tokens, ended=True))
         groups.append(Group(Prompt(f"p{p}", f"t{p}", f"q{p}"), tuple(samples)))
-    return Batch(groups, CoreDesk(config, results, []))
+    return Batch(groups, CoreDesk(config, results))
