@@ -9,7 +9,8 @@ documents     what lm-eval loads: called by the YAML files
 scoring       from a response to lm-eval's metrics: called by the YAML files
 answers       what counts as a response's answer, and as the right one
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once
-samples       responses that lm-eval has logged, to be judged again
+verdicts      a judgement as lm-eval may log it: no passage, no judge's words
+event_loop    running what judges from lm-eval, which is synchronous
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from rubric_eval.lm_tasks.answers import (
-    is_equivalent,
+    is_expression,
     is_number,
     stated_expression,
     stated_letter,
@@ -67,7 +67,7 @@ def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to MATH."""
     found = stated_expression(results[0])
-    is_right = found is not None and is_equivalent(target(doc), found)
+    is_right = found is not None and is_expression(found, target(doc))
     return _metrics(results[0], found, correct=is_right)
 
 

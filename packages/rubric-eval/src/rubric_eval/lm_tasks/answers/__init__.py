@@ -4,6 +4,7 @@ stated        where a response states an answer: boxed, behind `####`, behind "t
 numbers       a number, as GSM8K asks for it
 letters       the letter of one of four choices, as GPQA asks for it
 expressions   a mathematical expression, as MATH asks for it
+notation      how one expression is written in many ways
 equivalence   whether two expressions are the same, by math-verify in a process of its own
 
 The rules are the same for every model. A change of any of them changes `EXTRACTION`, so that scores
@@ -15,18 +16,19 @@ from __future__ import annotations
 from typing import Final
 
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
-from rubric_eval.lm_tasks.answers.expressions import stated_expression
+from rubric_eval.lm_tasks.answers.expressions import is_expression, stated_expression
 from rubric_eval.lm_tasks.answers.letters import stated_letter
 from rubric_eval.lm_tasks.answers.numbers import is_number, stated_number
 
 __all__ = [
     "EXTRACTION",
     "is_equivalent",
+    "is_expression",
     "is_number",
     "stated_expression",
     "stated_letter",
     "stated_number",
 ]
 
-EXTRACTION: Final = "2"
+EXTRACTION: Final = "3"
 """Version of the rules."""

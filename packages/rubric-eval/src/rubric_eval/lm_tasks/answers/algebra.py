@@ -22,17 +22,23 @@ def main() -> None:
     logging.disable()
     print("ready", flush=True)  # noqa: T201
     for line in sys.stdin:
-        target, answer = json.loads(line)
-        is_same = _is_same(math_verify, target, answer)
+        one, other = json.loads(line)
+        is_same = _is_same(math_verify, one, other)
         print("1" if is_same else "0", flush=True)  # noqa: T201
 
 
-def _is_same(math_verify: Any, target: str, answer: str) -> bool:  # noqa: ANN401  # has no types
-    """Whoever asks limits the time: it can end this process, and a signal cannot end a power."""
-    wanted = _parse(math_verify, target)
-    given = _parse(math_verify, answer)
+def _is_same(math_verify: Any, one: str, other: str) -> bool:  # noqa: ANN401  # has no types
+    """Whoever asks limits the time: it can end this process, and a signal cannot end a power.
+
+    math-verify takes an interval for an inequality and not the other way about: each is the target
+    once.
+    """
+    parsed = _parse(math_verify, one), _parse(math_verify, other)
     try:
-        return bool(math_verify.verify(wanted, given, timeout_seconds=None))
+        return any(
+            math_verify.verify(target, answer, timeout_seconds=None)
+            for target, answer in (parsed, reversed(parsed))
+        )
     except (ArithmeticError, TypeError, ValueError, AttributeError, RecursionError, MemoryError):
         return False
 

@@ -11,74 +11,51 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import selectors
 import subprocess
 import sys
 import threading
-from decimal import Decimal, InvalidOperation
 from typing import Final
 
 from rubric_core import MissingExtraError
+from rubric_eval.lm_tasks.answers.notation import (
+    alike,
+    decided_by_form,
+    same_brackets,
+    unled,
+)
 
 _TIME_LIMIT_S: Final = 20.0
 _START_LIMIT_S: Final = 120.0
 _LONGEST: Final = 2000
 """Characters of an expression that algebra is asked about; a longer one must be written alike."""
 
-_REWRITINGS: Final = (
-    (re.compile(r"\\(?:left|right|big|Big|bigg|Bigg|displaystyle)(?![a-zA-Z])"), ""),
-    (re.compile(r"\\[dtc]frac(?![a-zA-Z])"), r"\\frac"),
-    (re.compile(r"\\frac\s*(\d)\s*(\d)"), r"\\frac{\1}{\2}"),
-    (re.compile(r"\\(?:text|mathrm|textbf|mathbf|textit|mbox)\s*\{([^{}]*)\}"), r"\1"),
-    (re.compile(r"\^\s*(?:\{\s*\\circ\s*\}|\\circ(?![a-zA-Z]))|°|\\degree(?![a-zA-Z])"), ""),
-    (re.compile(r"(?<=\d)(?:\{,\}|\\[,!])(?=\d{3}(?!\d))"), ""),
-    (re.compile(r"\\[,;:! ]|~|\\q?quad(?![a-zA-Z])"), ""),
-    (re.compile(r"\\?[$]"), ""),
-    (re.compile(r"\\%"), "%"),
-    (re.compile(r"(?<!\d)\s+|\s+(?!\d)"), ""),  # between digits it parts two numbers
-)
-_GROUPED: Final = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?")
 
+def is_equivalent(one: str, other: str) -> bool:
+    r"""Return whether two expressions are the same; which is the target makes no difference.
 
-def is_equivalent(target: str, answer: str) -> bool:
-    """Return whether an answer is the expression wanted.
+    A percent sign is a unit, as MATH's own grader has it: `50\%` is 50, and never 0.5. `x = 5` is
+    5, and `x + y = 5` is an equation.
 
     Args:
-        target: LaTeX, without `$`.
-        answer: LaTeX or plain text.
+        one: LaTeX or plain text.
+        other: the same.
 
     Raises:
         MissingExtraError: math-verify is not installed, and algebra is needed.
     """
-    wanted, given = _alike(target), _alike(answer)
-    if not given:
+    one, other = unled(one, other)
+    written = alike(one), alike(other)
+    if not all(written):
         return False
-    if wanted == given:
+    if written[0] == written[1]:
         return True
-    numbers = _number(wanted), _number(given)
-    if None not in numbers:
-        return numbers[0] == numbers[1]
-    if max(len(target), len(answer)) > _LONGEST:
+    decided = decided_by_form(one, other)
+    if decided is not None:
+        return decided
+    if max(len(one), len(other)) > _LONGEST:
         return False
-    return _ALGEBRA.is_same(target, answer)
-
-
-def _alike(text: str) -> str:
-    for pattern, replacement in _REWRITINGS:
-        text = pattern.sub(replacement, text)
-    text = text.rstrip(".,;")
-    return re.sub(r"\(([A-Za-z])\)", r"\1", text) if re.fullmatch(r"\([A-Za-z]\)", text) else text
-
-
-def _number(text: str) -> Decimal | None:
-    text = text.replace(",", "") if _GROUPED.fullmatch(text) else text
-    if not re.fullmatch(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)", text):
-        return None
-    try:
-        return Decimal(text)
-    except InvalidOperation:
-        return None
+    return _ALGEBRA.is_same(*same_brackets(one, other))
 
 
 class _Algebra:
@@ -89,10 +66,10 @@ class _Algebra:
         self._process: subprocess.Popen[bytes] | None = None
         self._pid = 0
 
-    def is_same(self, target: str, answer: str) -> bool:
+    def is_same(self, one: str, other: str) -> bool:
         with self._lock:
             process = self._started()
-            line = json.dumps([target, answer]).encode() + b"\n"
+            line = json.dumps([one, other]).encode() + b"\n"
             try:
                 reply = _ask(process, line, limit_s=_TIME_LIMIT_S)
             except (BrokenPipeError, EOFError):  # out of memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
 from rubric_eval.lm_tasks.answers.stated import last_line, statements
 
 _FORMULA: Final = re.compile(
@@ -13,6 +14,12 @@ _FORMULA: Final = re.compile(
 _SENTENCE_END: Final = re.compile(r"(?<!\\)[.!?](?=\s|$)")
 _MATHEMATICAL: Final = re.compile(r"[\d\\^_=+<>√π∞]")
 _WORD: Final = re.compile(r"[^\W\d_][\w'-]*")
+_AND: Final = re.compile(r"\s*(?:,\s*(?:and|or)\b|,|and\b|or\b)\s*")
+_LEAD: Final = re.compile(
+    r"\A(?:(?:the|about|approximately|exactly|simply|just|only|equal to|number|value|thus|"
+    r"therefore)\b[\s:,]*)+",
+    re.IGNORECASE,
+)
 _MOST_WORDS: Final = 2
 """A stated answer in plain words, such as a name or a weekday, has no more."""
 
@@ -22,7 +29,8 @@ def stated_expression(response: str) -> str | None:
 
     The last `\boxed{…}` or `#### …` or "the answer is …" counts; behind words, only what is a
     formula, holds a digit or a LaTeX command, or, in a response without a box, is a name of at
-    most two words. With no statement at all it is the last formula of the last line.
+    most two words. With no statement at all it is the last formula of the last line, or that line
+    where it has no word.
     """
     stated = statements(response)
     has_box = any(one.is_boxed for one in stated)
@@ -30,25 +38,61 @@ def stated_expression(response: str) -> str | None:
         found = one.text if one.is_boxed else _after_marker(one.text, allow_words=not has_box)
         if found:
             return found.strip()
-    formulas = list(_FORMULA.finditer(last_line(response)))
-    return _inside(formulas[-1]) if formulas else None
+    line = last_line(response).strip("*_# ")
+    formulas = list(_FORMULA.finditer(line))
+    if formulas:
+        return _inside(formulas[-1])
+    is_alone = re.search(r"\d", line) and "boxed" not in line and not has_box
+    return line if is_alone and not any(len(word) > 1 for word in _words(line)) else None
+
+
+def is_expression(answer: str, target: str) -> bool:
+    """Return whether an answer is the expression wanted, or an equation that ends in it.
+
+    Args:
+        answer: as it was stated; `a + b = 5` answers the question what a + b is.
+        target: LaTeX, without `$`.
+    """
+    if is_equivalent(target, answer):
+        return True
+    value = answer.rpartition("=")[2]
+    is_equation = "=" in answer and not re.search(r"[=<>]", target)
+    return is_equation and is_equivalent(target, value)
 
 
 def _after_marker(text: str, *, allow_words: bool) -> str | None:
-    text = text.strip().strip("*").strip()
-    formula = _FORMULA.match(text)
-    if formula is not None:
-        return _inside(formula)
+    text = _LEAD.sub("", text.strip().strip("*").strip(), count=1)
+    listed = _listed(text)
+    if listed:
+        return listed
     end = _SENTENCE_END.search(text)
     sentence = (text[: end.start()] if end else text).strip().strip("*_").strip()
     formula = _FORMULA.search(sentence)
-    words = _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", sentence))
-    long_words = [word for word in words if len(word) > 1]
+    long_words = [word for word in _words(sentence) if len(word) > 1]
+    if not allow_words and re.match(r"[^\W\d_]{2}", sentence):
+        return None  # behind a box "the answer is consistent with 4 + 1" is a remark
     if formula is not None and len(_WORD.findall(sentence[: formula.start()])) <= _MOST_WORDS:
         return _inside(formula)
     if len(long_words) > _MOST_WORDS or not sentence:
         return None
     return sentence if allow_words or _MATHEMATICAL.search(sentence) else None
+
+
+def _listed(text: str) -> str:
+    """Return the formula that a text begins with, and those that are listed with it."""
+    parts: list[str] = []
+    place = 0
+    while (formula := _FORMULA.match(text, place)) is not None:
+        parts.append(_inside(formula))
+        separator = _AND.match(text, formula.end())
+        if separator is None:
+            break
+        place = separator.end()
+    return ", ".join(parts)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(re.sub(r"\\[a-zA-Z]+", " ", text))
 
 
 def _inside(formula: re.Match[str]) -> str:

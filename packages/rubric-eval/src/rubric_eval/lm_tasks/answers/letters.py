@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DRESS: Final = re.compile(
-    r"\\(?:text|mathrm|mathbf|textbf|textit|operatorname|rm|bf)\b\s*|[{}$*_`\"'“”‘’]|\\[()\[\],;! ]"
+    r"\\(?:text|mathrm|mathbf|textbf|textit|operatorname|rm|bf)\b\s*|[{}$*_`\"'“”‘’\u200b\ufeff]|"
+    r"\\[()\[\],;! ]"
 )
 _LEAD: Final = re.compile(
     r"(?:(?:clearly|thus|therefore|indeed|most likely|probably|definitely|simply|hence|"
@@ -19,13 +20,18 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _LETTER: Final = re.compile(
-    r"(?:\(\s*([A-Da-d])\s*\)|([A-D])\s*\)|([A-D])(?=\s*(?:$|[.,:;!?\n]|[-–—]\s|is\b|because\b)))"
+    r"(?:\(\s*([A-Da-d])\s*\)|\[\s*([A-D])\s*\]|([A-D])\s*\)|"
+    r"([A-D])(?=\s*(?:$|[.,:;!?\n]|[-–—]\s|is\b|because\b)))"
 )
 _SEVERAL: Final = re.compile(
     r"(?:\(\s*[A-D]\s*\)|[A-D]\b\)?)\s*(?:(?:,|/|&|\bor\b|\band\b)\s*)+"
     r"(?:\(\s*[A-D]\s*\)|[A-D])\s*(?:$|[.,;!?/&\n]|(?:or|and)\b)"
 )
 _ALONE: Final = re.compile(r"(?:option|choice)?\s*\(?\s*([A-D])\s*\)?\s*[.:]?", re.IGNORECASE)
+_CORRECT: Final = re.compile(
+    r"(?<!\bif )(?<!\bthat )(?<!\bwhether )(?:\(([A-D])\)|\b([A-D]))\s+is\s+(?:the\s+)?"
+    r"(?:correct|right)\b(?!\s+(?:if|only|when))"
+)
 _SPACES: Final = re.compile(r"[\s~]+|\\[,;:! ]")
 
 
@@ -35,7 +41,8 @@ def stated_letter(response: str, choices: Sequence[str]) -> str | None:
     The last statement that names a choice counts: `\boxed{B}`, "the answer is (B)", "Answer: B", or
     the text of exactly one choice in a letter's place. The article "a" is no letter: without
     parentheses a letter is a capital that nothing of a phrase follows. With no statement at all, a
-    last line that is a letter alone counts. A letter goes before a text that contradicts it.
+    last line that is a letter alone counts, or the one letter of which it says "B is correct". A
+    letter goes before a text that contradicts it.
 
     Args:
         response: the response.
@@ -51,7 +58,10 @@ def stated_letter(response: str, choices: Sequence[str]) -> str | None:
         if found is not None:
             return found
     alone = _ALONE.fullmatch(_undress(last_line(response)))
-    return alone.group(1).upper() if alone else None
+    if alone:
+        return alone.group(1).upper()
+    called = {first or second for first, second in _CORRECT.findall(_undress(response))}
+    return called.pop() if len(called) == 1 and not stated else None
 
 
 def _letter(text: str) -> str | None:

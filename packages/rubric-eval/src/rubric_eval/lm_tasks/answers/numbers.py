@@ -30,7 +30,8 @@ _LEAD: Final = re.compile(
     re.IGNORECASE,
 )
 _FRACTION: Final = re.compile(r"[-−–]?\s*\\[dtc]?frac\s*\{[^{}]*\}\s*\{[^{}]*\}")
-_CALCULATION: Final = re.compile(r"[-−–\d.,\s+*/×÷·^()%=]+")
+_CALCULATION: Final = re.compile(r"[-−–\d.,\s+*/×÷·^(){}%=]+")
+_SEVERAL: Final = re.compile(r"\s*(?:\bor\b|\band\b|\bto\b|:(?=\d))\s*[-−–]?\d")
 _LISTED: Final = re.compile(r"\d\s*,\s+\d")
 _OPERATION: Final = re.compile(r"\d\s*[+*/×÷·^]|\d\s+[-−–]\s+\d|\d\s*[-−–]\s*\d")
 
@@ -78,6 +79,9 @@ def _at_head(text: str) -> str | None:
     if found is None:
         fraction = _FRACTION.match(text, begin)
         return _ascii(fraction.group()) if fraction else None
+    is_listed = text[begin - 1 : begin] in {"(", "["} and text[found.end() :].startswith(",")
+    if is_listed or _SEVERAL.match(text, found.end()):
+        return text[begin:].strip()
     chunk = _CALCULATION.match(text, begin)
     calculation = chunk.group() if chunk else found.group()
     if "=" in calculation:

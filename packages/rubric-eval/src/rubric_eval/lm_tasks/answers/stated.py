@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-_BOX: Final = re.compile(r"\\(?:boxed|fbox)\s*")
+_BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox)\s*")
 _MARKER: Final = re.compile(
     r"(?:(?:\banswers?|\b(?:correct|right)\s+(?:option|choice))\b[\s*_]*(?:\([^()\n]{0,40}\)[\s*_]*)?"
     r"(?:\bis\b|\bare\b|:|=)|^\s*####)[\s*_:]*",
@@ -18,6 +18,8 @@ _HEADING: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 """What may stand before "answer:" where it concludes, unlike in "check the answer: 6*7"."""
+_BOXED: Final = re.compile(r"(?:[\s$*_]|\\[(\[])*\\(?:boxed|fbox|framebox)(?![a-zA-Z])")
+"""A box behind words is the statement, where it is one."""
 _DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
 _BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
 
@@ -50,7 +52,11 @@ def statements(response: str) -> list[Statement]:
         if not any(start <= found.start() < end for start, end in inside)
         and (found.start() < last_box or _concludes(response, found))
     ]
-    stated = [one for one in marked if one.text and not _DENIED.match(one.text)]
+    stated = [
+        one
+        for one in marked
+        if one.text and not _DENIED.match(one.text) and not _BOXED.match(one.text)
+    ]
     unboxed = [Statement(box.start, unbox(box.text), is_boxed=True) for box in boxes]
     found = [one for one in (*stated, *unboxed) if one.text]
     return sorted(found, key=lambda one: one.start)
