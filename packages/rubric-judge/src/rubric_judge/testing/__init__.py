@@ -10,6 +10,7 @@ from rubric_judge.testing.calls import (
     Mark,
     marked,
     marked_share,
+    numbered_share,
 )
 from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault, Latency, log_normal
@@ -40,5 +41,6 @@ __all__ = [
     "log_normal",
     "marked",
     "marked_share",
+    "numbered_share",
     "read_json_test_suite",
 ]

@@ -9,7 +9,16 @@ from typing import Literal, NamedTuple, cast
 
 from rubric_judge.testing.faults import Fault
 
-__all__ = ["Award", "CallRecord", "FakeCall", "Keep", "Mark", "marked", "marked_share"]
+__all__ = [
+    "Award",
+    "CallRecord",
+    "FakeCall",
+    "Keep",
+    "Mark",
+    "marked",
+    "marked_share",
+    "numbered_share",
+]
 
 Keep = Literal["calls", "records", "counts"]
 """What an endpoint remembers: whole requests, a record of each, or how many there were."""
@@ -96,3 +105,8 @@ def marked_share(call: FakeCall) -> float:
     if mark is None:
         raise ValueError(f"call {call.number} judges a response without a mark: use `marked`")
     return mark.share
+
+
+def numbered_share(call: FakeCall) -> float:
+    """Award what nearly every other call is not awarded: 101 shares, in turn."""
+    return call.number * 37 % 101 / 101
