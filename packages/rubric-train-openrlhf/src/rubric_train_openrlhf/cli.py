@@ -184,6 +184,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     configure_logging(verbose=verbose)
     from rubric_train_openrlhf.cluster.rehearse import (  # noqa: PLC0415  # as above
         Request,
+        failure_text,
         print_report,
         rehearse,
     )
@@ -201,7 +202,14 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     )
     waiting = Console(stderr=True)
     with waiting.status("rehearsal") as status:
-        found = rehearse(request, on_check=lambda name: status.update(f"rehearsal: {name}"))
+        found = rehearse(
+            request,
+            on_check=lambda name: status.update(f"rehearsal: {name}"),
+            # A reader who sees it now need not wait for the rest; a log has all of it at the end.
+            on_failure=(lambda one: waiting.print(failure_text(one)))
+            if waiting.is_terminal
+            else None,
+        )
     console = Console()
     print_report(found, console if console.is_terminal else Console(width=_LOG_COLUMNS))
     if not found.passed:

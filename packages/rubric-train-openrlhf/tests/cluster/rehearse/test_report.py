@@ -13,6 +13,7 @@ from rubric_train_openrlhf.cli import main
 from rubric_train_openrlhf.cluster.rehearse import Report, print_report
 from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
 from rubric_train_openrlhf.cluster.rehearse.finding import (
+    TWO_STEPS,
     Finding,
     Status,
     failed,
@@ -69,15 +70,20 @@ def test_a_failure_holds_back_only_what_builds_on_it(subject: Subject) -> None:
         Status.UNCHECKED,
         Status.PASSED,
     ]
-    assert found["c"].detail == "says nothing without 'a'"
+    assert found["c"].detail == "needs 'a'"
     assert (found["e"].where, found["e"].detail) == ("k", "no")
     assert "ZeroDivisionError: oops" in found["f"].detail
-    assert found["g"].detail == "says nothing without 'configuration'"
+    assert found["g"].detail == "needs 'configuration'"
 
 
 def report(*findings: Finding) -> Report:
-    named = tuple(one.model_copy(update={"check": f"check {n}"}) for n, one in enumerate(findings))
-    return Report(config="p.yaml", stand_ins=("model: small",), findings=named, wall_s=12.0)
+    return report_of(
+        *(one.model_copy(update={"check": f"check {n}"}) for n, one in enumerate(findings))
+    )
+
+
+def report_of(*findings: Finding) -> Report:
+    return Report(config="p.yaml", stand_ins=("model: small",), findings=findings, wall_s=12.0)
 
 
 def test_the_report_says_first_whether_it_passed() -> None:
@@ -90,18 +96,38 @@ def test_the_report_says_first_whether_it_passed() -> None:
     assert report(warning("c"), unchecked("d")).passed
 
 
-def test_the_table_ends_with_what_to_do() -> None:
+def printed(found: Report) -> list[str]:
     out = StringIO()
-    found = report(passed("[fine]"), failed("[bad] value", where="a.b", remedy="change it"))
-    print_report(found, Console(file=out, width=100))
-    lines = out.getvalue().splitlines()
+    print_report(found, Console(file=out, width=80))
+    return out.getvalue().splitlines()
+
+
+def test_the_table_ends_with_what_to_do() -> None:
+    lines = printed(
+        report(passed("[fine]"), failed("[bad] value", where="a.b", remedy="change it"))
+    )
     assert lines[0] == "stand-in: model: small"
-    assert "[fine]" in out.getvalue()
+    assert any("[fine]" in line for line in lines)
     assert lines[-3:] == [
         "✗ check 1: a.b: [bad] value",
         "  → change it",
-        "rehearsal FAILED in 12 s: 1 passed, 1 failed",
+        "rehearsal FAILED in 12 s, without the two steps: 1 passed, 1 failed",
     ]
+
+
+def test_what_need_not_be_repaired_comes_with_its_remedy_too() -> None:
+    lines = printed(report(warning("slow", remedy="look"), unchecked("no model", remedy="copy it")))
+    assert [line.split("→")[1].strip() for line in lines if "→" in line] == ["look", "copy it"]
+    assert lines[-1].endswith("1 warning, 1 not checkable here")
+
+
+def test_the_verdict_says_whether_the_two_steps_were_run() -> None:
+    ran, kept = (
+        finding("said").model_copy(update={"check": TWO_STEPS}) for finding in (passed, unchecked)
+    )
+    assert report_of(ran).has_run
+    assert printed(report_of(ran))[-1] == "rehearsal passed in 12 s: 1 passed"
+    assert not report_of(kept).has_run
 
 
 def test_the_command_fails_with_its_configuration(

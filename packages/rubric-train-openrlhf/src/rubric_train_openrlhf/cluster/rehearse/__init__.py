@@ -5,7 +5,7 @@ from __future__ import annotations
 from rubric_train_openrlhf.cluster.rehearse.finding import Finding, Report, Status
 from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
 from rubric_train_openrlhf.cluster.rehearse.subject import JudgeChoice, Request
-from rubric_train_openrlhf.cluster.rehearse.table import print_report
+from rubric_train_openrlhf.cluster.rehearse.table import failure_text, print_report
 
 __all__ = [
     "Finding",
@@ -13,6 +13,7 @@ __all__ = [
     "Report",
     "Request",
     "Status",
+    "failure_text",
     "print_report",
     "rehearse",
 ]

@@ -93,7 +93,7 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
 
 
 def _waits_for(name: str) -> Finding:
-    return unchecked(f"says nothing without {name!r}")
+    return unchecked(f"needs {name!r}")
 
 
 def _short(error: Exception) -> str:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel, ConfigDict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+TWO_STEPS: Final = "two steps"
+"""The check that runs them."""
 
 
 class Status(StrEnum):
@@ -65,9 +68,15 @@ class Report(BaseModel):
         return not self.failures
 
     @property
+    def has_run(self) -> bool:
+        """Whether the two steps were tried."""
+        return any(found.status is not Status.UNCHECKED for found in self.of(TWO_STEPS))
+
+    @property
     def counts(self) -> dict[str, int]:
         """Findings by status, those that occur."""
-        return dict(Counter(found.status.value for found in self.findings))
+        counted = Counter(found.status for found in self.findings)
+        return {status.value: counted[status] for status in Status if status in counted}
 
     def to_json(self) -> str:
         """Write the report as one JSON object, with the verdict and the counts first."""

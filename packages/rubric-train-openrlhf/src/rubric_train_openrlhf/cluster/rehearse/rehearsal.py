@@ -24,7 +24,14 @@ from rubric_train_openrlhf.cluster.rehearse.checks import (
     start,
     storage,
 )
-from rubric_train_openrlhf.cluster.rehearse.finding import Report, failed, passed, unchecked
+from rubric_train_openrlhf.cluster.rehearse.finding import (
+    TWO_STEPS,
+    Report,
+    Status,
+    failed,
+    passed,
+    unchecked,
+)
 from rubric_train_openrlhf.cluster.rehearse.process import run_process
 from rubric_train_openrlhf.cluster.rehearse.stage import staged
 from rubric_train_openrlhf.cluster.rehearse.subject import Subject
@@ -33,7 +40,7 @@ from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
@@ -66,16 +73,22 @@ BEFORE: Final = (
     Check("starting time", start.check_bytecode),
 )
 """Before anything is started."""
-_RUN: Final = "two steps"
 _RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's contract")
 
 
-def rehearse(request: Request, *, on_check: Callable[[str], None] | None = None) -> Report:
+def rehearse(
+    request: Request,
+    *,
+    on_check: Callable[[str], None] | None = None,
+    on_failure: Callable[[Finding], None] | None = None,
+) -> Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
         request: what, where, and against which judge.
         on_check: called with the name of each check before it runs.
+        on_failure: called with each failure that is known when the two steps start, which take
+            minutes.
 
     Returns:
         The report, which stands in the request's folder as rehearse.json too.
@@ -97,8 +110,13 @@ def rehearse(request: Request, *, on_check: Callable[[str], None] | None = None)
     started_s = time.perf_counter()
     subject = Subject(request)
     findings = run_checks(BEFORE, subject, on_check=on_check)
-    shown = partial(_run_two_steps, on_check or _silent)
-    runs = (Check(_RUN, shown, needs=_RUN_NEEDS),)
+    run = partial(
+        _run_two_steps,
+        failures=[found for found in findings if found.status is Status.FAILED],
+        tell=on_failure or _silent,
+        show=on_check or _silent,
+    )
+    runs = (Check(TWO_STEPS, run, needs=_RUN_NEEDS),)
     if request.run:
         findings += run_checks(runs, subject, on_check=on_check, earlier=findings)
         if subject.rehearsed is not None:
@@ -115,7 +133,13 @@ def rehearse(request: Request, *, on_check: Callable[[str], None] | None = None)
     return report
 
 
-def _run_two_steps(show: Callable[[str], None], subject: Subject) -> Iterator[Finding]:
+def _run_two_steps(
+    subject: Subject,
+    *,
+    failures: Sequence[Finding],
+    tell: Callable[[Finding], None],
+    show: Callable[[str], None],
+) -> Iterator[Finding]:
     request = subject.request
     lacking = [name for name in ("openrlhf", "vllm") if find_spec(name) is None]
     if lacking:
@@ -124,6 +148,8 @@ def _run_two_steps(show: Callable[[str], None], subject: Subject) -> Iterator[Fi
             remedy="install the extra openrlhf-cpu, or openrlhf on a machine with GPUs",
         )
         return
+    for failure in failures:
+        tell(failure)
     with staged(subject) as small:
         subject.rehearsed = small
         ended = run_process(
@@ -153,10 +179,10 @@ def _show_progress(small: TrainConfig, show: Callable[[str], None]) -> None:
     """Say how far the run is, which is silent for a minute while it starts."""
     metrics = RunFolder(small.out).metrics
     done = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-    show(f"{_RUN}: {done} done" if done else f"{_RUN}: starting")
+    show(f"{TWO_STEPS}: {done} done" if done else f"{TWO_STEPS}: starting")
 
 
-def _silent(_: str) -> None:
+def _silent(_: object) -> None:
     """Show nothing."""
 
 
@@ -172,7 +198,7 @@ def _after(small: TrainConfig) -> tuple[Check, ...]:
     }
     return (
         *(
-            Check(name, partial(_asked_of_run, question, small, folder), needs=(_RUN,))
+            Check(name, partial(_asked_of_run, question, small, folder), needs=(TWO_STEPS,))
             for name, question in questions.items()
         ),
         Check("asymmetry", partial(_asked_of_asymmetry, small, folder)),

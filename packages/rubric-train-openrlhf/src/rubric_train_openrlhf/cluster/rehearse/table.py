@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +21,8 @@ _STYLE: Final = {
     Status.WARNING: "yellow",
     Status.UNCHECKED: "cyan",
 }
+_RESULT_COLUMNS: Final = 13
+"""Words of a status may stand below each other: a terminal has few columns."""
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -28,20 +31,23 @@ def print_report(report: Report, console: Console) -> None:
         console.print(Text(f"stand-in: {stand_in}", style="cyan"))
     console.print(findings_table(report))
     for found in report.failures:
-        console.print(_failure(found))
+        console.print(failure_text(found))
     counts = ", ".join(f"{number} {status}" for status, number in report.counts.items())
     verdict = "passed" if report.passed else "FAILED"
     style = "bold green" if report.passed else "bold red"
+    what = "" if report.has_run else ", without the two steps"
     console.print(
-        Text(f"rehearsal {verdict} in {report.wall_s:.0f} s: ", style=style) + Text(counts)
+        Text(f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: ", style=style) + Text(counts)
     )
 
 
 def findings_table(report: Report) -> Table:
     """One row a finding; the name of a check stands at its first."""
-    table = Table(title=f"rehearsal of {report.config}", title_justify="left", show_lines=False)
+    table = Table(
+        title=f"rehearsal of {report.config}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
+    )
     table.add_column("check", no_wrap=True)
-    table.add_column("result", no_wrap=True)
+    table.add_column("result", max_width=_RESULT_COLUMNS)
     table.add_column("found", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
     last = ""
@@ -50,16 +56,22 @@ def findings_table(report: Report) -> Table:
         table.add_row(
             Text(found.check if first else ""),
             Text(found.status.value, style=_STYLE[found.status]),
-            Text(_said(found)),
+            # Failures are told below with theirs.
+            Text(_said(found)) if found.status is Status.FAILED else _advised(found),
             Text(f"{found.seconds:.1f}" if first else ""),
         )
         last = found.check
     return table
 
 
-def _failure(found: Finding) -> Text:
-    remedy = f"\n  → {found.remedy}" if found.remedy else ""
-    return Text(f"✗ {found.check}: {_said(found)}{remedy}", style="red")
+def failure_text(found: Finding) -> Text:
+    """A failure and what to do about it."""
+    return Text(f"✗ {found.check}: ", style="bold red") + _advised(found)
+
+
+def _advised(found: Finding) -> Text:
+    remedy = Text(f"\n  → {found.remedy}", style="dim") if found.remedy else Text()
+    return Text(_said(found)) + remedy
 
 
 def _said(found: Finding) -> str:
