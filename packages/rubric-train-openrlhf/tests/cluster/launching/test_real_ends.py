@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.openrlhf,
-    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(1200),
 ]
@@ -344,6 +343,7 @@ def terminated(
     )
 
 
+@pytest.mark.real_run
 def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
     terminated: tuple[TrainConfig, End],
 ) -> None:
@@ -355,6 +355,7 @@ def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
     assert end.left == ""
 
 
+@pytest.mark.real_run
 def test_a_run_that_is_handed_in_is_followed_to_its_end(
     terminated: tuple[TrainConfig, End], cluster: Cluster
 ) -> None:
@@ -370,6 +371,7 @@ def test_a_run_that_is_handed_in_is_followed_to_its_end(
     assert titles(left_of(there.out)) == ""
 
 
+@pytest.mark.real_run
 def test_ctrl_c_of_a_follower_stops_the_job(
     config: TrainConfig, cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -383,6 +385,7 @@ def test_ctrl_c_of_a_follower_stops_the_job(
     assert titles(left_of(handed_in.out)) == ""
 
 
+@pytest.mark.real_run
 def test_the_failure_of_a_job_is_shown_with_its_type(
     config: TrainConfig, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -10,12 +10,7 @@ import pytest
 from rubric_train_openrlhf.cluster.rehearse import Report, Request, Status, rehearse
 from rubric_train_openrlhf.config import read_values
 
-pytestmark = [
-    pytest.mark.openrlhf,
-    pytest.mark.real_run,
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-]
+pytestmark = [pytest.mark.openrlhf, pytest.mark.slow, pytest.mark.timeout(3600)]
 
 PRESET = Path(__file__).parents[5] / "configs" / "train" / "paper_llama31_8b_8gpu.yaml"
 
