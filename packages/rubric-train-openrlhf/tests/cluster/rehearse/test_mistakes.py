@@ -172,6 +172,18 @@ def test_a_prompt_longer_than_max_len(production: Production, check_only: CheckO
     assert "Say more" not in problem.detail
 
 
+@pytest.mark.parametrize(("sentences", "status"), [(1, Status.PASSED), (200, Status.FAILED)])
+def test_a_prompt_is_too_long_for_any_tokenizer(
+    production: Production, check_only: CheckOnly, sentences: int, status: Status
+) -> None:
+    rows = production.rows()
+    rows[4]["question"] = "How does it work? " + "Say more about it. " * sentences
+    elsewhere = production.having(model={"type": "path", "path": "/nowhere/Llama-3.1-8B-Instruct"})
+    (found,) = check_only(elsewhere.with_train(rows)).of("prompt lengths")
+    assert found.status is status
+    assert ("has 804 words, each a token or more" in found.detail) is (status is Status.FAILED)
+
+
 def test_all_of_them_at_once(production: Production, check_only: CheckOnly, tmp_path: Path) -> None:
     rows = production.rows()
     del rows[2]["criteria"]

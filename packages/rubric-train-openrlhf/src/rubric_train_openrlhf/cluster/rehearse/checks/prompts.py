@@ -8,7 +8,7 @@ from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed
 from rubric_train_openrlhf.config import PathModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rubric_core import Task
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
@@ -29,27 +29,38 @@ def check_prompt_lengths(subject: Subject) -> Iterator[Finding]:
     )
     tasks = (*subject.train_tasks, *subject.tasks.get("data.validation", ()))
     if subject.codec is None:
-        yield _bounded_by_bytes(subject, tasks, limit=limit, room=room)
+        # No tokenizer joins two words in one token.
+        words = {task.task_id: len(task.question.split()) for task in tasks}
+        too_long = list(_too_long(subject, words, "words, each a token or more", limit, room))
+        yield from too_long or [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
         return
     lengths = {
         task.task_id: len(subject.codec.encode_prompt(task.policy_view()).token_ids)
         for task in tasks
     }
-    longest = sorted(lengths, key=lambda task_id: -lengths[task_id])
-    too_long = [task_id for task_id in longest if lengths[task_id] > limit]
-    for task_id in too_long[:_REPORTED]:
+    too_long = list(_too_long(subject, lengths, "tokens", limit, room))
+    yield from too_long
+    if not too_long:
+        yield passed(
+            f"the longest of {len(tasks)} prompts has {max(lengths.values())} tokens, of {room}"
+        )
+
+
+def _too_long(
+    subject: Subject, lengths: Mapping[str, int], unit: str, limit: int, room: str
+) -> Iterator[Finding]:
+    """Name the longest of those that do not fit, and count the others."""
+    over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
+    for task_id in over[:_REPORTED]:
         yield failed(
-            f"the prompt of task {subject.place(task_id)} has {lengths[task_id]} tokens, more than "
+            f"the prompt of task {subject.place(task_id)} has {lengths[task_id]} {unit}: more than "
             f"{room}",
             where="cluster.max_len",
             remedy="raise cluster.max_len, lower rollout.max_new_tokens, or drop the task",
         )
-    if len(too_long) > _REPORTED:
-        more = f"and {len(too_long) - _REPORTED} more of {len(tasks)} prompts are too long"
+    if len(over) > _REPORTED:
+        more = f"and {len(over) - _REPORTED} more of {len(lengths)} prompts are too long"
         yield failed(more, where="cluster.max_len")
-    if not too_long:
-        most = lengths[longest[0]]
-        yield passed(f"the longest of {len(tasks)} prompts has {most} tokens, of {room}")
 
 
 def _bounded_by_bytes(
