@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -45,6 +46,8 @@ app = App(name="rubric-train", help="Train a policy on rubric rewards.")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that has a name is one line and exit status 1."""
+    # By torch, where OpenRLHF brings pynvml: nobody who reads it can do anything about it.
+    warnings.filterwarnings("ignore", "The pynvml package is deprecated", FutureWarning)
     try:
         app(arguments)
     except RubricError as error:

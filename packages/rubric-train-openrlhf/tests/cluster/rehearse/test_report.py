@@ -118,7 +118,12 @@ def test_the_table_ends_with_what_to_do() -> None:
 def test_what_need_not_be_repaired_comes_with_its_remedy_too() -> None:
     lines = printed(report(warning("slow", remedy="look"), unchecked("no model", remedy="copy it")))
     assert [line.split("→")[1].strip() for line in lines if "→" in line] == ["look", "copy it"]
-    assert lines[-1].endswith("1 warning, 1 not checkable here")
+    assert lines[-1].endswith(": 1 warning, 1 not checkable here")
+
+
+def test_a_key_that_is_in_the_text_is_not_said_twice() -> None:
+    found = failed("6 × 8 is not a.b=49", where="a.b")
+    assert printed(report(found, found))[-2] == "✗ check 1: 6 × 8 is not a.b=49"
 
 
 def test_the_verdict_says_whether_the_two_steps_were_run() -> None:

@@ -122,7 +122,7 @@ def rehearse(
         if subject.rehearsed is not None:
             after = _after(subject.rehearsed)
             findings += run_checks(after, subject, on_check=on_check, earlier=findings)
-        findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=on_check)
+            findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=on_check)
     report = Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),

@@ -21,8 +21,6 @@ _STYLE: Final = {
     Status.WARNING: "yellow",
     Status.UNCHECKED: "cyan",
 }
-_RESULT_COLUMNS: Final = 13
-"""Words of a status may stand below each other: a terminal has few columns."""
 
 
 def print_report(report: Report, console: Console) -> None:
@@ -32,7 +30,9 @@ def print_report(report: Report, console: Console) -> None:
     console.print(findings_table(report))
     for found in report.failures:
         console.print(failure_text(found))
-    counts = ", ".join(f"{number} {status}" for status, number in report.counts.items())
+    counts = ", ".join(
+        f"{number} {_counted(status, number)}" for status, number in report.counts.items()
+    )
     verdict = "passed" if report.passed else "FAILED"
     style = "bold green" if report.passed else "bold red"
     what = "" if report.has_run else ", without the two steps"
@@ -47,7 +47,7 @@ def findings_table(report: Report) -> Table:
         title=f"rehearsal of {report.config}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
     )
     table.add_column("check", no_wrap=True)
-    table.add_column("result", max_width=_RESULT_COLUMNS)
+    table.add_column("result", no_wrap=True)
     table.add_column("found", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
     last = ""
@@ -74,8 +74,12 @@ def _advised(found: Finding) -> Text:
     return Text(_said(found)) + remedy
 
 
+def _counted(status: str, number: int) -> str:
+    return f"{status}s" if status == Status.WARNING and number > 1 else status
+
+
 def _said(found: Finding) -> str:
-    """What was found behind its key, which it may begin with itself."""
-    if not found.where or found.detail.startswith(found.where):
+    """What was found behind its key, which it may name itself."""
+    if not found.where or found.where in found.detail:
         return found.detail
     return f"{found.where}: {found.detail}"
