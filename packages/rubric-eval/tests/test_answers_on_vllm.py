@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,37 +10,24 @@ import pytest
 from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
 from rubric_eval.responders import ModelSpec, open_model
 from rubric_judge.testing.vllm import VLLMServer
-from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.anyio]
 
 POSITIONS = 512
-CHAT = (
-    "{% for m in messages %}<bos>{{ m['role'] }}\n{{ m['content'] }}<eos>\n{% endfor %}"
-    "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
-)
 GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
 
 
 @pytest.fixture(scope="module")
-def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VLLMServer]:
-    folder = tmp_path_factory.mktemp("model")
-    sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
-    tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
-    tokenizer.chat_template = CHAT
-    config = TinyConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        layers=2,
-        heads=2,
-        kv_heads=2,
-        max_positions=POSITIONS,
-    )
-    build_tiny_llama(config, seed=0).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+def folder(make_chat_model: Callable[[int], Path]) -> Path:
+    folder = make_chat_model(POSITIONS)
     (folder / "generation_config.json").write_text(GENERATION_DEFAULTS, "utf-8")
-    options = ("--dtype", "float32", "--max-model-len", str(POSITIONS))
-    with VLLMServer(folder, options=options) as server:
+    return folder
+
+
+@pytest.fixture(scope="module")
+def vllm(folder: Path, serve: Callable[[Path], VLLMServer]) -> Iterator[VLLMServer]:
+    """A server of one's own: that of all tests has more positions, and no defaults."""
+    with serve(folder) as server:
         yield server
 
 
@@ -68,11 +54,11 @@ def _asks(*questions: str, seed: int = 0) -> list[Ask]:
     return [Ask(view=view, seed=seed + number) for number, view in enumerate(views)]
 
 
-async def test_the_server_names_its_weights_and_positions(vllm: VLLMServer) -> None:
+async def test_the_server_names_its_weights_and_positions(vllm: VLLMServer, folder: Path) -> None:
     async with await open_model(_spec(vllm, "direct")) as model:
         identity = model.entry.identity
     assert identity["positions"] == POSITIONS
-    assert str(identity["root"]).endswith("model0")
+    assert str(identity["root"]).endswith(folder.name)
 
 
 @pytest.mark.parametrize("transport", ["direct", "litellm"])

@@ -11,10 +11,8 @@ import json
 import os
 import re
 import signal
-import sysconfig
 import threading
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +46,7 @@ from rubric_synth.llm.replies import (
 from rubric_synth.testing import generated_documents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pydantic import BaseModel
 
@@ -57,13 +55,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(1800)]
 
-LONGEST_TOKENS = 16_384
-START_WITHIN_S = 900
-OPTIONS = ("--dtype", "float32", "--max-model-len", str(LONGEST_TOKENS))
-CHAT = (
-    "{% for m in messages %}<bos>{{ m['role'] }}\n{{ m['content'] }}<eos>\n{% endfor %}"
-    "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
-)
 TRANSPORTS = {"direct": "served", "litellm": "hosted_vllm/served"}
 OF_A_REPLY = {
     RejectionReason.REPLY_TRUNCATED,
@@ -77,58 +68,30 @@ ENDS_STRINGS = 4.0
 """Added to the logits of tokens with a quote, or a random string would rarely end."""
 
 
-class Tiny:
-    """A folder with a model, and the ids of its tokens that begin with a quote."""
+@pytest.fixture(scope="module")
+def quotes(chat_model: Path) -> list[int]:
+    """Ids of the model's tokens that begin with a quote."""
+    from transformers import AutoTokenizer
 
-    def __init__(self, folder: Path) -> None:
-        from rubric_train_openrlhf.policy import (
-            TinyConfig,
-            build_tiny_llama,
-            build_tokenizer,
-        )
-
-        sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
-        tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
-        tokenizer.chat_template = CHAT
-        config = TinyConfig(
-            vocab_size=len(tokenizer),
-            hidden_size=64,
-            layers=2,
-            heads=2,
-            kv_heads=2,
-            max_positions=LONGEST_TOKENS,
-        )
-        build_tiny_llama(config, seed=0).save_pretrained(folder)
-        tokenizer.save_pretrained(folder)
-        self.folder = folder
-        self.quotes = [
-            token for token in range(len(tokenizer)) if tokenizer.decode([token]).startswith('"')
-        ]
+    tokenizer = AutoTokenizer.from_pretrained(chat_model)
+    return [token for token in range(len(tokenizer)) if tokenizer.decode([token]).startswith('"')]
 
 
 @pytest.fixture(scope="module")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    return Tiny(tmp_path_factory.mktemp("model"))
+def vllm(vllm: VLLMServer, quotes: list[int]) -> VLLMServer:
+    return _awake(vllm, quotes)
 
 
-@pytest.fixture(scope="module")
-def vllm(tiny: Tiny) -> Iterator[VLLMServer]:
-    with _served(tiny) as server:
-        yield server
+def _awake(server: VLLMServer, quotes: list[int]) -> VLLMServer:
+    """The first answer takes long on a busy machine, and a run asks for one within seconds."""
+    config = ModelConfig.model_validate(_model(server, quotes, max_tokens=8))
 
+    async def ask() -> None:
+        async with ChatModel(config) as model:
+            await model.complete(system="", user="", reply=AnalysisReply)
 
-@contextmanager
-def _served(tiny: Tiny) -> Iterator[VLLMServer]:
-    with VLLMServer(tiny.folder, options=OPTIONS, start_within_s=START_WITHIN_S) as server:
-        # The first answer takes long on a busy machine, and a run asks for one within seconds.
-        config = ModelConfig.model_validate(_model(server, tiny, max_tokens=8))
-
-        async def ask() -> None:
-            async with ChatModel(config) as model:
-                await model.complete(system="", user="", reply=AnalysisReply)
-
-        anyio.run(ask)
-        yield server
+    anyio.run(ask)
+    return server
 
 
 @pytest.fixture(scope="module")
@@ -146,8 +109,8 @@ def collected(tmp_path_factory: pytest.TempPathFactory, documents: list[Document
     return folder
 
 
-def _model(server: VLLMServer, tiny: Tiny, **changes: object) -> dict[str, Any]:
-    bias = {str(token): ENDS_STRINGS for token in tiny.quotes}
+def _model(server: VLLMServer, quotes: list[int], **changes: object) -> dict[str, Any]:
+    bias = {str(token): ENDS_STRINGS for token in quotes}
     return {
         "model": TRANSPORTS["direct"],
         "transport": "direct",
@@ -211,9 +174,9 @@ def _assert_adds_up(report: SynthReport, *, before: _Counts, after: _Counts) -> 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_every_document_ends_as_tasks_or_as_a_counted_refusal(
-    vllm: VLLMServer, tiny: Tiny, collected: Path, tmp_path: Path, transport: str
+    vllm: VLLMServer, quotes: list[int], collected: Path, tmp_path: Path, transport: str
 ) -> None:
-    config = _config(_model(vllm, tiny, model=TRANSPORTS[transport], transport=transport))
+    config = _config(_model(vllm, quotes, model=TRANSPORTS[transport], transport=transport))
     before = _Counts(vllm)
 
     report = synthesise(collected, tmp_path / "out", config=config)
@@ -233,12 +196,12 @@ def test_every_document_ends_as_tasks_or_as_a_counted_refusal(
 
 def _stage(
     server: VLLMServer,
-    tiny: Tiny,
+    quotes: list[int],
     ask: Callable[[Stages, Document], Any],
     documents: list[Document],
 ) -> list[object]:
     """Ask one stage about each document; its results and refusals."""
-    config = LLMConfig.model_validate(_config(_model(server, tiny)).synthesiser)
+    config = LLMConfig.model_validate(_config(_model(server, quotes)).synthesiser)
 
     async def work() -> list[object]:
         found: list[object] = []
@@ -289,9 +252,11 @@ DRAFT = Draft(
 
 
 def test_the_first_stage_gives_an_analysis_or_a_reason(
-    vllm: VLLMServer, tiny: Tiny, documents: list[Document]
+    vllm: VLLMServer, quotes: list[int], documents: list[Document]
 ) -> None:
-    found = _stage(vllm, tiny, lambda stages, document: stages.analyst.analyse(document), documents)
+    found = _stage(
+        vllm, quotes, lambda stages, document: stages.analyst.analyse(document), documents
+    )
 
     kinds = Counter(type(one) for one in found)
     assert set(kinds) <= {DocumentAnalysis, StageRefusal}
@@ -300,11 +265,11 @@ def test_the_first_stage_gives_an_analysis_or_a_reason(
 
 
 def test_the_second_stage_gives_drafts_or_reasons(
-    vllm: VLLMServer, tiny: Tiny, documents: list[Document]
+    vllm: VLLMServer, quotes: list[int], documents: list[Document]
 ) -> None:
     found = _stage(
         vllm,
-        tiny,
+        quotes,
         lambda stages, document: stages.synthesiser.synthesise(document, ANALYSIS),
         documents,
     )
@@ -318,11 +283,11 @@ def test_the_second_stage_gives_drafts_or_reasons(
 
 
 def test_the_third_stage_enriches_the_rubric_or_says_why_not(
-    vllm: VLLMServer, tiny: Tiny, documents: list[Document]
+    vllm: VLLMServer, quotes: list[int], documents: list[Document]
 ) -> None:
     found = _stage(
         vllm,
-        tiny,
+        quotes,
         lambda stages, document: stages.enricher.enrich(document, ANALYSIS, DRAFT),
         documents,
     )
@@ -357,9 +322,9 @@ def test_the_schemas_of_all_replies_are_ones_that_a_backend_can_hold(backend: st
 
 
 def test_replies_that_are_cut_off_are_counted(
-    vllm: VLLMServer, tiny: Tiny, collected: Path, tmp_path: Path
+    vllm: VLLMServer, quotes: list[int], collected: Path, tmp_path: Path
 ) -> None:
-    config = _config(_model(vllm, tiny, max_tokens=8))
+    config = _config(_model(vllm, quotes, max_tokens=8))
 
     report = synthesise(collected, tmp_path / "out", config=config)
 
@@ -368,27 +333,32 @@ def test_replies_that_are_cut_off_are_counted(
 
 
 def test_a_model_that_the_server_does_not_have_is_an_error_before_the_first_document(
-    vllm: VLLMServer, tiny: Tiny, collected: Path, tmp_path: Path
+    vllm: VLLMServer, quotes: list[int], collected: Path, tmp_path: Path
 ) -> None:
-    config = _config(_model(vllm, tiny, model="nobody"))
+    config = _config(_model(vllm, quotes, model="nobody"))
 
     with pytest.raises(JudgeSetupError, match="nobody"):
         synthesise(collected, tmp_path / "out", config=config)
 
 
 def test_a_server_that_is_killed_in_the_middle_loses_nothing(
-    tiny: Tiny, collected: Path, tmp_path: Path
+    vllm: VLLMServer,
+    chat_model: Path,
+    serve: Callable[[Path], VLLMServer],
+    quotes: list[int],
+    collected: Path,
+    tmp_path: Path,
 ) -> None:
     out = tmp_path / "out"
     changes = {"max_concurrency": 4, "max_unavailable_in_a_row": 1000}
     hurried = {"max_transport_attempts": 2, "backoff_s": 0.1}
-    with _served(tiny) as server:
-        killer = _Killer(server, after=6)
+    with serve(chat_model) as server:
+        killer = _Killer(_awake(server, quotes), after=6)
         with pytest.raises(UnfinishedError, match="documents got no answer") as stopped:
             synthesise(
                 collected,
                 out,
-                config=_config(_model(server, tiny, **hurried), **changes),
+                config=_config(_model(server, quotes, **hurried), **changes),
                 on_document=killer.count,
             )
     assert stopped.value.cause == "unavailable"
@@ -396,12 +366,9 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(
     first = json.loads((out / "manifest.json").read_text("utf-8"))
     assert first["rejected"]["model_unavailable"] == stopped.value.pending
 
-    with _served(tiny) as server:
-        before = _Counts(server)
-        second = synthesise(
-            collected, out, config=_config(_model(server, tiny, **hurried), **changes)
-        )
-        after = _Counts(server)
+    before = _Counts(vllm)
+    second = synthesise(collected, out, config=_config(_model(vllm, quotes, **hurried), **changes))
+    after = _Counts(vllm)
 
     # What was answered before is not asked again, though the address is another one.
     assert "model_unavailable" not in second.rejected

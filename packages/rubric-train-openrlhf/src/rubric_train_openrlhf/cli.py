@@ -208,10 +208,8 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         found = rehearse(
             request,
             on_check=lambda name: status.update(f"rehearsal: {name}"),
-            # A reader who sees it now need not wait for the rest; a log has all of it at the end.
-            on_failure=(lambda one: waiting.print(failure_text(one)))
-            if waiting.is_terminal
-            else None,
+            # Whoever sees it now need not wait for the rest.
+            on_failure=lambda one: waiting.print(failure_text(one)),
         )
     console = Console()
     print_report(found, console if console.is_terminal else Console(width=_LOG_COLUMNS))
