@@ -8,12 +8,16 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import sysconfig
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from rubric_judge.testing.vllm import VLLMServer
 
 # Under `uv run`, Ray would copy this folder, and start every worker by `uv run` in the copy.
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # noqa: TID251  # read when Ray is imported
@@ -90,3 +94,64 @@ def loopback_only() -> Iterator[None]:
         patch.setattr(socket.socket, "connect", guarded_connect)
         patch.setattr(socket.socket, "connect_ex", guarded_connect_ex)
         yield
+
+
+CHAT = (
+    "{% for m in messages %}<bos>{{ m['role'] }}\n{{ m['content'] }}<eos>\n{% endfor %}"
+    "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
+)
+
+
+@pytest.fixture(scope="session")
+def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
+    """Write a folder with a tiny chat model of random weights, of so many positions."""
+
+    def make(positions: int) -> Path:
+        # Few tests need torch.
+        from rubric_train_openrlhf.policy import (  # noqa: PLC0415
+            TinyConfig,
+            build_tiny_llama,
+            build_tokenizer,
+        )
+
+        folder = tmp_path_factory.mktemp("model")
+        sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
+        tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
+        tokenizer.chat_template = CHAT
+        config = TinyConfig(
+            vocab_size=len(tokenizer),
+            hidden_size=64,
+            layers=2,
+            heads=2,
+            kv_heads=2,
+            max_positions=positions,
+        )
+        build_tiny_llama(config, seed=0).save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return folder
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def chat_model(make_chat_model: Callable[[int], Path]) -> Path:
+    """A tiny chat model with room for a document and an answer."""
+    return make_chat_model(16_384)
+
+
+@pytest.fixture(scope="session")
+def serve() -> Callable[[Path], VLLMServer]:
+    """Make a real vLLM server of a model, not started yet."""
+    from rubric_judge.testing.vllm import VLLMServer  # noqa: PLC0415  # as above
+
+    return lambda folder: VLLMServer(folder, options=("--dtype", "float32"), start_within_s=900)
+
+
+@pytest.fixture(scope="session")
+def vllm(chat_model: Path, serve: Callable[[Path], VLLMServer]) -> Iterator[VLLMServer]:
+    """One server for the tests of all packages, since a start takes a minute.
+
+    Its counts and its prefix cache are those of all of them: compare counts, forget prefixes.
+    """
+    with serve(chat_model) as server:
+        yield server

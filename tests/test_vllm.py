@@ -6,10 +6,7 @@ schema and still out of contract turns up.
 
 from __future__ import annotations
 
-import sysconfig
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
 import anyio
 import pytest
@@ -18,38 +15,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Task
 from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.testing.vllm import VLLMServer
-from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
 
-LONGEST_TOKENS = 8192
-CHAT = (
-    "{% for m in messages %}<bos>{{ m['role'] }}\n{{ m['content'] }}<eos>\n{% endfor %}"
-    "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
-)
 TRANSPORTS = {"direct": "served", "litellm": "hosted_vllm/served"}
 SCHEMA_ALLOWS = {Reason.TOTAL_MISMATCH, Reason.TRUNCATED}
-
-
-@pytest.fixture(scope="session")
-def vllm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VLLMServer]:
-    folder = tmp_path_factory.mktemp("model")
-    sources = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))[:40]
-    tokenizer = build_tokenizer((source.read_text("utf-8") for source in sources), 1024)
-    tokenizer.chat_template = CHAT
-    config = TinyConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=64,
-        layers=2,
-        heads=2,
-        kv_heads=2,
-        max_positions=LONGEST_TOKENS,
-    )
-    build_tiny_llama(config, seed=0).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    options = ("--dtype", "float32", "--max-model-len", str(LONGEST_TOKENS))
-    with VLLMServer(folder, options=options) as server:
-        yield server
 
 
 def _views(count: int, *, weight: float) -> list[JudgeView]:
