@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from rubric_core import JudgeResult, Outcome, Reason
-from rubric_judge import JudgePool, JudgeSetupError, Ledger, LexicalConfig, load_replicas
+from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool import RayJudgePool
+from rubric_train_openrlhf.cluster.judge_probe import until_there
 from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.reward.tasks import TaskBook, read_book
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_core import JudgeView, Rubric
+    from rubric_judge import JudgeSetupError
     from rubric_judge.pool import PoolStatistics
     from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
-
-_CHECKS = 4
-_CHECK_AGAIN_S = 2.0
 
 
 class Pool(Protocol):
@@ -123,19 +122,12 @@ class JudgeSide:
         return judgement.text, result
 
     async def check(self) -> None:
-        """Ask the judge a question of one line, and again where it fails, as it may now and then.
+        """See that the judge answers, from where it will be asked.
 
         Raises:
             JudgeSetupError: it does not answer.
         """
-        for _ in range(_CHECKS - 1):
-            try:
-                await self._pool.check()
-            except JudgeSetupError:
-                await asyncio.sleep(_CHECK_AGAIN_S)
-            else:
-                return
-        await self._pool.check()
+        await until_there(self._pool.check)
 
     def results(self, judgements: Sequence[str]) -> list[JudgeResult]:
         """Find judgements again, by their names.

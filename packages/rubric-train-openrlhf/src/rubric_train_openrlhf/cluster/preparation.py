@@ -15,6 +15,7 @@ from rubric_judge.settings import api_key
 from rubric_train_openrlhf.cluster.command_check import check_command
 from rubric_train_openrlhf.cluster.cpu_heads import check_cpu_heads
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.judge_probe import probe_judge
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.prompts import write_prompts
@@ -73,7 +74,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         LeakError: a question gives its passage or rubric away.
         RubricFileError: a line of a task file is no task.
         PolicyLoadError: there is no usable tokenizer at the model's path.
-        JudgeSetupError: the judge's key is missing.
+        JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
         ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
@@ -90,6 +91,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
         if has_finished(folder, config=config):
             return None
+    probe_judge(config)
     paths = ClusterPaths(config.out)
     files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
     for name, book in books.items():

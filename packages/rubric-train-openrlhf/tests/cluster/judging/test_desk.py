@@ -10,7 +10,7 @@ import pytest
 
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
 from rubric_judge import JudgeSetupError, Ledger
-from rubric_train_openrlhf.cluster import judge_side
+from rubric_train_openrlhf.cluster import judge_probe
 from rubric_train_openrlhf.cluster.desk import JudgeDesk
 from rubric_train_openrlhf.cluster.judge_side import JudgeSide
 from rubric_train_openrlhf.cluster.verdict import JudgementId
@@ -231,7 +231,7 @@ async def test_a_judge_that_fails_too_often_stops_the_run(
 async def test_a_judge_that_does_not_answer_is_found_before_the_run(
     make_config: MakeConfig, tasks: Sequence[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_side, "_CHECK_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
     config = make_config()
     desk = JudgeDesk(config)
     opened(desk, config, pool := FailingPool(None), tasks)

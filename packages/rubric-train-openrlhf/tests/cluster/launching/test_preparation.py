@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from rubric_judge import JudgeSetupError
+from rubric_judge.testing import FakeEndpoint, Fault
+from rubric_train_openrlhf.cluster import judge_probe
+from rubric_train_openrlhf.cluster.judge_probe import probe_judge
 from rubric_train_openrlhf.cluster.preparation import check_key, check_machine, prepare
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
@@ -72,6 +76,54 @@ def test_a_key_that_is_missing_here(
     check_key(make_config(judge={"spec": spec}, cluster={"ray": {"address": "auto"}}))
     monkeypatch.setenv("RUBRIC_NO_SUCH_KEY", "x")
     check_key(make_config(judge={"spec": spec}))
+
+
+def answering_with(address: str) -> dict[str, Any]:
+    return {
+        "type": "llm",
+        "model": "openai/m",
+        "api_base": address,
+        "transport": "direct",
+        "max_transport_attempts": 1,
+    }
+
+
+def test_a_judge_that_refuses_the_key_or_is_not_there(
+    make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
+        refusing = {"spec": answering_with(endpoint.url)}
+        with pytest.raises(JudgeSetupError, match=r"does not answer: auth after .*401"):
+            probe_judge(make_config(judge=refusing))
+        # Its own processes are asked there.
+        probe_judge(make_config(judge=refusing, cluster={"ray": {"address": "auto"}}))
+    with pytest.raises(JudgeSetupError, match="does not answer: connection after"):
+        probe_judge(make_config(judge=refusing))
+
+
+def test_a_judge_that_fails_now_and_then_is_there_and_is_asked_one_line(
+    make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    faults = itertools.chain([Fault.RESET] * 2, itertools.repeat(None))
+    with FakeEndpoint(0.5, faults=faults) as endpoint:
+        probe_judge(make_config(judge={"spec": answering_with(endpoint.url)}))
+    assert len(endpoint.calls) == 3
+    probe_judge(make_config(judge={"spec": {"type": "lexical"}}))
+
+
+@pytest.mark.openrlhf
+def test_a_refused_key_is_found_before_the_folder_is_touched(
+    real_input: RealInput, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    out = tmp_path / "run"
+    with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
+        config = real_input.config(out, judge={"spec": answering_with(endpoint.url)})
+        with pytest.raises(JudgeSetupError, match="auth"):
+            prepare(config, resume=False)
+    assert not out.exists()
 
 
 @pytest.mark.openrlhf

@@ -139,7 +139,8 @@ def faulty(
             processes("ray::JudgeActor")[0].kill()
             killed["judge"] += 1
 
-    faults = itertools.cycle(FAULTS)
+    # Before the judge's own processes, the driver asks whether the judge is there.
+    faults = itertools.chain([None], itertools.cycle(FAULTS))
     with FakeEndpoint(by_number, faults=faults, latency=0.05, keep="records") as endpoint:
         spec = {
             "type": "llm",
