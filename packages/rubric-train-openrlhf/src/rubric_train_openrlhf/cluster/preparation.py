@@ -93,15 +93,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
             return None
     probe_judge(config)
     paths = ClusterPaths(config.out)
-    files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
-    for name, book in books.items():
-        write_prompts(
-            files[name],
-            book.views,
-            codec=codec,
-            source="train" if name == "train" else "heldout",
-            max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
-        )
+    _write_prompts(books, config=config, codec=codec)
     if resumed:
         write_text(folder.config, dump_config(config))
     else:
@@ -115,6 +107,19 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
     namespace = f"rubric-{uuid4().hex}"
     PolicyRun.of(config, namespace=namespace, resumed=resumed).write(paths.run)
     return Prepared(folder=folder, words=words, namespace=namespace, resumed=resumed)
+
+
+def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: ChatCodec) -> None:
+    paths = ClusterPaths(config.out)
+    files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
+    for name, book in books.items():
+        write_prompts(
+            files[name],
+            book.views,
+            codec=codec,
+            source="train" if name == "train" else "heldout",
+            max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
+        )
 
 
 @contextlib.contextmanager
