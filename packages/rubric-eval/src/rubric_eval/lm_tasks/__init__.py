@@ -10,6 +10,7 @@ scoring       from a response to lm-eval's metrics: called by the YAML files
 answers       what counts as a response's answer, and as the right one
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once
 verdicts      a judgement as lm-eval may log it: no passage, no judge's words
+ranks         the held-out task shared by several processes
 event_loop    running what judges from lm-eval, which is synchronous
 """
 

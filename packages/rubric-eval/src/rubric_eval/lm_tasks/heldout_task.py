@@ -7,7 +7,7 @@ for every other task. What it logs holds neither a passage nor a judge's words.
 
 from __future__ import annotations
 
-from collections import Counter
+import logging
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,14 +17,20 @@ from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 
 from rubric_core import ConfigError, JudgeResult, Outcome, Task, read_tasks
-from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.lm_tasks.event_loop import run_async
-from rubric_eval.lm_tasks.verdicts import Verdict, shared_criteria, verdict
+from rubric_eval.lm_tasks.ranks import (
+    common_criteria,
+    gathered,
+    rank_result,
+    refuse_unreached,
+)
+from rubric_eval.lm_tasks.verdicts import Verdict, only, shared_criteria, verdict
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+_LOG: Final = logging.getLogger(__name__)
 _MAX_UNAVAILABLE_FRAC: Final = 0.05
 _WORKERS: Final = 32
 _METRICS: Final = {"rubric_reward": True, "judge_unavailable": False, "judge_invalid": False}
@@ -61,6 +67,7 @@ class HeldoutTask(ConfigurableTask):
         given = {key: value for key, value in (config or {}).items() if key != "class"}
         self._settings = _settings(given.get("metadata") or {})
         self._spec = read_judge_spec(Path(self._settings.judge))
+        self._world_size = 1
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, given)
         self._tasks = {task.task_id: task for task in read_tasks(Path(self._settings.questions))}
@@ -69,6 +76,7 @@ class HeldoutTask(ConfigurableTask):
     def build_all_requests(self, **options: Any) -> None:  # noqa: ANN401  # lm-eval's
         """Build the requests; a judge that is not there is found out before an hour of answers."""
         run_async(self._check)
+        self._world_size = int(options.get("world_size") or 1)
         harness: Any = super()
         harness.build_all_requests(**options)
 
@@ -86,11 +94,23 @@ class HeldoutTask(ConfigurableTask):
                 (self._tasks[one.doc["task_id"]], _text(one.filtered_resps[name]))
                 for one in instances
             ]
-            results = run_async(self._judge, pairs)
-            self._refuse_unreached(results)
-            for one, (task, response), result in zip(instances, pairs, results, strict=True):
-                found = verdict(task, result, response=response, criteria=self._criteria)
-                one.filtered_resps[name] = asdict(found)
+            found = [
+                verdict(task, result, response=response, criteria=self._criteria)
+                for (task, response), result in zip(
+                    pairs, run_async(self._judge, pairs), strict=True
+                )
+            ]
+            ranks = gathered(rank_result(found), world_size=self._world_size)
+            refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
+            common = common_criteria(ranks)
+            partly = frozenset.union(*(one.criteria for one in ranks)) - common
+            if partly:
+                _LOG.warning(
+                    "rubric_heldout: no mean of %s, which not every process has a question of",
+                    sorted(partly),
+                )
+            for one, given in zip(instances, found, strict=True):
+                one.filtered_resps[name] = asdict(only(given, common))
 
     def aggregation(self) -> dict[str, Any]:
         """Mean of every metric, those of criteria too."""
@@ -120,22 +140,6 @@ class HeldoutTask(ConfigurableTask):
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
         return JudgePool(load_replicas(self._spec), workers=self._settings.workers, ledger=ledger)
-
-    def _refuse_unreached(self, results: Sequence[JudgeResult]) -> None:
-        reasons = Counter(
-            str(result.reason) for result in results if result.outcome is Outcome.UNAVAILABLE
-        )
-        share = reasons.total() / len(results)
-        allowed = self._settings.max_unavailable_frac
-        if share > allowed or share == 1:
-            listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
-            raise HeldoutAbortError(
-                f"rubric_heldout: no judgement for {reasons.total()} of {len(results)} responses "
-                f"({listed}), more than the allowed share {allowed!r}; check the judge and run "
-                "again, with `--use_cache` and a `ledger` what is done is not done again",
-                unavailable_frac=share,
-                reasons=reasons,
-            )
 
 
 def process_results(doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import JudgeResult, Outcome, Task, criterion_scores_z, normalized_reward
@@ -50,6 +50,12 @@ def verdict(
         reward=normalized_reward(result, task.rubric),
         criteria_z={name: float(z) for name, z in scores if name in criteria and not math.isnan(z)},
     )
+
+
+def only(given: Verdict, criteria: Collection[str]) -> Verdict:
+    """Return a verdict with the scores of these criteria alone."""
+    kept = {name: z for name, z in given.criteria_z.items() if name in criteria}
+    return replace(given, criteria_z=kept)
 
 
 def shared_criteria(tasks: Iterable[Task]) -> tuple[str, ...]:
