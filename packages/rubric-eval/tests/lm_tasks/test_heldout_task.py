@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 pytest.importorskip("lm_eval")
 
+ASKED: list[str] = []
+"""Questions that came to the model, and from no cache."""
+
 
 @pytest.fixture
 def questions(make_task: Callable[..., Task], tmp_path: Path) -> Path:
@@ -39,13 +42,16 @@ def lexical(tmp_path: Path) -> Path:
     return path
 
 
-def _evaluate(say: str, **metadata: object) -> dict[str, Any]:
+def _evaluate(say: str, *, cache: Path | None = None, **metadata: object) -> dict[str, Any]:
     import lm_eval
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
 
     class Scripted(LM):
         def generate_until(self, requests: list[Any]) -> list[str]:
+            for request in requests:
+                ASKED.append(request.args[0])
+                self.cache_hook.add_partial("generate_until", request.args, say)
             return [say for _ in requests]
 
         def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
@@ -56,7 +62,11 @@ def _evaluate(say: str, **metadata: object) -> dict[str, Any]:
 
     manager = TaskManager(include_defaults=False, include_path=str(TASKS_PATH), metadata=metadata)
     return lm_eval.simple_evaluate(
-        model=Scripted(), tasks=["rubric_heldout"], task_manager=manager, bootstrap_iters=10
+        model=Scripted(),
+        tasks=["rubric_heldout"],
+        task_manager=manager,
+        use_cache=None if cache is None else str(cache),
+        bootstrap_iters=10,
     )
 
 
@@ -78,6 +88,29 @@ def test_responses_are_scored_by_criterion_and_nothing_of_the_judge_is_logged(
     assert "CANARY" not in logged
     with Ledger(ledger) as kept:
         assert len(list(kept.entries())) == 6
+
+
+@pytest.mark.parametrize(("score", "said"), [(1.0, "right"), (0.0, "wrong")])
+def test_right_answers_score_one_and_wrong_ones_nothing_on_a_cold_and_a_warm_cache(
+    questions: Path, tmp_path: Path, score: float, said: str
+) -> None:
+    ledger = str(tmp_path / "ledger.sqlite")
+    with FakeEndpoint(score) as endpoint:
+        judge = str(_llm(tmp_path / "judge.yaml", endpoint.url))
+        given = {"questions": str(questions), "judge": judge, "ledger": ledger}
+        asked = len(ASKED)
+        cold = _evaluate(said, cache=tmp_path / "cache", **given)
+        assert len(ASKED) == asked + 6
+        judged = len(endpoint.calls)
+        warm = _evaluate(said, cache=tmp_path / "cache", **given)
+        assert len(ASKED) == asked + 6
+        assert len(endpoint.calls) - judged in {0, 1}  # whether the judge is there is asked first
+
+    for done in (cold, warm):
+        metrics = done["results"]["rubric_heldout"]
+        assert metrics["rubric_reward,none"] == score
+        assert metrics["z_purpose,none"] == metrics["z_returns,none"] == score
+        assert metrics["judge_invalid,none"] == metrics["judge_unavailable,none"] == 0
 
 
 @pytest.mark.parametrize("missing", ["questions", "judge"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from rubric_core import Decoding
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import build
+from rubric_eval.transfer.cache_key import cache_key
 from rubric_eval.transfer.suites import SUITES, Benchmark
 
 if TYPE_CHECKING:
@@ -160,6 +162,49 @@ def test_prompts_are_the_same_whenever_they_are_built(benchmark: Benchmark) -> N
     assert first.ids[:3] == second.ids
     assert first.template == second.template
     assert first.sha256 != second.sha256
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS, ids=lambda one: one.task)
+def test_a_prompt_is_the_one_user_turn_that_lm_eval_writes(benchmark: Benchmark) -> None:
+    """As it does by `--apply_chat_template --fewshot_as_multiturn false`, and, without examples,
+    by its default."""
+    (built,) = build([benchmark], data="small", decoding=Decoding(), limit=3)
+
+    def rendered(*, fewshot_as_multiturn: bool) -> list[list[dict[str, str]]]:
+        built.task.build_all_requests(
+            limit=3,
+            rank=0,
+            world_size=1,
+            apply_chat_template=True,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=lambda messages, **_: json.dumps(messages),
+        )
+        return [json.loads(one.args[0]) for one in built.task.instances]
+
+    turns = [[{"role": "user", "content": prompt}] for prompt in built.prompts]
+    assert rendered(fewshot_as_multiturn=False) == turns
+    has_examples = benchmark.task == "gsm8k_cot_llama"
+    assert (rendered(fewshot_as_multiturn=True) == turns) is not has_examples
+
+
+def test_one_cache_for_two_models_gives_the_second_the_answers_of_the_first(
+    tmp_path: Path,
+) -> None:
+    """lm-eval's trap, and what our path of the cache makes of it."""
+    (benchmark, *_) = SUITES["paper"]
+    targets = _targets(benchmark)
+    right = _oracle(lambda prompt: f"\\boxed{{{targets[prompt]}}}")
+    wrong = _oracle(lambda _: "\\boxed{-77}")
+
+    def accuracy(model: Any, cache: Path) -> float:  # noqa: ANN401
+        return _accuracy(benchmark, model, cache)["exact_match,none"]
+
+    keyed = {
+        name: tmp_path / f"keyed.{cache_key('hf', [f'pretrained={name}'])}" for name in ("a", "b")
+    }
+    assert accuracy(right, keyed["a"]) == 1.0
+    assert accuracy(wrong, keyed["b"]) == 0.0
+    assert accuracy(wrong, keyed["a"]) == 1.0  # one path for both would do this
 
 
 def test_no_answer_is_limited_to_the_tokens_of_lm_eval() -> None:

@@ -103,7 +103,7 @@ class HeldoutTask(ConfigurableTask):
             ranks = gathered(rank_result(found), world_size=self._world_size)
             refuse_unreached(ranks, allowed=self._settings.max_unavailable_frac)
             common = common_criteria(ranks)
-            partly = frozenset.union(*(one.criteria for one in ranks)) - common
+            partly = {name for one in ranks for name in one.criteria} - common
             if partly:
                 _LOG.warning(
                     "rubric_heldout: no mean of %s, which not every process has a question of",

@@ -92,4 +92,5 @@ def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
 
 def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
     """Return the criteria that every process has a score of; of the others there is no mean."""
-    return frozenset.intersection(*(one.criteria for one in results))
+    first, *others = results
+    return frozenset(name for name in first.criteria if all(name in one.criteria for one in others))
