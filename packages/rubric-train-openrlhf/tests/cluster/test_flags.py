@@ -195,6 +195,8 @@ def test_further_flags_go_behind_the_table(make_config: Callable[..., TrainConfi
         ("train.dynamic_batch_enable", "worked out for whole data-parallel copies"),
         ("train.dyn", "worked out for whole data-parallel copies"),
         ("ds.ring_attn_size", "worked out for whole data-parallel copies"),
+        ("ckpt.max_num", "only after a later one is whole"),
+        ("ckpt.max_mem", "only after a later one is whole"),
         ("ds.tensor_parallel_size", "worked out for whole data-parallel copies"),
     ],
 )

@@ -30,6 +30,7 @@ OURS = {
     "cluster.engines.restarts": "our rollout actor",
     "cluster.ray": "the launcher",
     "cluster.extra_flags": "put behind the table's flags, which they may not touch",
+    "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
     "steps": "our trainer's loop",
     "threads": "OMP_NUM_THREADS of the workers",
     "device": "must agree with cluster.device",

@@ -275,8 +275,6 @@ def _disk(config: TrainConfig, *, resume: bool) -> Iterator[Flag]:
     paths, checkpoint = ClusterPaths(config.out), config.checkpoint
     yield Flag("ckpt.path", str(paths.trainer_state), "out", "DeepSpeed's state")
     yield Flag("ckpt.save_steps", checkpoint.every, "checkpoint.every", "")
-    kept = max(2, checkpoint.keep)
-    yield Flag("ckpt.max_num", kept, "checkpoint.keep", "one is deleted before the next is there")
     yield Flag("ckpt.best_metric_key", "none", "", "the best checkpoint is ours to find")
     yield Flag("ckpt.load_enable", resume, "", "--resume")
     yield Flag("logger.tensorboard_dir", str(config.out / "tensorboard"), "out", "")
@@ -313,6 +311,7 @@ _PARTIAL = "one response would be sampled by the policies of several steps, and 
 _LAID_OUT = "an update's share of a GPU is worked out for whole data-parallel copies"
 _ADAPTERS = "OpenRLHF 0.11.2 sends adapters to its engines under names that these do not know"
 _TEXT = "tasks are text"
+_PRUNED = "a state is deleted only after a later one is whole, see `checkpoint.keep`"
 NOT_PASSED_ON = {
     "actor.entropy_coef": "the objective has no entropy term",
     "actor.eps_clip": "both ends are set, see `objective.clip_low` and `objective.clip_high`",
@@ -329,6 +328,8 @@ NOT_PASSED_ON = {
     "algo.kl.target": "β is constant",
     "algo.kl.unbiased_gradient": "its gradient is that of another divergence than the paper's",
     "ckpt.disable_ds": "a run could not be resumed",
+    "ckpt.max_mem": _PRUNED,
+    "ckpt.max_num": _PRUNED,
     "ckpt.save_hf": "checkpoints are written in Hugging Face format anyhow",
     "critic": _NO_CRITIC,
     "data.apply_chat_template": "prompts are rendered already",

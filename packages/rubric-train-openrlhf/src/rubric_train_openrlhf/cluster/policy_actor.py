@@ -24,7 +24,7 @@ from rubric_train_openrlhf.cluster.learner import RubricLearner
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.step_schedule import StepSchedule
 from rubric_train_openrlhf.objective import k3
-from rubric_train_openrlhf.run.writing import whole_folder
+from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -67,6 +67,29 @@ class RubricPolicyActor(_PolicyActor):
         status = super().fit(kl_ctl)
         self.actor_scheduler.end_step()
         return status
+
+    def save_state(self, path: str, client_state: dict[str, Any]) -> dict[str, int]:
+        """Write what training goes on from, and wait until it is on disk; all ranks take part.
+
+        DeepSpeed alone does it: OpenRLHF deletes older states before the new one is whole, and has
+        it named as the latest while other ranks still write.
+
+        Args:
+            path: folder of the state.
+            client_state: kept beside DeepSpeed's own.
+
+        Returns:
+            Bytes of the files in the folder, by name, as this process sees them.
+
+        Raises:
+            DiskWriteError: a file could not be written.
+        """
+        folder = Path(path)
+        with disk_errors(folder):
+            self.actor.model.save_checkpoint(
+                str(folder.parent), tag=folder.name, client_state=client_state, save_latest=False
+            )
+            return sync_files(folder)
 
     def save_policy(self, path: str) -> None:
         """Write the policy as a Hugging Face folder, which appears whole or not at all.

@@ -27,6 +27,31 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.run import RunFolder
 
 
+def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
+    """See that a run has not lost the state that a policy of it was saved after.
+
+    Args:
+        checkpoints: folder of the run's policies.
+        state: step of the last whole state, 0 for none.
+        every: steps between two states.
+
+    Raises:
+        ResumeError: it has; nothing was deleted.
+    """
+    later = latest_checkpoint(checkpoints)
+    if later is None:
+        return
+    # States come before the policies of their steps.
+    saved = step_of(later) // every * every
+    if saved > state:
+        raise ResumeError(
+            f"{str(checkpoints)!r} holds the policy of step {step_of(later)}, but the last state "
+            f"that DeepSpeed can go on from is that of step {state}; bring "
+            f"{str(checkpoints / 'trainer')!r} back from a copy, or start again in another `out`",
+            path=checkpoints,
+        )
+
+
 class PolicyCheckpoints:
     """The folders `step_*` of a run, and its link `best`."""
 
@@ -42,25 +67,6 @@ class PolicyCheckpoints:
         self._config = config
         self._heldout = heldout
         self._state_step = 0
-
-    def check_state(self, step: int) -> None:
-        """See that a run that goes on from this step has not lost a later state.
-
-        Raises:
-            ResumeError: it has; nothing was deleted.
-        """
-        later = latest_checkpoint(self._folder.checkpoints)
-        if later is None:
-            return
-        # States come before the policies of their steps.
-        saved = step_of(later) // self._config.every * self._config.every
-        if saved > step:
-            raise ResumeError(
-                f"{str(self._folder.checkpoints)!r} holds the policy of step {step_of(later)}, but "
-                f"the last state that DeepSpeed can go on from is that of step {step}; bring the "
-                "state back from a copy, or start again in another `out`",
-                path=self._folder.path,
-            )
 
     def go_back(self, step: int) -> None:
         """Drop what comes after the state of this step; the rows are cut back already."""

@@ -14,9 +14,11 @@ from rubric_judge import HybridConfig, JudgeConfig
 from rubric_judge.settings import api_key
 from rubric_train_openrlhf.cluster.command_check import check_command
 from rubric_train_openrlhf.cluster.cpu_heads import check_cpu_heads
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.judge_probe import probe_judge
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.policy_checkpoints import check_policies
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.prompts import write_prompts
 from rubric_train_openrlhf.cluster.warm_start import warm_start
@@ -75,7 +77,8 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         RubricFileError: a line of a task file is no task.
         PolicyLoadError: there is no usable tokenizer at the model's path.
         JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
-        ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
+        ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the
+            state to go on from is lost.
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
     """
@@ -87,15 +90,20 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
     folder = RunFolder(config.out)
     resumed = holds_run_to_resume(folder, config=config, resume=resume)
     tasks_sha256 = {name: book.sha256 for name, book in books.items()}
+    paths = ClusterPaths(config.out)
+    states = DeepSpeedStates(paths.trainer_state)
+    last = 0
     if resumed:
         check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
         if has_finished(folder, config=config):
             return None
+        last = states.check()
+        check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
     probe_judge(config)
-    paths = ClusterPaths(config.out)
     _write_prompts(books, config=config, codec=codec)
     if resumed:
         write_text(folder.config, dump_config(config))
+        states.go_back()
     else:
         begin(folder, config=config, tasks_sha256=tasks_sha256)
         write_summary(folder, status="running", wall_s=0.0)
@@ -103,7 +111,7 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         answers = books["train"].reference_answers()
         with _failure_told(folder):
             model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
-    words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=resumed)))
+    words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=last > 0)))
     namespace = f"rubric-{uuid4().hex}"
     PolicyRun.of(config, namespace=namespace, resumed=resumed).write(paths.run)
     return Prepared(folder=folder, words=words, namespace=namespace, resumed=resumed)

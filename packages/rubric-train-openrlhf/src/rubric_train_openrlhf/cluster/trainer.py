@@ -17,6 +17,7 @@ import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.desk_calls import find_desk
 from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.fleet import EngineFleet
@@ -70,6 +71,7 @@ class RubricPPOTrainer(_Trainer):
             self.vllm_engines, max_len=run.cluster.max_len, rejoin=self._rejoin_engines
         )
         paths = ClusterPaths(run.out)
+        self._states = DeepSpeedStates(paths.trainer_state)
         heldout = read_prompts(paths.heldout_prompts) if run.heldout else []
         self.samples_generator = RubricSamplesGenerator(
             self.strategy,
@@ -137,7 +139,7 @@ class RubricPPOTrainer(_Trainer):
         """Drop what comes after the checkpoint, and give the engines its weights."""
         passes = range(0, position.step + 1, self._run.validation.every)
         expected = self._run.heldout and position.step > 0
-        self._checkpoints.check_state(position.step)
+        self._states.check_loaded(position.step)
         self._folder.cut_back(position.step, heldout=passes if expected else ())
         self._checkpoints.go_back(position.step)
         self._fleet.check()
@@ -226,13 +228,15 @@ class RubricPPOTrainer(_Trainer):
 
     def _save_state(self, position: TrainPosition) -> None:
         """Save what training goes on from: DeepSpeed's state, and where the run is."""
-        ray.get(
+        seen = ray.get(
             self.actor_model_group.async_run_method(
-                method_name="save_checkpoint",
-                tag=self._checkpoints.path(position.step).name,
-                client_states=position.client_state(),
+                method_name="save_state",
+                path=str(self._states.path(position.step)),
+                client_state=position.client_state(),
             )
         )
+        # All ranks have come back, so that the state is whole.
+        self._states.mark(position.step, seen, keep=self._run.checkpoint.keep)
         self._checkpoints.state_saved(position.step)
 
     def _write_policy(self, path: Path) -> None:

@@ -22,6 +22,8 @@ _UNFINISHED = {
     "judgements": r"\.step_\d{6,}\.jsonl\.tmp",
     # A policy that is saved into a temporary folder has a temporary folder of its own.
     "checkpoints": r"\.(best|step_\d{6,})\.tmp|\.\.step_\d{6,}\.tmp\.[0-9a-f]{32}",
+    "checkpoints/trainer": r"\.complete\.json\.tmp",
+    "checkpoints/trainer/_actor": r"\.(latest|step_\d{6,})\.tmp",
 }
 """The temporary names that this package gives, by folder; anything else is somebody's."""
 
@@ -108,16 +110,30 @@ def whole_folder(path: Path) -> Generator[Path]:
         temporary.mkdir(parents=True)
         try:
             yield temporary
-            for file in temporary.rglob("*"):
-                if file.is_file():
-                    _sync(file)
-            _sync(temporary)
+            sync_files(temporary)
             shutil.rmtree(path, ignore_errors=True)
             temporary.replace(path)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
         _sync(path.parent)
+
+
+def sync_files(folder: Path) -> dict[str, int]:
+    """Wait until a folder and all files below it are on disk, whoever has written them.
+
+    Returns:
+        Bytes of each file, by its path below the folder.
+    """
+    files = {
+        file.relative_to(folder).as_posix(): file.stat().st_size
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+    for name in files:
+        _sync(folder / name)
+    _sync(folder)
+    return files
 
 
 def point_link(link: Path, target: str) -> None:

@@ -10,10 +10,13 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_train_openrlhf.cluster import judge_probe
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.judge_probe import probe_judge
+from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.preparation import check_key, check_machine, prepare
-from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
+from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.writing import sync_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -162,3 +165,47 @@ def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) 
     told = RunFolder(config.out).read_summary()
     assert told.status == "failed"
     assert (told.error or "").startswith("TrainConfigError: ")
+
+
+@pytest.mark.openrlhf
+def test_a_run_goes_on_from_its_last_whole_state(real_input: RealInput, tmp_path: Path) -> None:
+    config = real_input.config(tmp_path / "run")
+    assert prepare(config, resume=False) is not None
+    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
+    for step in (2, 4):
+        states.path(step).mkdir(parents=True)
+        (states.path(step) / "model_states.pt").write_text("x")
+    latest = states.path(4).with_name("latest")
+    latest.write_text("step_000004")
+
+    # Killed while it wrote its first state: there is none to load.
+    policy = RunFolder(config.out).checkpoints / "step_000004"
+    policy.mkdir()
+    with pytest.raises(ResumeError, match=r"policy of step 4.*that of step 0.*checkpoints/trainer"):
+        prepare(config, resume=True)
+    assert states.path(4).exists(), "nothing is deleted where the run cannot go on"
+    policy.rmdir()
+    states.mark(2, [sync_files(states.path(2))], keep=2)
+    latest.write_text("step_000004")
+
+    prepared = prepare(config, resume=True)
+
+    assert prepared is not None
+    assert "--ckpt.load_enable" in prepared.words
+    assert latest.read_text() == "step_000002"
+    assert not states.path(4).exists()
+
+
+@pytest.mark.openrlhf
+def test_a_run_without_a_whole_state_loads_none(real_input: RealInput, tmp_path: Path) -> None:
+    config = real_input.config(tmp_path / "run")
+    assert prepare(config, resume=False) is not None
+    half = DeepSpeedStates(ClusterPaths(config.out).trainer_state).path(2)
+    half.mkdir(parents=True)
+    half.with_name("latest").write_text(half.name)
+
+    prepared = prepare(config, resume=True)
+
+    assert prepared is not None
+    assert "--ckpt.load_enable" not in prepared.words
+    assert list(half.parent.iterdir()) == []

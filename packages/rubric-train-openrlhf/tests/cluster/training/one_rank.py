@@ -17,6 +17,7 @@ import torch
 
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.command_check import check_command
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import run_file
@@ -68,7 +69,9 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
         "append", experience=made.batches
     )
     status = policy.fit(kl_ctl=config.objective.kl_coef)
+    states = DeepSpeedStates(config.out)
     return {
+        "state": policy.save_state(str(states.path(1)), {"global_step": 1}),
         "figures": {k.removeprefix("rubric/"): v for k, v in status.items() if "rubric/" in k},
         "weights": _weights(policy),
     }

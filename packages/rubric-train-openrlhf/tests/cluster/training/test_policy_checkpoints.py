@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.policy_checkpoints import PolicyCheckpoints
+from rubric_train_openrlhf.cluster.policy_checkpoints import PolicyCheckpoints, check_policies
 from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import RunFolder
@@ -52,7 +52,7 @@ class SmallRun:
         return best
 
     def go_back(self, step: int) -> None:
-        self.checkpoints.check_state(step)
+        check_policies(self.folder.checkpoints, state=step, every=EVERY)
         kept = [row for row in self.folder.read_heldout() if row.step <= step]
         self.folder.heldout.unlink()
         for row in kept:

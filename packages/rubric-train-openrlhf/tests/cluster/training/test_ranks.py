@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
@@ -173,3 +174,19 @@ def test_two_ranks_make_the_updates_of_one_process(
         moved = (weight - before[key]).double()
         theirs = (first["weights"][key] - before[key]).double()
         assert (moved - theirs).norm() <= 1e-3 * moved.norm(), key
+
+
+@pytest.mark.parametrize("name", ["two updates of two passes", "weights are split too"])
+def test_every_rank_comes_back_when_all_have_saved(
+    name: str, configs: dict[str, TrainConfig], done: list[dict[str, Any]]
+) -> None:
+    seen = [rank[name]["state"] for rank in done]
+    for part in range(RANKS):
+        assert any(f"pp_rank_{part}_" in file for file in seen[0]), "files of each rank"
+    assert seen[0] == seen[1]
+
+    states = DeepSpeedStates(configs[name].out)
+    assert not (states.path(1).parent / "latest").exists(), "DeepSpeed names none by itself"
+    assert states.check() == 0, "nothing counts without a mark"
+    states.mark(1, seen, keep=1)
+    assert states.check() == 1

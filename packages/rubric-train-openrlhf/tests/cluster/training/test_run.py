@@ -23,6 +23,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rubric_core import group_advantages
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.policy import load_policy
@@ -54,6 +55,18 @@ class Finished:
 
 def rows(path: Path, kind: type[Any]) -> list[Any]:
     return [kind.model_validate_json(line) for line in path.read_text().splitlines()]
+
+
+def plant_half_state(folder: RunFolder) -> None:
+    """Leave what a kill leaves while the next state is written, and name it the latest."""
+    trainer = folder.checkpoints / "trainer"
+    assert DeepSpeedStates(trainer).check() == 2, "the run was killed too late"
+    states = trainer / "_actor"
+    half = states / "step_000004"
+    half.mkdir(exist_ok=True)
+    for file in (states / "step_000002").glob("*model_states.pt"):
+        (half / file.name).write_bytes(file.read_bytes()[:1000])
+    (states / "latest").write_text(half.name)
 
 
 def steps_of(folder: RunFolder) -> int:
@@ -95,6 +108,7 @@ def finished(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) ->
     before = place / "step_3_before.jsonl"
     shutil.copy(folder.rollouts / "step_000003.jsonl", before)
     kill_all(process)
+    plant_half_state(folder)
     again = start(config, "--resume")
     assert again.wait(timeout=LIMIT_S) == 0, config.out.with_suffix(".log").read_text()
     return Finished(config, folder, before)
@@ -160,6 +174,13 @@ def test_the_step_that_was_done_twice_came_out_the_same(finished: Finished) -> N
     after = rows(finished.folder.rollouts / "step_000003.jsonl", RolloutRow)
     assert [row.task_id for row in before] == [row.task_id for row in after]
     assert [row.response for row in before] == [row.response for row in after]
+
+
+def test_it_goes_on_from_the_last_whole_state_and_keeps_one(finished: Finished) -> None:
+    trainer = finished.folder.checkpoints / "trainer"
+    assert {path.name for path in (trainer / "_actor").glob("*step_*")} == {"step_000004"}
+    assert (trainer / "_actor" / "latest").read_text() == "step_000004"
+    assert DeepSpeedStates(trainer).check() == 4
 
 
 def test_held_out_questions_are_asked_at_the_start_every_so_often_and_at_the_end(

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
 
 _FIRST_AND_BEST: Final = 2
-_FEWEST_STATES: Final = 2
 _BEING_WRITTEN: Final = 1
 _LARGEST_SHARE: Final = 0.5
 """Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
@@ -87,7 +86,7 @@ def check_disk(subject: Subject, shape: ModelShape) -> Iterator[Finding]:
     """Count what checkpoints take at most, one being written."""
     config = subject.known
     models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
-    states = max(config.checkpoint.keep, _FEWEST_STATES) + _BEING_WRITTEN
+    states = config.checkpoint.keep + _BEING_WRITTEN
     needed = models * checkpoint_bytes(config, shape) + states * trainer_state_bytes(shape)
     what = f"{models} models and {states} states of the optimiser"
     yield room(subject, needed_bytes=int(needed), what=what)

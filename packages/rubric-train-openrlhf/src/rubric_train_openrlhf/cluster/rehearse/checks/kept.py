@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 from rubric_train_openrlhf.policy import load_policy
@@ -31,12 +32,13 @@ def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Findin
         trained = any(row.advantage_abs_mean for row in folder.read_metrics())
         finding = failed if trained else warning  # equal rewards move nothing
         yield finding(f"{last.name} holds the weights of the start", where="checkpoint")
-    states = list(ClusterPaths(config.out).trainer_state.glob("*/*"))
-    if not states:
+    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
+    resumable = states.check() == config.steps
+    if not resumable:
         yield failed("there is no state of DeepSpeed to resume from", where="checkpoint")
     if config.data.validation is not None and not (folder.checkpoints / "best").exists():
         yield failed("no checkpoint is marked as the best", where="checkpoint")
-    if moved and states:
+    if moved and resumable:
         yield passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
 
 
