@@ -24,7 +24,13 @@ Production: TypeAlias = Any
 """What the fixture of this name gives."""
 NOBODY = "http://127.0.0.1:1/v1"
 UNREACHABLE = {
-    "spec": {"type": "llm", "model": "openai/x", "api_base": NOBODY, "transport": "direct"}
+    "spec": {
+        "type": "llm",
+        "model": "openai/x",
+        "api_base": NOBODY,
+        "transport": "direct",
+        "max_transport_attempts": 1,
+    }
 }
 
 
