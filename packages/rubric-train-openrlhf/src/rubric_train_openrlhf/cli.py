@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
 from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
@@ -21,7 +20,7 @@ from rich.progress import (
 
 from rubric_core import RubricError, find_trainer
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
-from rubric_train_openrlhf.log import configure_logging
+from rubric_train_openrlhf.log import configure_logging, quieten_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,8 +45,7 @@ app = App(name="rubric-train", help="Train a policy on rubric rewards.")
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that has a name is one line and exit status 1."""
-    # By torch, where OpenRLHF brings pynvml: nobody who reads it can do anything about it.
-    warnings.filterwarnings("ignore", "The pynvml package is deprecated", FutureWarning)
+    quieten_libraries()
     try:
         app(arguments)
     except RubricError as error:
@@ -212,7 +210,8 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
             on_failure=lambda one: waiting.print(failure_text(one)),
         )
     console = Console()
-    print_report(found, console if console.is_terminal else Console(width=_LOG_COLUMNS))
+    shown = console if console.is_terminal else Console(width=_LOG_COLUMNS)
+    print_report(found, shown, folder=request.folder)
     if not found.passed:
         sys.exit(1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
+import warnings
 
 import structlog
 
@@ -27,3 +28,15 @@ def configure_logging(*, verbose: bool) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+
+
+def quieten_libraries() -> None:
+    """Keep from a reader what libraries say, when they are imported, of what they did not find."""
+    # By torch, where OpenRLHF brings pynvml.
+    warnings.filterwarnings("ignore", "The pynvml package is deprecated", FutureWarning)
+    # By DeepSpeed, where there is no GPU.
+    logging.getLogger("DeepSpeed").addFilter(_names_no_accelerator)
+
+
+def _names_no_accelerator(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Setting accelerator to CPU")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import sys
 from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +29,6 @@ from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_the_report_says_first_whether_it_passed() -> None:
 
 def printed(found: Report) -> list[str]:
     out = StringIO()
-    print_report(found, Console(file=out, width=80))
+    print_report(found, Console(file=out, width=80), folder=Path("runs", "rehearsals", "p"))
     return out.getvalue().splitlines()
 
 
@@ -108,9 +108,10 @@ def test_the_table_ends_with_what_to_do() -> None:
     )
     assert lines[0] == "stand-in: model: small"
     assert any("[fine]" in line for line in lines)
-    assert lines[-3:] == [
+    assert lines[-4:] == [
         "✗ check 1: a.b: [bad] value",
         "  → change it",
+        "report and logs: runs/rehearsals/p",
         "rehearsal FAILED in 12 s, without the two steps: 1 passed, 1 failed",
     ]
 
@@ -123,7 +124,7 @@ def test_what_need_not_be_repaired_comes_with_its_remedy_too() -> None:
 
 def test_a_key_that_is_in_the_text_is_not_said_twice() -> None:
     found = failed("6 × 8 is not a.b=49", where="a.b")
-    assert printed(report(found, found))[-2] == "✗ check 1: 6 × 8 is not a.b=49"
+    assert printed(report(found, found))[-3] == "✗ check 1: 6 × 8 is not a.b=49"
 
 
 def test_the_verdict_says_whether_the_two_steps_were_run() -> None:

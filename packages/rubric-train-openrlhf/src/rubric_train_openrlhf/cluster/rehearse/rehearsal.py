@@ -156,7 +156,7 @@ def _run_two_steps(
             small,
             folder=request.folder,
             deadline_s=request.deadline_s,
-            on_poll=partial(_show_progress, small, show),
+            on_poll=partial(_show_progress, small, show, time.monotonic()),
         )
     subject.arguments = ended.arguments
     if ended.status is None:
@@ -175,11 +175,12 @@ def _run_two_steps(
         yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
 
 
-def _show_progress(small: TrainConfig, show: Callable[[str], None]) -> None:
+def _show_progress(small: TrainConfig, show: Callable[[str], None], started_s: float) -> None:
     """Say how far the run is, which is silent for a minute while it starts."""
     metrics = RunFolder(small.out).metrics
     done = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-    show(f"{TWO_STEPS}: {done} done" if done else f"{TWO_STEPS}: starting")
+    phase = f"{done} done" if done else "starting"
+    show(f"{TWO_STEPS}: {phase}, {time.monotonic() - started_s:.0f} s")
 
 
 def _silent(_: object) -> None:

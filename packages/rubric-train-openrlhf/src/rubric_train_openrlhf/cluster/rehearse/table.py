@@ -11,6 +11,8 @@ from rich.text import Text
 from rubric_train_openrlhf.cluster.rehearse.finding import Status
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.console import Console
 
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding, Report
@@ -23,13 +25,20 @@ _STYLE: Final = {
 }
 
 
-def print_report(report: Report, console: Console) -> None:
-    """Print what stood in, a table of all findings, and each failure once more with its remedy."""
+def print_report(report: Report, console: Console, *, folder: Path) -> None:
+    """Print what stood in, a table of all findings, and each failure once more with its remedy.
+
+    Args:
+        report: what was found.
+        console: where to.
+        folder: of the rehearsal, to be named.
+    """
     for stand_in in report.stand_ins:
         console.print(Text(f"stand-in: {stand_in}", style="cyan"))
     console.print(findings_table(report))
     for found in report.failures:
         console.print(failure_text(found))
+    console.print(Text(f"report and logs: {folder}", style="dim"))
     counts = ", ".join(
         f"{number} {_counted(status, number)}" for status, number in report.counts.items()
     )
