@@ -6,7 +6,7 @@ A responder gets `PolicyView`s, which cannot hold a passage or a criterion.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import Field, model_validator
 
@@ -36,7 +36,7 @@ class Decoding(Sealed):
     max_tokens: int = Field(default=1024, ge=1)
     """Tokens after which an answer is cut."""
 
-    stop: tuple[str, ...] = ()
+    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     """Texts that end an answer and do not belong to it."""
 
 

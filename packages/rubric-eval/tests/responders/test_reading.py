@@ -28,6 +28,8 @@ def test_a_model_is_a_name_a_kind_and_a_place() -> None:
         ("base", "NAME=KIND:WHERE"),
         ("base=hf", "NAME=KIND:WHERE"),
         ("=hf:x", "NAME=KIND:WHERE"),
+        ("base=hf:", "'base' names no model"),
+        ("second=strict.yaml", "needs a --judge of its own"),
         ("base=hf: ", "NAME=KIND:WHERE"),
         ("base=serve:http://x/v1", "did you mean 'server'"),
         ("../base=hf:x", "a name has letters"),
@@ -65,6 +67,7 @@ def test_models_are_called_differently() -> None:
     ("content", "what"),
     [
         ("models: {}\n", "needs `models:`"),
+        ("type: lexical\n", "needs a --judge of its own"),
         ("- a\n", "needs `models:`"),
         ("models: {a: 'hf:x'}\nmore: 1\n", "nothing else"),
         ("models: {a: 3}\n", "write KIND:WHERE"),

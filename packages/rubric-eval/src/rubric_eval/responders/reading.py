@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _YAML: Final = frozenset({".yaml", ".yml"})
 _FORM: Final = "write NAME=KIND:WHERE, such as base=policy:runs/first/base"
+_JUDGE: Final = "; a further judge's file needs a --judge of its own"
 _PATHS: Final = ("path", "litellm_config")
 
 
@@ -59,7 +60,9 @@ def parse_model(text: str) -> ModelSpec:
     name, equals, rest = text.partition("=")
     kind, colon, where = rest.partition(":")
     if not (equals and colon and name and where.strip()):
-        raise ConfigError(f"{shown_name(text)!r} names no model: {_FORM}")
+        shown = shown_name(name if equals else text)
+        is_file = Path(rest).suffix in _YAML
+        raise ConfigError(f"{shown!r} names no model: {_FORM}{_JUDGE if is_file else ''}")
     return _spec(name, kind, _options(kind, where), text=text, source=f"model {name!r}")
 
 
@@ -80,7 +83,9 @@ def read_models(path: Path) -> tuple[ModelSpec, ...]:
     fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     models = fields.get("models")
     if set(fields) != {"models"} or not isinstance(models, dict) or not models:
-        raise ConfigError(f"{path}: needs `models:` with NAME: KIND:WHERE below, and nothing else")
+        raise ConfigError(
+            f"{path}: needs `models:` with NAME: KIND:WHERE below, and nothing else{_JUDGE}"
+        )
     return tuple(
         _entry(path, str(name), entry)
         for name, entry in cast("dict[object, object]", models).items()

@@ -108,7 +108,7 @@ def load_policy(
         raise
     # The named boundary for model folders: what a broken file makes the library raise is not known.
     except Exception as error:
-        message = f"the model folder {str(folder)!r} could not be read: {error}"
+        message = f"the model folder {str(folder)!r} could not be read: {_one_line(error)}"
         raise PolicyLoadError(message, path=folder) from error
     lacking = sorted(report["missing_keys"])
     if lacking:
@@ -141,10 +141,13 @@ def load_codec(path: Path | str) -> TextCodec:
         raise
     # The named boundary of `load_policy`, for the tokenizer alone.
     except Exception as error:
-        # The library's reason may go on over several lines.
-        why = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
-        message = f"the tokenizer in {str(folder)!r} could not be read: {why}"
+        message = f"the tokenizer in {str(folder)!r} could not be read: {_one_line(error)}"
         raise PolicyLoadError(message, path=folder) from error
+
+
+def _one_line(error: Exception) -> str:
+    """The library's reason, which may go on over several lines."""
+    return " ".join(str(error).split())[:_SHOWN_CHARACTERS]
 
 
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
