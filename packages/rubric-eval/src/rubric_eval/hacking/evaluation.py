@@ -14,6 +14,7 @@ from rubric_eval.hacking.panel import hacking_panel
 from rubric_eval.hacking.second import judge_again, sampled_questions
 from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.files import read_finished_run, write_json
+from rubric_eval.scores.reading import has_scores, read_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -119,11 +120,13 @@ def _judges(
 
 def _answers(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, list[Observed]]:
     """Judged answers of the models that this judge has judged, in the order of the run."""
-    found = {
-        model.name: read_observed(folder, judge=judge, model=model.name, seeds=run.seeds)
-        for model in run.models
-        if all(folder.scores(judge, model.name, seed).is_file() for seed in run.seeds)
-    }
+    found: dict[str, list[Observed]] = {}
+    for model in run.models:
+        if has_scores(folder, run, judge=judge, model=model.name):
+            read_heldout(folder, judge, model.name, run=run)  # refuses scores that lack answers
+            found[model.name] = read_observed(
+                folder, judge=judge, model=model.name, seeds=run.seeds
+            )
     if not found:
         raise EvalFolderError(
             f"{folder.root} holds no score of {judge!r}; judge the answers with "

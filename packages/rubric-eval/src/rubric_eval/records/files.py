@@ -93,8 +93,9 @@ def read_run(folder: EvalFolder) -> EvalRun:
     except ValidationError as error:
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in problem["loc"]) or None
+        place = f"field {field!r}: " if field else ""
         raise RubricFileError(
-            f"field {field!r}: {problem['msg']}; restore the file, or evaluate into a new folder",
+            f"{place}{problem['msg']}; restore the file, or evaluate into a new folder",
             path=folder.run,
             field=field,
         ) from None

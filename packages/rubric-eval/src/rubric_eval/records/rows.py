@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from typing import Self
+
+from pydantic import BaseModel, Field, model_validator
 
 from rubric_core import Finish, Outcome, Reason
 from rubric_eval.records.run import FROZEN
@@ -64,6 +66,12 @@ class ScoreRow(BaseModel):
     criteria_z: dict[str, float]
     """z of each criterion with a weight, in [0, 1]; all 0 for an invalid judgement, empty for an
     unavailable one."""
+
+    @model_validator(mode="after")
+    def _rewarded_where_judged(self) -> Self:
+        if (self.reward is None) is not (self.outcome is Outcome.UNAVAILABLE):
+            raise ValueError("the reward is null for an unavailable judgement, and only for one")
+        return self
 
 
 class JudgementRow(BaseModel):

@@ -58,8 +58,10 @@ def read_heldout(
             f"{folder.root}: {judge!r} has not judged {model!r}; run `rubric-eval rejudge "
             f"{folder.root}` with that judge"
         )
-    questions = read_rows(folder.questions, QuestionRow)
-    pairs = [_pairs(folder, run, judge=judge, model=model, seed=seed) for seed in run.seeds]
+    questions = _questions(folder, run)
+    pairs = [
+        _pairs(folder, run, questions, judge=judge, model=model, seed=seed) for seed in run.seeds
+    ]
     return _measured(run, entries, questions, pairs)
 
 
@@ -68,8 +70,25 @@ def has_scores(folder: EvalFolder, run: EvalRun, *, judge: str, model: str) -> b
     return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
 
 
+def _questions(folder: EvalFolder, run: EvalRun) -> list[QuestionRow]:
+    questions = read_rows(folder.questions, QuestionRow)
+    different, asked = {one.task_id for one in questions}, run.questions["heldout"].count
+    if not len(questions) == len(different) == asked:
+        raise EvalFolderError(
+            f"{folder.questions} holds {len(different)} different questions in {len(questions)} "
+            f"lines, not {asked}; give the command that made the evaluation again"
+        )
+    return questions
+
+
 def _pairs(
-    folder: EvalFolder, run: EvalRun, *, judge: str, model: str, seed: int
+    folder: EvalFolder,
+    run: EvalRun,
+    questions: Sequence[QuestionRow],
+    *,
+    judge: str,
+    model: str,
+    seed: int,
 ) -> dict[_Place, tuple[AnswerRow, ScoreRow]]:
     path = folder.scores(judge, model, seed)
     answers = {
@@ -84,12 +103,17 @@ def _pairs(
                 f"in {folder.answers(model, seed)}; judge again with `rubric-eval rejudge "
                 f"{folder.root}`"
             )
+        if (row.task_id, row.sample) in pairs:
+            raise EvalFolderError(
+                f"{path} holds two scores of task {row.task_id}, sample {row.sample}; judge again "
+                f"with `rubric-eval rejudge {folder.root}`"
+            )
         pairs[row.task_id, row.sample] = answer, row
-    expected = run.questions["heldout"].count * run.samples
-    if len(pairs) != expected:
+    expected = {(one.task_id, sample) for one in questions for sample in range(run.samples)}
+    if pairs.keys() != expected:
         raise EvalFolderError(
-            f"{path} holds scores of {len(pairs)} answers, not of {expected}; judge again with "
-            f"`rubric-eval rejudge {folder.root}`"
+            f"{path} holds scores of {len(pairs.keys() & expected)} answers, not of "
+            f"{len(expected)}; judge again with `rubric-eval rejudge {folder.root}`"
         )
     return pairs
 

@@ -1,0 +1,130 @@
+"""Rows that do not belong together are no numbers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from rubric_core import Decoding, Finish, Outcome, RubricError
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import (
+    AnswerRow,
+    EvalFolder,
+    EvalRun,
+    JudgeEntry,
+    ModelEntry,
+    QuestionRow,
+    Questions,
+    ScoreRow,
+)
+from rubric_eval.records.files import read_rows, write_rows
+from rubric_eval.scores import read_heldout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+IDS: Final = ("a", "b", "c")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> EvalFolder:
+    folder = EvalFolder(tmp_path)
+    write_rows(
+        folder.questions, [QuestionRow(task_id=i, doc_hash=i, question=f"{i}?") for i in IDS]
+    )
+    write_rows(
+        folder.answers("base", 0),
+        [
+            AnswerRow(
+                task_id=i,
+                doc_hash=i,
+                sample=0,
+                prompt_sha256=i,
+                key=i,
+                text="An answer.",
+                finish=Finish.COMPLETE,
+            )
+            for i in IDS
+        ],
+    )
+    write_rows(folder.scores("lexical", "base", 0), [_score(i) for i in IDS])
+    return folder
+
+
+@pytest.fixture
+def run() -> EvalRun:
+    return EvalRun(
+        kind="heldout",
+        status="finished",
+        started="2026-01-01T00:00:00+00:00",
+        models=(ModelEntry(name="base", spec="base", fingerprint="f", identity={}),),
+        judges=(JudgeEntry(name="lexical", fingerprint="f", identity={}),),
+        questions={"heldout": Questions(source="test.jsonl", sha256="s", count=len(IDS))},
+        decoding=Decoding(),
+        seeds=(0,),
+        template="t",
+        versions={},
+    )
+
+
+def _score(task_id: str) -> ScoreRow:
+    return ScoreRow(
+        task_id=task_id,
+        doc_hash=task_id,
+        sample=0,
+        key=task_id,
+        outcome=Outcome.SCORED,
+        reward=0.5,
+        criteria_z={"named": 0.5},
+    )
+
+
+def _twice(folder: EvalFolder) -> None:
+    path = folder.scores("lexical", "base", 0)
+    write_rows(path, [*read_rows(path, ScoreRow), _score("a")])
+
+
+def _without_a_score(folder: EvalFolder) -> None:
+    write_rows(folder.scores("lexical", "base", 0), [_score("a"), _score("b")])
+
+
+def _without_a_question(folder: EvalFolder) -> None:
+    write_rows(folder.questions, read_rows(folder.questions, QuestionRow)[1:])
+
+
+def _with_another_question(folder: EvalFolder) -> None:
+    rows = read_rows(folder.questions, QuestionRow)
+    write_rows(folder.questions, [*rows[:2], rows[2].model_copy(update={"task_id": "d"})])
+
+
+@pytest.mark.parametrize(
+    ("edit", "said"),
+    [
+        (_twice, "two scores of task a, sample 0"),
+        (_without_a_score, "scores of 2 answers, not of 3"),
+        (_without_a_question, "2 different questions in 2 lines, not 3"),
+        (_with_another_question, "scores of 2 answers, not of 3"),
+    ],
+)
+def test_rows_that_were_edited_are_refused(
+    folder: EvalFolder, run: EvalRun, edit: Callable[[EvalFolder], None], said: str
+) -> None:
+    assert read_heldout(folder, "lexical", "base", run=run).values_NK == ((0.5,),) * 3
+    edit(folder)
+    with pytest.raises(EvalFolderError, match=said):
+        read_heldout(folder, "lexical", "base", run=run)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "reward"), [(Outcome.SCORED, None), (Outcome.UNAVAILABLE, 0.0)]
+)
+def test_only_an_unavailable_judgement_is_without_a_reward(
+    folder: EvalFolder, run: EvalRun, outcome: Outcome, reward: float | None
+) -> None:
+    path = folder.scores("lexical", "base", 0)
+    row = _score("a").model_copy(update={"outcome": outcome, "reward": reward})
+    write_rows(path, [row, _score("b"), _score("c")])
+    with pytest.raises(RubricError, match=r"seed_0\.jsonl:1: .*the reward is null"):
+        read_heldout(folder, "lexical", "base", run=run)
