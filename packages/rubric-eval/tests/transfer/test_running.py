@@ -14,6 +14,7 @@ from rubric_eval import EvalFolderError
 from rubric_eval.errors import TransferAbortError
 from rubric_eval.records import EvalFolder, ItemRow
 from rubric_eval.records.files import read_rows, read_run
+from rubric_eval.responders.weights import Weights
 from rubric_eval.statistics import wilson_interval
 from rubric_eval.transfer import SUITES, SuiteName, plan_transfer, read_transfer
 
@@ -103,6 +104,29 @@ def test_a_name_that_is_another_model_now_is_refused(
     with pytest.raises(EvalFolderError, match="'tuned' is another one, by weights"):
         run(plan, scripted("tuned", _wrong, weights="b"))
 
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+
+
+def test_other_weights_behind_the_same_name_are_refused(
+    run: Callable[..., TransferTable],
+    plan: TransferPlan,
+    scripted: Callable[..., OpenModel],
+    oracle: Callable[[str], str],
+    asked: Callable[[OpenModel], Counter[str]],
+    tmp_path: Path,
+) -> None:
+    first, second = (
+        Weights(text_sha256="0", tokens_sha256="1", logprobs_T=(-1.0, -2.0, last))
+        for last in (-3.0, -4.0)
+    )
+    run(plan, replace(scripted("tuned", oracle), weights=first))
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    replaced = replace(scripted("tuned", _wrong), weights=second)
+
+    with pytest.raises(EvalFolderError, match=r"by 0\.333 nats a token"):
+        run(plan, replaced)
+
+    assert asked(replaced) == Counter()
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Self, cast
+from typing import Any, Self, cast
 
 from rubric_core import Reason
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
@@ -13,7 +14,7 @@ from rubric_judge.exchange import Connections
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
 
-__all__ = ["ModelServer", "ServedModel"]
+__all__ = ["ModelServer", "ScoredText", "ServedModel"]
 
 _WITHIN_S = 30.0
 
@@ -34,6 +35,17 @@ class ServedModel:
 
     positions: int | None
     """Longest prompt and answer together, in tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredText:
+    """The tokens of a text, and how likely a model finds each after those before it."""
+
+    token_ids: tuple[int, ...]
+    """But for the first, which nothing comes before."""
+
+    logprobs: tuple[float, ...]
+    """Natural logarithms of probabilities."""
 
 
 class ModelServer:
@@ -80,16 +92,28 @@ class ModelServer:
         }
         url = f"{self._address.removesuffix('/v1')}/tokenize"
         try:
-            answer = await self._connections.post(
-                url,
-                body=json.dumps(body).encode(),
-                headers={**self._headers(), "Content-Type": "application/json"},
-                silence_s=_WITHIN_S,
-            )
-            count = answer.decoded().get("count")
+            count = (await self._posted(url, body)).get("count")
         except JudgeTransportError:
             return None
         return count if isinstance(count, int) and not isinstance(count, bool) else None
+
+    async def score(self, text: str) -> ScoredText | None:
+        """Return how likely the model finds a text; None where the server does not say.
+
+        vLLM does, by its `prompt_logprobs`. The model is given the text as it is, in no template.
+        """
+        body = {
+            "model": self._name,
+            "prompt": text,
+            "prompt_logprobs": 0,
+            "max_tokens": 1,
+            "temperature": 0.0,
+        }
+        try:
+            answer = await self._posted(f"{self._address}/completions", body)
+            return _scored_text(answer.get("choices"))
+        except JudgeTransportError:
+            return None
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -100,6 +124,15 @@ class ModelServer:
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
+
+    async def _posted(self, url: str, body: Mapping[str, object]) -> dict[str, object]:
+        answer = await self._connections.post(
+            url,
+            body=json.dumps(body).encode(),
+            headers={**self._headers(), "Content-Type": "application/json"},
+            silence_s=_WITHIN_S,
+        )
+        return answer.decoded()
 
     def _headers(self) -> dict[str, str]:
         headers = {"Accept": "application/json"}
@@ -122,6 +155,18 @@ def _entries(listed: object) -> Iterator[ServedModel]:
                 owner=_text(fields.get("owned_by")),
                 positions=positions if isinstance(positions, int) and positions > 0 else None,
             )
+
+
+def _scored_text(choices: object) -> ScoredText | None:
+    """Read the first choice: a list of one mapping for each token, from its id to its figures."""
+    try:
+        listed = cast("Any", choices)[0]["prompt_logprobs"]
+        tokens = [next(iter(token.items())) for token in listed[1:]]
+        ids = tuple(int(token_id) for token_id, _ in tokens)
+        logprobs = tuple(float(figures["logprob"]) for _, figures in tokens)
+    except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
+        return None
+    return ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
 
 
 def _text(value: object) -> str | None:

@@ -4,6 +4,7 @@ planning    which answers are wanted, and whose each one is
 lock        one run at a time in a folder
 reading     what a file of answers holds, after a kill too
 store       a file of answers that grows
+weights     which weights a server answered with, so that no others go on
 collecting  asking for what is missing
 """
 
@@ -19,6 +20,7 @@ from rubric_eval.answers.collecting import (
 from rubric_eval.answers.lock import locked
 from rubric_eval.answers.planning import Question, answer_key, prompt_sha256
 from rubric_eval.answers.reading import read_answers
+from rubric_eval.answers.weights import check_weights
 
 __all__ = [
     "AnswerProgress",
@@ -26,6 +28,7 @@ __all__ = [
     "Question",
     "SeededAnswer",
     "answer_key",
+    "check_weights",
     "collect_answers",
     "locked",
     "prompt_sha256",

@@ -11,6 +11,7 @@ from rubric_core import Reply, ResponderError
 from rubric_eval.answers.lock import locked
 from rubric_eval.answers.planning import Wanted, plan
 from rubric_eval.answers.store import AnswerFile
+from rubric_eval.answers.weights import keep_weights
 from rubric_eval.records import AnswerRow
 
 if TYPE_CHECKING:
@@ -131,7 +132,8 @@ async def stream_answers(  # noqa: PLR0913  # as above
 
     Raises:
         EvalShapeError: no question, one twice, or no seed or sample.
-        EvalFolderError: another run is at work in the folder, or a file in it is damaged.
+        EvalFolderError: another run is at work in the folder, a file in it is damaged, or other
+            weights than the model's gave the answers in it.
         EvalWriteError: a file cannot be written; what came before is kept.
         ConfigError: the decoding asks for what this model cannot do.
         ResponderError: the model cannot answer at all.
@@ -141,6 +143,7 @@ async def stream_answers(  # noqa: PLR0913  # as above
     )
     with ExitStack() as stack:
         stack.enter_context(locked(folder.root))
+        keep_weights(folder, model)
         files = {
             seed: stack.enter_context(AnswerFile(folder.answers(model.name, seed)))
             for seed in seeds

@@ -119,6 +119,8 @@ async def _locked_run(  # as above
     progress: HeldoutProgress | None,
 ) -> HeldoutTable:
     run = joined(folder, wanted)
+    for source in sources:
+        source.check()
     await _check_judges(folder, plan, wanted.models, judges)
     folder.heldout.unlink(missing_ok=True)  # no table of an evaluation that is under way
     write_run(folder, run)  # first: it says what everything else in the folder is

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rubric_eval.answers import answer_key, read_answers, stream_answers
+from rubric_eval.answers import answer_key, check_weights, read_answers, stream_answers
 from rubric_eval.errors import EvalFolderError
 
 if TYPE_CHECKING:
@@ -27,6 +27,10 @@ class AnswerSource(Protocol):
         """The model's."""
         ...
 
+    def check(self) -> None:
+        """Refuse, before anything is written, a model that is not the one of its answers."""
+        ...
+
     async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
         """Give every answer once, with its seed."""
         ...
@@ -44,6 +48,10 @@ class AskedModel:
     def name(self) -> str:
         """The model's."""
         return self.model.name
+
+    def check(self) -> None:
+        """See `check_weights`."""
+        check_weights(self.folder, self.model)
 
     async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
         """Give every answer as it comes; see `stream_answers`."""
@@ -73,6 +81,9 @@ class KeptAnswers:
     def name(self) -> str:
         """The model's."""
         return self.model.name
+
+    def check(self) -> None:
+        """Nothing: no model is asked."""
 
     async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
         """Give every answer.

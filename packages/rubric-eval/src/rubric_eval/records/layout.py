@@ -66,6 +66,10 @@ class EvalFolder:
         """Lines of `AnswerRow`, in the order in which they came."""
         return self.root / "answers" / model / _of(seed)
 
+    def answered_by(self, model: str) -> Path:
+        """Which weights a server answered with; there only where servers say so."""
+        return self.root / "answers" / model / "weights.json"
+
     def scores(self, judge: str, model: str, seed: int) -> Path:
         """Lines of `ScoreRow`, in the order of the questions."""
         return self.root / "scores" / judge / model / _of(seed)

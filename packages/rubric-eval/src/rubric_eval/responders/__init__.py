@@ -2,10 +2,12 @@
 
 spec     a model that was named
 reading  from `NAME=KIND:WHERE`, or a YAML file, to specifications
+connecting from such a specification to a chat model, and what its server says of it
 chat     models behind a server, or anything that litellm can name
 harness  Hugging Face folders, through lm-eval
 draws    tokens of such a model, each answer by its own seed
 held     rows of its batch that have no position left, and wait
+weights  whether a server's model is still the one that it was
 template whether such a model has a chat template
 opening  from a specification to a model that can be asked, and its identity
 """

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 import anyio
-from pydantic import JsonValue, ValidationError
+from pydantic import JsonValue
 
 from rubric_core import (
     Ask,
@@ -18,9 +17,7 @@ from rubric_core import (
     Reason,
     Reply,
     ResponderError,
-    config_error,
 )
-from rubric_eval.responders.spec import ModelSpec
 from rubric_judge import (
     ChatModel,
     ChatReply,
@@ -29,56 +26,37 @@ from rubric_judge import (
     ModelServer,
     ServedModel,
 )
-from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
-_OF_DECODING: Final = frozenset(
-    {"max_tokens", "min_p", "repetition_penalty", "seed", "stop", "temperature", "top_k", "top_p"}
-)
+    from rubric_eval.responders.weights import Weights
+
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512
 """More than what a usual chat template puts around a question."""
-_VLLM_ROUTE: Final = "hosted_vllm/"
+VLLM_ROUTE: Final = "hosted_vllm/"
 _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
 """What vLLM would otherwise take from the model's generation_config.json."""
-
-
-async def open_chat(spec: ModelSpec) -> ChatResponder:
-    """Read a model's configuration, and ask its server what it serves.
-
-    Raises:
-        ConfigError: the configuration does not fit, or the server has no such model.
-        JudgeSetupError: nobody serves it, or a key is not set.
-    """
-    options = _options(spec)
-    takes_seed = options.pop("takes_seed", True)
-    if not isinstance(takes_seed, bool):
-        raise ConfigError(f"model {spec.name!r}: takes_seed is true or false")
-    if "model" not in options and spec.kind == "server":
-        options["model"] = await _only_model(spec, options)
-    config = _config(spec, options)
-    served = [await _served(spec, config, address) for address in _addresses(config)]
-    if len({_weights(one) for one in served}) > 1:
-        raise ConfigError(
-            f"model {spec.name!r}: its addresses serve different models under the name "
-            f"{config.model!r}: give one address, or replicas of one model"
-        )
-    return ChatResponder(config, served[0] if served else None, takes_seed=takes_seed)
 
 
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
     def __init__(
-        self, config: ModelConfig, served: ServedModel | None, *, takes_seed: bool = True
+        self,
+        config: ModelConfig,
+        served: ServedModel | None,
+        *,
+        weights: Weights | None = None,
+        takes_seed: bool = True,
     ) -> None:
         """Take the model; nothing is sent.
 
         Args:
             config: model, address, limits.
             served: what its server says of it, where it has one that does.
+            weights: what it makes of a fixed text, where its server says.
             takes_seed: whether requests name a seed; without, draws cannot be made again.
 
         Raises:
@@ -87,10 +65,12 @@ class ChatResponder:
         """
         self._config = config
         self._served = served
+        self.weights = weights
+        """What tells it from another model of the same name; no part of its identity."""
         self._takes_seed = takes_seed
         self._model = ChatModel(config, role="model")
         self._server: ModelServer | None = None
-        address = next(_addresses(config), None)
+        address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
             self._server = ModelServer(config, address)
 
@@ -101,7 +81,7 @@ class ChatResponder:
         served = self._served
         return {
             "kind": "chat",
-            "model": self._config.model.removeprefix(_VLLM_ROUTE),
+            "model": self._config.model.removeprefix(VLLM_ROUTE),
             "transport": self._config.transport,
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
@@ -190,7 +170,7 @@ class ChatResponder:
         """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
         if self._served is not None and self._served.owner == "vllm":
             return True
-        return all(model.startswith(_VLLM_ROUTE) for model in self._routes)
+        return all(model.startswith(VLLM_ROUTE) for model in self._routes)
 
     @property
     def _routes(self) -> tuple[str, ...]:
@@ -234,67 +214,6 @@ def _read(answer: ChatReply) -> Reply:
     return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
 
 
-def _options(spec: ModelSpec) -> dict[str, JsonValue]:
-    options = dict(spec.options)
-    if spec.kind == "file":
-        path = Path(str(options.get("path")))
-        content = read_yaml(path)
-        if not isinstance(content, dict):
-            raise ConfigError(f"{path}: needs the fields of a model, such as `model: …`")
-        options = dict(cast("dict[str, JsonValue]", content))
-        beside = options.get("litellm_config")
-        if isinstance(beside, str):
-            options["litellm_config"] = str(path.parent / beside)
-    elif spec.kind == "server":
-        options.setdefault("transport", "direct")
-    parameters = options.get("parameters")
-    named = set(options) | set(parameters if isinstance(parameters, dict) else ())
-    if wrong := sorted(named & _OF_DECODING):
-        raise ConfigError(
-            f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
-            "asked alike: leave it out, and give it to the command"
-        )
-    return options
-
-
-def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> ModelConfig:
-    try:
-        return ModelConfig.model_validate(options)
-    except ValidationError as error:
-        raise config_error(error, model=ModelConfig, source=f"model {spec.name!r}") from None
-
-
-def _addresses(config: ModelConfig) -> Iterator[str]:
+def addresses(config: ModelConfig) -> Iterator[str]:
+    """Return where a model is served; nothing where litellm knows."""
     return (address for address in config.addresses if address is not None)
-
-
-async def _served(spec: ModelSpec, config: ModelConfig, address: str) -> ServedModel | None:
-    async with ModelServer(config, address) as server:
-        models = await server.models()
-    name = config.model.removeprefix(_VLLM_ROUTE).removeprefix("openai/")
-    found = next((model for model in models if model.name == name), None)
-    if models and found is None:
-        known = ", ".join(repr(model.name) for model in models)
-        raise ConfigError(
-            f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one behind #"
-        )
-    return found
-
-
-async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
-    config = _config(spec, {**options, "model": "any"})
-    (address, *_) = _addresses(config)
-    async with ModelServer(config, address) as server:
-        models = await server.models()
-    if len(models) != 1:
-        raise ConfigError(
-            f"model {spec.name!r}: {address!r} names {len(models)} models: write "
-            f"server:{address}#MODEL"
-        )
-    return models[0].name
-
-
-def _weights(served: ServedModel | None) -> tuple[object, ...]:
-    if served is None:
-        return ()
-    return (served.name, served.root, served.parent, served.positions)

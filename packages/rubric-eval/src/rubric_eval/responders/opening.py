@@ -11,12 +11,14 @@ import anyio.to_thread
 
 from rubric_core import ConfigError, Responder, find_responder
 from rubric_eval.records import ModelEntry
-from rubric_eval.responders.chat import open_chat
+from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rubric_eval.responders.weights import Weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,9 @@ class OpenModel:
     """Name and identity, as the manifest has them."""
 
     responder: Responder
+
+    weights: Weights | None = None
+    """What a server's model makes of a fixed text, where the server says."""
 
     @property
     def name(self) -> str:
@@ -64,8 +69,10 @@ async def open_model(spec: ModelSpec) -> OpenModel:
         PluginError: the plugin does not load.
         JudgeSetupError: nobody serves the model, or a key is not set.
     """
+    weights: Weights | None = None
     if spec.kind in CHAT:
-        responder: Responder = await open_chat(spec)
+        responder: Responder = (chat := await open_chat(spec))
+        weights = chat.weights
     else:
         responder = await anyio.to_thread.run_sync(_opened, spec)
     entry = ModelEntry(
@@ -74,7 +81,7 @@ async def open_model(spec: ModelSpec) -> OpenModel:
         fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
         identity=dict(responder.identity),
     )
-    return OpenModel(entry, responder)
+    return OpenModel(entry, responder, weights)
 
 
 async def open_models(specs: Sequence[ModelSpec]) -> tuple[OpenModel, ...]:

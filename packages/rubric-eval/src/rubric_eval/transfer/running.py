@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from rubric_core import RubricError
-from rubric_eval.answers import collect_answers, locked
+from rubric_eval.answers import check_weights, collect_answers, locked
 from rubric_eval.errors import EvalFolderError, TransferAbortError
 from rubric_eval.records import EvalFolder, EvalRun
 from rubric_eval.records.files import read_run, write_json, write_rows, write_run
@@ -63,6 +63,8 @@ async def run_transfer(
         with locked(folder.root):
             _refuse_others(folder, wanted)
             run = joined(folder, wanted)
+            for model in models:
+                check_weights(folder, model)
             folder.transfer.unlink(missing_ok=True)  # no table of an evaluation that is under way
             write_run(folder, run)  # first: it says what everything else in the folder is
             try:

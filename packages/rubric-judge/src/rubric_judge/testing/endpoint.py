@@ -158,6 +158,9 @@ class FakeEndpoint:
                 return await self._completion(request)
             case "GET", "/v1/models":
                 return web.json_response(served.models())
+            case "POST", "/v1/completions":
+                scored = served.scored(json.loads(await request.read()))
+                return web.Response(status=404) if scored is None else web.json_response(scored)
             case "POST", "/tokenize":
                 return web.json_response(served.count(json.loads(await request.read())))
             case _:

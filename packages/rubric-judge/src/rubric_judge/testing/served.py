@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple, cast
+from zlib import crc32
 
 from rubric_judge.testing.calls import FakeCall
 
@@ -38,6 +39,13 @@ class ServedModel:
 
     owner: str = "vllm"
 
+    weights: str | None = None
+    """Any word for its weights: with another one it finds texts differently likely. Left out, it
+    says nothing of texts."""
+
+    noise: float = 0.0
+    """Added to every log-probability, as other hardware might."""
+
     def models(self) -> dict[str, object]:
         """The body of `/v1/models`."""
         entry: dict[str, object] = {
@@ -55,6 +63,18 @@ class ServedModel:
     def count(self, body: Mapping[str, object]) -> dict[str, object]:
         """The body of `/tokenize`."""
         return {"count": self.prompt_tokens(body), "max_model_len": self.positions}
+
+    def scored(self, body: Mapping[str, object]) -> dict[str, object] | None:
+        """The body of `/v1/completions` with `prompt_logprobs`; None where it says nothing."""
+        if self.weights is None or "prompt_logprobs" not in body:
+            return None
+        words = str(body["prompt"]).split()
+        tokens: list[object] = [None]  # as vLLM: nothing comes before the first
+        for word in words[1:]:
+            likely = crc32(f"{self.weights} {word}".encode()) / 2**32
+            tokens.append({str(crc32(word.encode())): {"logprob": self.noise - 10 * likely}})
+        choice = {"index": 0, "text": "", "finish_reason": "length", "prompt_logprobs": tokens}
+        return {"object": "text_completion", "choices": [choice]}
 
     def prompt_tokens(self, body: Mapping[str, object]) -> int:
         """Return how many tokens a request's messages are."""
