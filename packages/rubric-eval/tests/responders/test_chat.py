@@ -100,7 +100,7 @@ async def test_answers_say_how_they_ended_and_how_long_they_are() -> None:
         async with await open_model(_spec(endpoint.url)) as model:
             decoding = Decoding(max_tokens=7, stop=("END",))
             stopped, cut = await _replies(model, _asks("stop?", "cut?"), decoding)
-    assert (stopped.text, stopped.finish) == ("a b c d e f ", Finish.COMPLETE)
+    assert (stopped.text, stopped.finish) == ("a b c d e f", Finish.COMPLETE)
     assert (cut.text, cut.finish, cut.tokens) == ("a b c d e f g", Finish.TRUNCATED, 7)
 
 

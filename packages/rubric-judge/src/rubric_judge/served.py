@@ -17,6 +17,8 @@ from rubric_judge.settings import api_key
 __all__ = ["ModelServer", "ScoredText", "ServedModel"]
 
 _WITHIN_S = 30.0
+_SCORED_WITHIN_S = 180.0
+"""A server that has just started, or has much to do, takes its time for a first request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,8 @@ class ModelServer:
             "temperature": 0.0,
         }
         try:
-            answer = await self._posted(f"{self._address}/completions", body)
+            url = f"{self._address}/completions"
+            answer = await self._posted(url, body, within_s=_SCORED_WITHIN_S)
             return _scored_text(answer.get("choices"))
         except JudgeTransportError:
             return None
@@ -125,12 +128,14 @@ class ModelServer:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    async def _posted(self, url: str, body: Mapping[str, object]) -> dict[str, object]:
+    async def _posted(
+        self, url: str, body: Mapping[str, object], *, within_s: float = _WITHIN_S
+    ) -> dict[str, object]:
         answer = await self._connections.post(
             url,
             body=json.dumps(body).encode(),
             headers={**self._headers(), "Content-Type": "application/json"},
-            silence_s=_WITHIN_S,
+            silence_s=within_s,
         )
         return answer.decoded()
 

@@ -114,9 +114,8 @@ async def stream_answers(  # noqa: PLR0913  # as above
 ) -> AsyncGenerator[SeededAnswer]:
     """Give every answer once: those that the folder holds at once, the others as they come.
 
-    Each is in its file before it is given. One that failed in an earlier run is asked for again;
-    one that is there never is. Two tasks with the same question share an answer. Use it within
-    `contextlib.aclosing`.
+    Each is in its file before it is given. Failures of an earlier run are asked for again, answers
+    never. Tasks with the same question share one. Use it within `contextlib.aclosing`.
 
     Args:
         model: who is asked; it is given its view of each task and nothing else.
@@ -132,8 +131,7 @@ async def stream_answers(  # noqa: PLR0913  # as above
 
     Raises:
         EvalShapeError: no question, one twice, or no seed or sample.
-        EvalFolderError: another run is at work in the folder, a file in it is damaged, or other
-            weights than the model's gave the answers in it.
+        EvalFolderError: the folder is in use or damaged, or other weights answered in it.
         EvalWriteError: a file cannot be written; what came before is kept.
         ConfigError: the decoding asks for what this model cannot do.
         ResponderError: the model cannot answer at all.

@@ -209,7 +209,7 @@ def _read(answer: ChatReply) -> Reply:
         return Reply.unavailable(Reason.SERVER_ERROR, detail)
     finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
     # Half of a surrogate pair, which only an escape can hold, can stand in no file.
-    text = answer.text.encode("utf-8", "replace").decode()
+    text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
     tokens = answer.usage.completion_tokens if answer.usage else None
     return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
 

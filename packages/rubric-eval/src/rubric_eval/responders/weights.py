@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _OWNER: Final = "vllm"
 """The server that is known to answer."""
-_TEXT: Final = """\
+TEXT: Final = """\
 Question: Why does a compiler move a loop-invariant expression out of a loop?
 Answer: The value is the same in every pass, so that it has to be computed only once. First, the \
 compiler finds expressions whose operands do not change in the loop; then it checks that nothing \
@@ -83,10 +83,10 @@ async def weights_of(server: ModelServer, owner: str | None) -> Weights | None:
         server: the model's.
         owner: who serves, as it says itself.
     """
-    if owner != _OWNER or (scored := await server.score(_TEXT)) is None:
+    if owner != _OWNER or (scored := await server.score(TEXT)) is None:
         return None
     return Weights(
-        text_sha256=_sha256(_TEXT),
+        text_sha256=_sha256(TEXT),
         tokens_sha256=_sha256(json.dumps(scored.token_ids)),
         logprobs_T=tuple(round(one, _DIGITS) for one in scored.logprobs),
     )
