@@ -291,10 +291,12 @@ def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
     scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate
 ) -> None:
     def broken(ask: Ask) -> str | Reply:
-        return Reply.unavailable(Reason.CONNECTION) if "function 3 " in ask.view.question else "x"
+        if "function 3 " in ask.view.question:
+            return Reply.unavailable(Reason.CONNECTION, "nobody there")
+        return "x"
 
     models = [scripted(f"good{n}", _by_question(n)) for n in range(4)]
-    said = r"model 'bad'.*1 of 12.*model: connection 1"
+    said = r"model 'bad'.*1 of 12.*\(model: connection 1; first: nobody there\)"
     with FakeEndpoint(_worth) as endpoint, pytest.raises(HeldoutAbortError, match=said):
         evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
 

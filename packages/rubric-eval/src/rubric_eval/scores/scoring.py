@@ -48,6 +48,8 @@ class Scoring:
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
     judgements: dict[_Place, JudgementRow] = field(default_factory=dict["_Place", "JudgementRow"])
     _unavailable: Counter[str] = field(default_factory=Counter[str])
+    _model_said: str = ""
+    """What the first answer that did not come had to say; a judge's words may be the passage's."""
     _pending: int = 0
     """Answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
@@ -117,15 +119,17 @@ class Scoring:
         if row.outcome is Outcome.UNAVAILABLE:
             who = "model" if result is None else "judge"
             self._unavailable[f"{who}: {row.reason}"] += 1
+            self._model_said = self._model_said or answer.detail
             if self._unavailable.total() / self.expected > self.max_unavailable_frac:
                 raise self._abort()
 
     def _abort(self) -> HeldoutAbortError:
         missing, reasons = self._unavailable.total(), dict(sorted(self._unavailable.items()))
         listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+        said = f"; first: {self._model_said}" if self._model_said else ""
         return HeldoutAbortError(
             f"model {self.model!r}, judge {self.judge!r}: no judgement for {missing} of "
-            f"{self.expected} answers ({listed}); at most a share of "
+            f"{self.expected} answers ({listed}{said}); at most a share of "
             f"{self.max_unavailable_frac!r}, and never all, may lack one. What is answered and "
             "judged is kept: mend the cause and run the same command again",
             unavailable_frac=missing / self.expected,
