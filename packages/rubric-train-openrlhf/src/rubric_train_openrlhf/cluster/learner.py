@@ -16,12 +16,15 @@ import torch
 from openrlhf.trainer.ray import ppo_actor
 
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.trained import trained_samples
 from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator
 
     from torch import Tensor
+
+    from rubric_train_openrlhf.cluster.trained import TrainedSample
 
 _SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped")
 """Sums over the tokens, or the responses, of an update."""
@@ -71,6 +74,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         super().__init__(*parts, **named)
         self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn)
         self._by_sequence = read_policy_run().objective.aggregation == "sequence"
+        self.trained: list[TrainedSample] = []
+        """The responses of the last step, in the order of its passes."""
         self._windows: list[dict[str, float]] = []
         self._kl_BT: Tensor | None = None
 
@@ -81,12 +86,12 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             OpenRLHF's status, and ours under names that begin with `FIGURES`: means over the
             updates, each of them a mean over its tokens.
         """
-        self._windows = []
+        self._windows, self.trained = [], []
         lr = float(self.actor_scheduler.get_last_lr()[0])
         with _replaced(
             DataLoader=partial(_in_order, ppo_actor.DataLoader),
             iter_grad_accum_global_norm=partial(
-                _with_tokens, ppo_actor.iter_grad_accum_global_norm
+                self._with_tokens, ppo_actor.iter_grad_accum_global_norm
             ),
             aggregate_loss=partial(
                 ppo_actor.aggregate_loss, token_level_loss=not self._by_sequence
@@ -106,6 +111,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
     ) -> dict[str, Any]:
         """Make one pass, and an update if it is the last of one."""
         self._kl_BT = None
+        self.trained += trained_samples(experience)
         result = super().training_step(experience, kl_ctl, step, loss_batch_info)
         passes = max(int(self.strategy.accumulated_gradient), 1)
         ends = (step + 1) % passes == 0
@@ -177,6 +183,18 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         figures = {name: float(values_U.mean()) for name, values_U in figures_U.items()}
         return {**figures, "updates": float(len(self._windows))}
 
+    def _with_tokens(
+        self,
+        windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]],
+        *parts: Any,  # noqa: ANN401  # OpenRLHF's
+    ) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Leave out updates without a valid response; what they would divide by is zero."""
+        for one_pass, info in windows(*parts):
+            if float(info["batch_num_tokens"]) > 0:
+                yield one_pass, info
+            else:
+                self.trained += trained_samples(one_pass)
+
     def _kept_kl(self, divergence: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def kept(*tensors: Any, **options: Any) -> Tensor:  # noqa: ANN401  # OpenRLHF's
             kl_BT = divergence(*tensors, **options)
@@ -200,16 +218,6 @@ def _replaced(**names: object) -> Generator[None]:
 def _in_order(loader: Callable[..., Any], *parts: Any, **options: Any) -> Any:  # noqa: ANN401  # OpenRLHF's
     """Load responses as they were laid out: an update takes a share of prompts, groups whole."""
     return loader(*parts, **{**options, "shuffle": False})
-
-
-def _with_tokens(
-    windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]],
-    *parts: Any,  # noqa: ANN401  # OpenRLHF's
-) -> Iterator[tuple[Any, dict[str, Any]]]:
-    """Leave out updates without a valid response; what they would divide by is zero."""
-    for one_pass, info in windows(*parts):
-        if float(info["batch_num_tokens"]) > 0:
-            yield one_pass, info
 
 
 def _countable(result: dict[str, Any]) -> dict[str, Any]:

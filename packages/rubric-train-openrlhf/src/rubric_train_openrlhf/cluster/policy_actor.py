@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from rubric_train_openrlhf.cluster.policy_run import PolicyRun
+    from rubric_train_openrlhf.cluster.trained import TrainedSample
     from rubric_train_openrlhf.objective import ObjectiveConfig
 
 _PolicyActor: Any = ppo_actor.PolicyModelActor.__ray_metadata__.modified_class
@@ -67,6 +68,10 @@ class RubricPolicyActor(_PolicyActor):
         status = super().fit(kl_ctl)
         self.actor_scheduler.end_step()
         return status
+
+    def trained(self) -> list[TrainedSample]:
+        """Say which responses the last step's updates were made of, masked ones included."""
+        return self.trainer.trained
 
     def save_state(self, path: str, client_state: dict[str, Any]) -> dict[str, int]:
         """Write what training goes on from, and wait until it is on disk; all ranks take part.

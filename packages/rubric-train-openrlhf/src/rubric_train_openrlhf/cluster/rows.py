@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.cluster.groups import Drawn, Group
     from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.trained import TrainedSample
     from rubric_train_openrlhf.reward.heldout import HeldoutReward
 
 
@@ -42,6 +43,8 @@ class ClusterRecord:
     step: int
     drawn: Drawn
     credit: StepCredit
+    trained: Sequence[TrainedSample]
+    """What the learner made of it, by row."""
     figures: Mapping[str, float]
     """Of the updates, as `RubricLearner` names them."""
     sampler_gap: float
@@ -117,7 +120,7 @@ def metrics_row(record: ClusterRecord) -> MetricsRow:
 
 def rollout_rows(record: ClusterRecord) -> Iterator[RolloutRow]:
     """What the policy was asked and answered, with no word of passage or rubric."""
-    credit = record.credit
+    credit, trained = record.credit, iter(record.trained)
     for prompt, group in enumerate(record.drawn.groups):
         for member, sample in enumerate(group.samples):
             valid = bool(credit.valid_PG[prompt, member])
@@ -128,7 +131,7 @@ def rollout_rows(record: ClusterRecord) -> Iterator[RolloutRow]:
                 prompt=group.prompt.question,
                 response=sample.text,
                 reward=float(credit.rewards_PG[prompt, member]) if valid else None,
-                advantage=float(credit.advantages_PG[prompt, member]),
+                advantage=next(trained).advantage,
                 tokens=sample.tokens,
                 ended=sample.ended,
                 outcome=credit.outcomes_PG[prompt][member],

@@ -38,6 +38,7 @@ from rubric_train_openrlhf.cluster.rows import (
 from rubric_train_openrlhf.cluster.samples import RubricSamplesGenerator, read_prompts
 from rubric_train_openrlhf.cluster.shares import Shares
 from rubric_train_openrlhf.cluster.train_state import RunClock, TrainPosition
+from rubric_train_openrlhf.cluster.trained import by_row, check_trained
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.events import EventWriter
@@ -47,7 +48,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.groups import Drawn
+    from rubric_train_openrlhf.cluster.groups import Drawn, Group
+    from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.trained import TrainedSample
 
 _log = structlog.get_logger()
 
@@ -101,7 +104,8 @@ class RubricPPOTrainer(_Trainer):
             JudgeAbortError: too many judgements failed.
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             NonFiniteUpdateError: the loss or its gradient is not a number.
-            ClusterError: an engine or the judge's desk died for good.
+            ClusterError: an engine or the judge's desk died for good, or responses were trained on
+                by what is not theirs.
             DiskWriteError: the run folder could not be written.
         """
         del global_step
@@ -158,6 +162,7 @@ class RubricPPOTrainer(_Trainer):
         made = self.experience_maker.make_step(step, drawn.groups)
         made_at = time.perf_counter()
         figures = self._update(made.batches, step=step)
+        trained = self._trained(drawn.groups, made.credit, step=step)
         updated_at = time.perf_counter()
         self._fleet.synchronise(self.broadcast_to_vllm)
         synced_at = time.perf_counter()
@@ -165,6 +170,7 @@ class RubricPPOTrainer(_Trainer):
             step=step,
             drawn=drawn,
             credit=made.credit,
+            trained=trained,
             figures=figures,
             sampler_gap=made.sampler_gap,
             engine_restarts=self._fleet.take_restarts(),
@@ -191,6 +197,15 @@ class RubricPPOTrainer(_Trainer):
         }
         check_update(figures, step=step)
         return figures
+
+    def _trained(
+        self, groups: Sequence[Group], credit: StepCredit, *, step: int
+    ) -> list[TrainedSample]:
+        """Ask the learner what it trained on, which must be what it was to train on."""
+        reports = ray.get(self.actor_model_group.async_run_method(method_name="trained"))
+        trained = by_row(reports, shares=self._shares(), step=step)
+        check_trained(trained, groups, credit, step=step)
+        return trained
 
     def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> None:
         row = metrics_row(record)

@@ -127,6 +127,7 @@ class RolloutRow(_Row):
     reward: float | None
     """The judge's; None where the sample was masked."""
     advantage: float
+    """That the response was trained on; on a cluster, as the policy's own processes report it."""
     tokens: int
     ended: bool
     outcome: str

@@ -73,6 +73,7 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
     return {
         "state": policy.save_state(str(states.path(1)), {"global_step": 1}),
         "figures": {k.removeprefix("rubric/"): v for k, v in status.items() if "rubric/" in k},
+        "trained": [(one.digest.hex(), one.tokens, one.advantage) for one in policy.trained()],
         "weights": _weights(policy),
     }
 

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,8 @@ import torch
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
+from rubric_train_openrlhf.cluster.shares import Shares
+from rubric_train_openrlhf.cluster.trained import TrainedSample, by_row, check_trained
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
@@ -190,3 +193,23 @@ def test_every_rank_comes_back_when_all_have_saved(
     assert states.check() == 0, "nothing counts without a mark"
     states.mark(1, seen, keep=1)
     assert states.check() == 1
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_two_ranks_say_what_each_response_was_trained_on(
+    name: str,
+    done: list[dict[str, Any]],
+    rollouts: Rollouts,
+    as_groups: Callable[[Rollouts], list[Group]],
+) -> None:
+    reports = [
+        [TrainedSample(bytes.fromhex(digest), *rest) for digest, *rest in rank[name]["trained"]]
+        for rank in done
+    ]
+    shares = Shares(updates=CASES[name]["updates"], ranks=RANKS)
+    trained = by_row(reports, shares=shares, step=1)
+    credit: Any = SimpleNamespace(advantages_PG=ADVANTAGES_PG, valid_PG=VALID_PG)
+    check_trained(trained, as_groups(rollouts), credit, step=1)
+    got_PG = np.array([one.advantage for one in trained]).reshape(ADVANTAGES_PG.shape)
+    np.testing.assert_allclose(got_PG, ADVANTAGES_PG, rtol=0, atol=1e-6)
+    assert [one.tokens > 0 for one in trained] == VALID_PG.reshape(-1).tolist()

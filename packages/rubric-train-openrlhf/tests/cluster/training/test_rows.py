@@ -18,6 +18,7 @@ from rubric_train_openrlhf.cluster.rows import (
     rollout_rows,
 )
 from rubric_train_openrlhf.cluster.step_credit import StepCredit
+from rubric_train_openrlhf.cluster.trained import TrainedSample
 from rubric_train_openrlhf.cluster.verdict import JudgementId, Label
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.reward.heldout import HeldoutReward
@@ -82,6 +83,7 @@ def record(**figures: float) -> ClusterRecord:
             prompts=3,
         ),
         credit=credit(),
+        trained=[TrainedSample(b"", 1, a) for a in (-0.75, 0.75, 0.0, 0.0)],
         figures={**FIGURES, **figures},
         sampler_gap=0.01,
         engine_restarts=1,
@@ -143,7 +145,7 @@ def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
     assert [row.reward for row in rows] == [0.5, 1.0, 0.0, None]
     assert [row.prompt for row in rows] == ["Q0", "Q0", "Q1", "Q1"]
     assert [row.outcome for row in rows] == ["scored", "scored", "invalid", "unavailable"]
-    assert rows[0].advantage == -0.7
+    assert rows[0].advantage == -0.75  # what the learner had, not what it was to have
     assert not rows[3].ended
 
 
