@@ -17,7 +17,7 @@ Draw = Callable[[int, int], JudgedBatch]
 """(round, number of prompts) → judged groups of new prompts."""
 
 
-class Drawn(NamedTuple):
+class Selection(NamedTuple):
     """The groups to train on, and all that were drawn for them."""
 
     kept: JudgedBatch
@@ -31,7 +31,7 @@ def draw_informative(
     wanted: int,
     max_resample_rounds: int,
     step: int,
-) -> Drawn:
+) -> Selection:
     """Draw prompts until enough of their groups are informative.
 
     Each round draws as many new prompts as are still missing, so nothing that could be trained on
@@ -51,7 +51,7 @@ def draw_informative(
             kept.append(batch.take_prompts(indices))
             found += len(indices)
         if found == wanted:
-            return Drawn(kept=join_batches(kept), drawn=join_batches(drawn))
+            return Selection(kept=join_batches(kept), drawn=join_batches(drawn))
     n_drawn = sum(len(batch.views) for batch in drawn)
     raise NoInformativePromptError(
         f"step {step}: only {found} of {wanted} prompts had responses of different reward, after "
