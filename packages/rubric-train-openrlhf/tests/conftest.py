@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -12,11 +14,13 @@ import pytest
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 _CANARY = "zqcanary"
 """Begins every planted word; no other word has it."""
 _CHUNK_BYTES = 1 << 24
+_JUDGES_OWN = ("judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
+"""In a run folder."""
 
 
 @dataclass(frozen=True)
@@ -38,31 +42,37 @@ class Canaries:
         self.looked_at: dict[str, int] = {}
         """Bytes read, by kind of place."""
 
-    def plant(self, task: Task) -> Task:
-        """Put a word into passage, criteria, rationale, analysis and reference answer."""
+    def plant(self, task: Task, *, passage_chars: int = 0) -> Task:
+        """Put words into passage, criteria, rationale, analysis and reference answer.
+
+        Args:
+            task: to plant them in.
+            passage_chars: make the passage as long as this at least.
+        """
         stem = f"{_CANARY}{task.task_id}"
-        criteria = tuple(
-            Criterion.model_validate(
-                {
-                    **dict(criterion),
-                    "description": f"{criterion.description} {stem}description",
-                    "scoring_guide": f"{criterion.scoring_guide} {stem}guide",
-                    "expected_concepts": (*criterion.expected_concepts, f"{stem}concept"),
-                    "verification_method": criterion.verification_method
-                    or f"Look for {stem}method.",
-                }
-            )
-            for criterion in task.rubric
-        )
         return Task(
             question=task.question,
-            grounding=Grounding(f"{task.grounding.reveal()} {stem}passage"),
-            rubric=Rubric(criteria=criteria),
+            grounding=Grounding(_passage(task.grounding.reveal(), stem, passage_chars)),
+            rubric=Rubric(criteria=tuple(_criterion(one, stem) for one in task.rubric)),
             question_rationale=f"{stem}rationale",
             document_analysis=DocumentAnalysis(contribution=f"{stem}contribution"),
             doc_hash=task.doc_hash,
             reference_answer=f"{task.reference_answer or 'It does.'} {stem}answer",
         )
+
+    def in_reach(self, run: Path, ray: Path) -> list[Found]:
+        """Look where any process of a run's policy could read.
+
+        Args:
+            run: folder of the run, whose judgements and ledger are the judge's own.
+            ray: Ray's folder of logs and sockets.
+        """
+        return [
+            *self.in_files(run, but=_JUDGES_OWN),
+            *self.in_files(ray),
+            *self.in_processes(),
+            *self.in_object_store(),
+        ]
 
     def in_files(self, folder: Path, *, but: Collection[str] = ()) -> list[Found]:
         """Look into every file below a folder.
@@ -78,23 +88,19 @@ class Canaries:
         )
         return [found for file in files for found in self._in_file(file, kind="files")]
 
-    def in_processes(self, pids: Iterable[int]) -> list[Found]:
-        """Look into the arguments and environments of processes."""
+    def in_processes(self) -> list[Found]:
+        """Look into the arguments and environments of all processes below this one."""
         return [
             found
-            for pid in pids
+            for pid in _descendants()
             for name in ("cmdline", "environ")
             for found in self._in_file(Path(f"/proc/{pid}/{name}"), kind=name)
         ]
 
-    def in_object_store(self, pids: Iterable[int]) -> list[Found]:
-        """Look into the shared memory that Ray keeps objects in.
-
-        Args:
-            pids: of Ray's processes; its files are deleted while they are open.
-        """
+    def in_object_store(self) -> list[Found]:
+        """Look into the shared memory that Ray's processes below this one keep objects in."""
         stores: dict[int, Path] = {}
-        for pid in pids:
+        for pid in _descendants():  # its files are deleted while they are open
             for link in _links(Path(f"/proc/{pid}/fd")):
                 if "plasma" in (target := _target(link)) and "socket" not in target:
                     stores.setdefault(link.stat().st_ino, link)
@@ -103,7 +109,10 @@ class Canaries:
         ]
 
     def in_memory(self, pid: int) -> list[Found]:
-        """Look into all memory of a process on the policy's side that this user may read."""
+        """Look into all memory of a process on the policy's side that this user may read.
+
+        Ray's object store, which it shares with all others, is left to `in_object_store`.
+        """
         found: list[Found] = []
         with contextlib.ExitStack() as files:
             try:
@@ -114,38 +123,87 @@ class Canaries:
             for line in maps:
                 span, mode = line.split()[:2]
                 first, last = (int(end, 16) for end in span.split("-"))
-                if not mode.startswith("rw"):
+                if not mode.startswith("rw") or "plasma" in line:  # of the object store
                     continue
                 try:
                     mem.seek(first)
-                    found += self._in_span(mem, last - first, where=f"/proc/{pid}/mem")
+                    found += self._in_span(
+                        mem, last - first, where=f"/proc/{pid}/mem", kind="memory"
+                    )
                 except (OSError, OverflowError, ValueError):  # not backed by memory
                     continue
         return found
 
-    def _in_span(self, content: BinaryIO, size: int, *, where: str) -> Iterator[Found]:
+    def _in_file(self, file: Path, *, kind: str) -> list[Found]:
+        try:
+            with file.open("rb") as content:
+                if kind != "object store":
+                    return list(self._in_span(content, sys.maxsize, where=str(file), kind=kind))
+                found: list[Found] = []
+                for begin, size in _extents(content, file.stat().st_size):
+                    content.seek(begin)
+                    found += self._in_span(content, size, where=str(file), kind=kind)
+                return found
+        except OSError:  # a socket, or of a process that has ended
+            return []
+
+    def _in_span(self, content: BinaryIO, size: int, *, where: str, kind: str) -> Iterator[Found]:
         rest = b""
         while size > 0 and (chunk := content.read(min(size, _CHUNK_BYTES))):
             size -= len(chunk)
-            self._count("memory", len(chunk))
+            self._count(kind, len(chunk))
             yield from _words(where, rest + chunk)
             rest = chunk[-len(_CANARY) - 40 :]
 
-    def _in_file(self, file: Path, *, kind: str) -> list[Found]:
-        found: list[Found] = []
-        try:
-            with file.open("rb") as content:
-                rest = b""
-                while chunk := content.read(_CHUNK_BYTES):
-                    self._count(kind, len(chunk))
-                    found += _words(str(file), rest + chunk)
-                    rest = chunk[-len(_CANARY) - 40 :]
-        except OSError:  # a socket, or of a process that has ended
-            return found
-        return found
-
     def _count(self, kind: str, size: int) -> None:
         self.looked_at[kind] = self.looked_at.get(kind, 0) + size
+
+
+def _passage(text: str, stem: str, chars: int) -> str:
+    padding = "The passage goes on. " * (chars // 2 // 21 + 1) if chars > len(text) else ""
+    return f"{stem}start {text} {padding}{stem}middle {padding}{stem}end"
+
+
+def _criterion(criterion: Criterion, stem: str) -> Criterion:
+    return Criterion.model_validate(
+        {
+            **dict(criterion),
+            "name": f"{criterion.name} {stem}name",
+            "description": f"{criterion.description} {stem}description",
+            "required_elements": (*criterion.required_elements, f"{stem}element"),
+            "scoring_guide": f"{criterion.scoring_guide} {stem}guide",
+            "expected_keywords": (*criterion.expected_keywords, f"{stem}keyword"),
+            "expected_concepts": (*criterion.expected_concepts, f"{stem}concept"),
+            "verification_method": criterion.verification_method or f"Look for {stem}method.",
+        }
+    )
+
+
+def _descendants() -> list[int]:
+    """Processes below this one, which Ray's are, by their parents."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(after_name[1])
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return sorted(found - {os.getpid()})
+
+
+def _extents(content: BinaryIO, size: int) -> Iterator[tuple[int, int]]:
+    """Begin and length of what was ever written to a file: an object store is mostly a hole."""
+    end = 0
+    while end < size:
+        try:
+            begin = os.lseek(content.fileno(), end, os.SEEK_DATA)
+        except OSError:  # nothing but a hole is left
+            return
+        end = os.lseek(content.fileno(), begin, os.SEEK_HOLE)
+        yield begin, end - begin
 
 
 def _words(where: str, content: bytes) -> Iterator[Found]:

@@ -90,8 +90,11 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def planted(tasks: Sequence[Task], canaries: Any) -> tuple[Task, ...]:  # noqa: ANN401
-    """The tasks, with canaries."""
-    return tuple(canaries.plant(task) for task in tasks)
+    """The tasks, with canaries; every other passage is longer than what Ray sends in one piece."""
+    return tuple(
+        canaries.plant(task, passage_chars=250_000 * (number % 2))
+        for number, task in enumerate(tasks)
+    )
 
 
 @pytest.fixture(scope="module")

@@ -152,13 +152,7 @@ def step(
         names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         credit = ask(desk.credit, 1, names_PG, LENGTHS, ENDED)
         second = ask(desk.statistics)
-        judges_own = {"judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm"}
-        leaks = [
-            *canaries.in_files(run_folder / "run", but=judges_own),
-            *canaries.in_files(ray_folder),
-            *canaries.in_processes(_processes()),
-            *canaries.in_object_store(_processes()),
-        ]
+        leaks = canaries.in_reach(run_folder / "run", ray_folder)
         stop_desk(desk)
     return Step(samples, credit, (first, second), leaks, run_folder / "run")
 
@@ -247,9 +241,13 @@ def test_no_text_of_the_judges_is_where_the_policy_could_read_it(
     canaries: Any,  # noqa: ANN401
 ) -> None:
     assert step.leaks == []
-    assert {"files", "cmdline", "environ", "object store"} <= canaries.looked_at.keys()
-    assert canaries.looked_at["object store"] > 2**20
+    assert {"files", "cmdline", "environ"} <= canaries.looked_at.keys()
     assert canaries.in_files(step.folder.parent), "the search does not find the task files"
+    import ray
+
+    kept = ray.put("zqcanary " * 20_000)
+    assert canaries.in_object_store(), "the search does not find what is in Ray's object store"
+    del kept
 
 
 @pytest.mark.anyio
@@ -291,18 +289,3 @@ def _kill_a_judge(desk: Any) -> None:  # noqa: ANN401
 
 def _pid(_: Any) -> int:  # noqa: ANN401
     return os.getpid()
-
-
-def _processes() -> list[int]:
-    """Processes below this one, which Ray's are, by their parents."""
-    parents: dict[int, int] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            after_name = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(stat.parent.name)] = int(after_name[1])
-    found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found - {os.getpid()})

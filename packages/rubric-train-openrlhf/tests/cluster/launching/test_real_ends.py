@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 
-from rubric_judge.testing.endpoint import FakeEndpoint
+from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.temporary import PLACE, RAY
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import RealInput
-    from rubric_judge.testing import FakeCall
     from rubric_train_openrlhf.config import TrainConfig
 
 pytestmark = [
@@ -94,7 +93,7 @@ class Command:
         return self.process.wait(timeout=LIMIT_S)
 
 
-def processes(out: Path) -> list[psutil.Process]:
+def processes_of_run(out: Path) -> list[psutil.Process]:
     """All processes of a run, wherever they hang: each was started with the name of its file."""
     mark = f"{RUN_FILE}={ClusterPaths(out).run}".encode()
     found: list[psutil.Process] = []
@@ -116,7 +115,7 @@ def titles(found: list[psutil.Process]) -> str:
 def left_of(out: Path) -> list[psutil.Process]:
     """Processes of a run that do not end by themselves."""
     deadline = time.monotonic() + ENDED_S
-    while (left := processes(out)) and time.monotonic() < deadline:
+    while (left := processes_of_run(out)) and time.monotonic() < deadline:
         time.sleep(0.2)
     return left
 
@@ -145,17 +144,12 @@ class End:
 # --- a cluster of the run's own ---------------------------------------------------------------
 
 
-def by_number(call: FakeCall) -> float:
-    """A share that differs from call to call."""
-    return call.number * 37 % 101 / 101
-
-
 @pytest.fixture(scope="module")
 def config(
     real_input: RealInput, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TrainConfig]:
     """Steps without end, judged by actors of Ray's that are busy when a run is ended."""
-    with FakeEndpoint(by_number, latency=0.2, seed=5) as endpoint:
+    with FakeEndpoint(numbered_share, latency=0.2, seed=5) as endpoint:
         spec = {
             "type": "llm",
             "model": "openai/fake",
@@ -187,13 +181,13 @@ def killed_driver(config: TrainConfig) -> KilledDriver:
     driver = command.driver()
     folders = [*folders_of_ray(config.out), Path(driver.cmdline()[3]).parent]
     assert all(folder.exists() for folder in folders)
-    before = titles(processes(config.out))
+    before = titles(processes_of_run(config.out))
     driver.kill()
     return KilledDriver(
         status=command.status(),
         said=command.said,
         before=before,
-        left=titles(processes(config.out)),
+        left=titles(processes_of_run(config.out)),
         folders=folders,
         steps=command.steps,
         second=second.said,
@@ -229,13 +223,13 @@ def interrupted(config: TrainConfig, killed_driver: KilledDriver) -> End:
     command = Command.run(config, "--resume")
     command.wait_until(lambda: command.steps > killed_driver.steps)
     folders = [*folders_of_ray(config.out), Path(command.driver().cmdline()[3]).parent]
-    before = titles(processes(config.out))
+    before = titles(processes_of_run(config.out))
     command.process.send_signal(signal.SIGINT)
     return End(
         status=command.status(),
         said=command.said,
         before=before,
-        left=titles(processes(config.out)),
+        left=titles(processes_of_run(config.out)),
         folders=folders,
         steps=command.steps,
     )
@@ -331,7 +325,7 @@ def terminated(
     there = joined(config, out, {"address": cluster.address})
     command = Command.run(there)
     command.wait_until(lambda: command.steps >= 1)
-    before = titles(processes(out))
+    before = titles(processes_of_run(out))
     command.process.send_signal(signal.SIGTERM)
     status = command.status()
     return there, End(
@@ -378,7 +372,7 @@ def test_ctrl_c_of_a_follower_stops_the_job(
     handed_in = joined(config, tmp_path / "run", {"dashboard": cluster.dashboard})
     command = Command.run(handed_in, "--verbose")
     command.wait_until(ClusterPaths(handed_in.out).run.exists)
-    assert "rubric_train_openrlhf.cluster.driver" in titles(processes(handed_in.out))
+    assert "rubric_train_openrlhf.cluster.driver" in titles(processes_of_run(handed_in.out))
     command.process.send_signal(signal.SIGINT)
     assert command.status() == 130
     assert "goes on with --resume" in command.said

@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from rubric_core import Outcome, group_advantages, write_tasks
-from rubric_judge.testing import Fault
-from rubric_judge.testing.endpoint import FakeEndpoint
+from rubric_judge.testing import FakeEndpoint, Fault, numbered_share
 from rubric_train_openrlhf.cluster.launch import launch
 from rubric_train_openrlhf.cluster.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.temporary import PLACE, RAY
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 
     from conftest import RealInput
     from rubric_core import Task
-    from rubric_judge.testing import FakeCall
     from rubric_train_openrlhf.run import MetricsRow
 
 pytestmark = [
@@ -48,8 +46,18 @@ and however often an answer is repeated, one fails and one gets an answer out of
 ENGINES = ("ray::RubricRolloutActor", "ray::RolloutRayActor")
 """Beginnings of the titles of engines' processes, which change while they start."""
 TRAINERS = ("ray::RubricPPOTrainer", "ray::PPOTrainer")
-POLICYS = (*ENGINES, *TRAINERS, "ray::RubricPolicyActor", "ray::PolicyModelActor")
-"""Of all that hold what the policy is trained on."""
+POLICYS = {
+    "engine": ENGINES,
+    "engine's own process": ("VLLM::EngineCore",),
+    "trainer": TRAINERS,
+    "policy": ("ray::RubricPolicyActor", "ray::PolicyModelActor"),
+}
+"""All that hold what the policy is trained on. The driver is not among them: before anything else
+is started it reads the task files, to check them and to write the policy's prompts, so that it is
+on the judge's side, as the desk and the judge's actors are."""
+LONG = 250_000
+"""Characters of some passages: more than Ray sends without its object store, and more than the
+judge reads of one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +70,8 @@ class Faulty:
     """Rewards that the endpoint gave in valid answers."""
     leaks: list[Any]
     """Planted words outside of the judge's side, while all of its processes ran."""
+    searched: Counter[str]
+    """Processes of the policy's side whose memory was searched, by kind."""
 
     def rows(self, step: int) -> tuple[list[RolloutRow], list[JudgementRow]]:
         name = f"step_{step:06d}.jsonl"
@@ -86,35 +96,30 @@ def processes(*names: str) -> list[psutil.Process]:
     return found
 
 
-def by_number(call: FakeCall) -> float:
-    """A share that differs from call to call."""
-    return call.number * 37 % 101 / 101
-
-
 def planted(canaries: Any, tasks: Sequence[Task], folder: Path) -> dict[str, Path]:
     """Task files with planted words; the policy's warm start knew none of them."""
-    written = {"train": tasks[:12], "validation": tasks[12:]}
-    for name, part in written.items():
-        write_tasks(folder / f"{name}.jsonl", [canaries.plant(task) for task in part])
-    return {name: folder / f"{name}.jsonl" for name in written}
+    tasks = [
+        canaries.plant(task, passage_chars=LONG * (number % 2)) for number, task in enumerate(tasks)
+    ]
+    files = {name: folder / f"{name}.jsonl" for name in ("train", "validation")}
+    write_tasks(files["train"], tasks[:12])
+    write_tasks(files["validation"], tasks[12:])
+    return files
 
 
-def leaks_of(canaries: Any, out: Path) -> list[Any]:
+def leaks_of(canaries: Any, out: Path, *, searched: Counter[str]) -> list[Any]:
     """Look where the policy's side could read: files, arguments, Ray's objects, its own memory."""
     [ray] = [
         owner.parent
         for owner in PLACE.glob(f"{RAY}*/owner")
         if owner.read_text() == str(ClusterPaths(out).logs / "ray")
     ]
-    judges_own = ("judgements", "ledger.sqlite", "ledger.sqlite-wal", "ledger.sqlite-shm")
-    everyone = [one.pid for one in psutil.Process().children(recursive=True)]
-    return [
-        *canaries.in_files(out, but=judges_own),
-        *canaries.in_files(ray),
-        *canaries.in_processes(everyone),
-        *canaries.in_object_store(everyone),
-        *(found for one in processes(*POLICYS) for found in canaries.in_memory(one.pid)),
-    ]
+    leaks = canaries.in_reach(out, ray)
+    for kind, titles in POLICYS.items():
+        for process in processes(*titles):
+            leaks += canaries.in_memory(process.pid)
+            searched[kind] += 1
+    return leaks
 
 
 @pytest.fixture(scope="module")
@@ -122,6 +127,7 @@ def faulty(
     real_input: RealInput, canaries: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> Faulty:
     killed: Counter[str] = Counter()
+    searched: Counter[str] = Counter()
     leaks: list[Any] = []
     folder = tmp_path_factory.mktemp("faulty")
 
@@ -130,7 +136,7 @@ def faulty(
             # Looking takes longer than the rest of the run.
             for trainer in processes(*TRAINERS):
                 trainer.suspend()
-            leaks.extend(leaks_of(canaries, folder / "run"))
+            leaks.extend(leaks_of(canaries, folder / "run", searched=searched))
             processes(*ENGINES)[0].kill()
             killed["engine"] += 1
             for trainer in processes(*TRAINERS):
@@ -141,7 +147,7 @@ def faulty(
 
     # Before the judge's own processes, the driver asks whether the judge is there.
     faults = itertools.chain([None], itertools.cycle(FAULTS))
-    with FakeEndpoint(by_number, faults=faults, latency=0.05, keep="records") as endpoint:
+    with FakeEndpoint(numbered_share, faults=faults, latency=0.05, keep="records") as endpoint:
         spec = {
             "type": "llm",
             "model": "openai/fake",
@@ -175,7 +181,7 @@ def faulty(
         awarded = Counter(
             round(record.awarded["named"] / 2, 9) for record in endpoint.records if record.awarded
         )
-    return Faulty(RunFolder(config.out), killed, awarded, leaks)
+    return Faulty(RunFolder(config.out), killed, awarded, leaks, searched)
 
 
 def test_the_run_goes_on_to_its_last_step(faulty: Faulty) -> None:
@@ -227,6 +233,7 @@ def test_no_word_of_a_passage_or_a_criterion_is_where_the_policy_could_read_it(
     faulty: Faulty, canaries: Any
 ) -> None:
     assert faulty.leaks == []
+    assert faulty.searched == {"engine": 2, "engine's own process": 2, "trainer": 1, "policy": 1}
     for place in ("files", "cmdline", "environ", "object store", "memory"):
         assert canaries.looked_at[place] > 0
 

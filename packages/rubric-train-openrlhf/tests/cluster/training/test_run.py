@@ -149,7 +149,7 @@ def test_advantages_are_those_of_the_judge_s_rewards(finished: Finished) -> None
         for rollout, judgement in zip(rollouts, judgements, strict=True):
             scored = sum(judgement.z[name] * judgement.shares[name] for name in judgement.z)
             assert rollout.reward == pytest.approx(scored)
-            assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-9)
+            assert sum(judgement.attribution.values()) == pytest.approx(rollout.advantage, abs=1e-6)
 
 
 def test_the_policy_is_trained_and_the_engines_get_its_weights(finished: Finished) -> None:
@@ -221,13 +221,12 @@ def test_openrlhf_s_tensorboard_and_ours_hold_rewards_and_attribution(finished: 
 
 
 def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
-    finished: Finished, real_input: RealInput
+    finished: Finished,
+    real_input: RealInput,
+    canaries: Any,  # noqa: ANN401  # of a conftest, which cannot be imported
 ) -> None:
-    marks = [mark.encode() for mark in real_input.marks]
-    assert all(mark in (real_input.folder / "train.jsonl").read_bytes() for mark in marks)
+    planted = {found.word for found in canaries.in_files(real_input.folder)}
+    assert all(any(kind in word for word in planted) for kind in ("passage", "criterion"))
     paths = ClusterPaths(finished.config.out)
     for place in (paths.folder, finished.folder.rollouts, paths.logs):
-        for path in place.rglob("*"):
-            if path.is_file():
-                text = path.read_bytes()
-                assert not [mark for mark in marks if mark in text], path
+        assert canaries.in_files(place) == []
