@@ -141,6 +141,14 @@ def test_a_file_without_questions_is_refused(tmp_path: Path) -> None:
         heldout(questions=str(tmp_path / "empty.jsonl"))
 
 
+def test_a_question_that_is_there_twice_is_refused(questions: Path) -> None:
+    lines = questions.read_text("utf-8").splitlines()
+    questions.write_text("\n".join([*lines, lines[1]]), "utf-8")
+
+    with pytest.raises(BenchmarkDataError, match=r"test.jsonl: task .* as number 2 and 7"):
+        heldout(questions=str(questions))
+
+
 def _llm(path: Path, address: str) -> Path:
     path.write_text(
         f"type: llm\nmodel: openai/fake\ntransport: direct\napi_base: {address}\n"

@@ -41,7 +41,7 @@ def heldout(questions: str | None = None, **_: object) -> _Documents:
     """Questions of a file of tasks: ids and questions alone, for lm-eval logs its documents.
 
     Raises:
-        BenchmarkDataError: no file is named, or it holds no task.
+        BenchmarkDataError: no file is named, or it holds no task, or one twice.
         RubricFileError: it holds something else.
     """
     if not questions:
@@ -55,6 +55,13 @@ def heldout(questions: str | None = None, **_: object) -> _Documents:
     ]
     if not rows:
         raise BenchmarkDataError(f"{questions} holds no task; give the held-out questions")
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        if first.setdefault(row["task_id"], number) != number:
+            raise BenchmarkDataError(
+                f"{questions}: task {row['task_id']!r} is there twice, as number "
+                f"{first[row['task_id']]} and {number}; drop the copies, which would count twice"
+            )
     return _documents(rows)
 
 

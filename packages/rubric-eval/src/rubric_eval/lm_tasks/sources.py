@@ -105,7 +105,7 @@ def _find(benchmark: str, folder: Path) -> Path:
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     with path.open(encoding="utf-8-sig", newline="") as file:
-        reader = csv.DictReader(file)
+        reader = csv.DictReader(file, strict=True)  # a cut file ends within quotes
         try:
             for row in reader:
                 yield reader.line_num, cast("dict[str, object]", row)
