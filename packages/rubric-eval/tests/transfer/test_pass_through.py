@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from rubric_core import ConfigError
 from rubric_eval.transfer.arguments import read_arguments
 from rubric_eval.transfer.cache_key import cache_key
+from rubric_eval.transfer.pass_through import run_lm_eval
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +42,21 @@ def test_all_other_arguments_are_left_as_they_are() -> None:
     assert read_arguments([*words, "--config", "x.yaml", "--include_path", "d"]).rest == tuple(
         words
     )
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--limit", "0"], "limit 0 leaves no item"),
+        (["-L", "0.0"], "limit 0.0 leaves no item"),
+        (["--log_samples"], "lm-eval ended with ValueError: .*output_path"),
+    ],
+)
+def test_arguments_that_lm_eval_refuses_are_said_in_one_line(more: list[str], said: str) -> None:
+    pytest.importorskip("lm_eval")
+
+    with pytest.raises(ConfigError, match=said):
+        run_lm_eval(["run", "--model", "dummy", "--tasks", "rubric_gsm8k", *more], say=print)
 
 
 @pytest.fixture

@@ -9,13 +9,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _LONG: Final = {
+    "-L": "--limit",
     "-C": "--config",
     "-M": "--model",
     "-a": "--model_args",
     "-c": "--use_cache",
 }
 _TAKEN: Final = ("--config", "--include_path", "--use_cache")
-_READ: Final = ("--model", "--model_args")
+_READ: Final = ("--limit", "--model", "--model_args")
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class Arguments:
     config: str | None
     include_path: tuple[str, ...]
     use_cache: str | None
+    limit: str | None
     model: str | None
     model_args: tuple[str, ...]
 
@@ -61,6 +63,7 @@ def read_arguments(arguments: Sequence[str]) -> Arguments:
         config=one["--config"],
         include_path=tuple(found["--include_path"]),
         use_cache=one["--use_cache"],
+        limit=one["--limit"],
         model=one["--model"],
         model_args=tuple(found["--model_args"]),
     )

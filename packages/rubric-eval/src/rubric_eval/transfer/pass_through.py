@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 import tempfile
 from pathlib import Path
@@ -39,7 +40,7 @@ def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
 
     Raises:
         MissingExtraError: lm-eval is not installed.
-        ConfigError: a file of arguments that cannot be read, or a cache of another form.
+        ConfigError: a file of arguments that cannot be read, or arguments that lm-eval refuses.
         RubricError: what our tasks raise.
     """
     main = harness("lm_eval.__main__").cli_evaluate
@@ -62,6 +63,9 @@ def _run_arguments(arguments: Arguments, folder: Path, say: Callable[[str], None
         if not isinstance(content, dict):
             raise ConfigError(f"{arguments.config}: holds no mapping of lm-eval's arguments")
         settings = {str(key): value for key, value in cast("dict[object, Any]", content).items()}
+    limit = arguments.limit or settings.get("limit")
+    if limit is not None and _is_nothing(limit):
+        raise ConfigError(f"limit {limit} leaves no item: give one above 0, or leave it out")
     own: Any = settings.get("include_path")
     listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
     settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
@@ -87,6 +91,13 @@ def _with_tasks(given: list[str], say: Callable[[str], None]) -> list[str]:
     return [*given, "--include_path", str(TASKS_PATH)]
 
 
+def _is_nothing(limit: object) -> bool:
+    try:
+        return float(str(limit)) <= 0
+    except ValueError:
+        return False  # argparse says what is wrong with it
+
+
 def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
     before = sys.argv
     sys.argv = [_PROGRAM, *arguments]
@@ -99,6 +110,13 @@ def _call(main: Callable[[], None], arguments: Sequence[str]) -> int:
         return ended.code or 0
     except RubricError:
         raise
+    except (AssertionError, ValueError) as error:  # how lm-eval refuses what it was given
+        if logging.getLogger("lm_eval").isEnabledFor(logging.DEBUG):
+            raise
+        raise ConfigError(
+            f"lm-eval ended with {type(error).__name__}: {error} (LMEVAL_LOG_LEVEL=DEBUG says "
+            "where)"
+        ) from error
     finally:
         sys.argv = before
     return 0
