@@ -171,6 +171,32 @@ def test_what_cannot_be_compared_is_said_in_one_line(
     assert not folder.comparison.exists()
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"decoding": {"temperature": 0.5}}, "protocol differs, temperature 0.5 and 0.0;"),
+        ({"questions": {"sha256": "1" * 64}}, "against other passages"),
+        ({"judges": "stern"}, "base on heldout by lexical; grpo on heldout by stern"),
+    ],
+)
+def test_evaluations_that_were_made_otherwise_are_told_apart(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    changes: dict[str, Any],
+    said: str,
+) -> None:
+    judges = (changes.get("judges", "lexical"),)
+    one = evaluations.heldout(name="one", models={"base": 0.3})
+    other = evaluations.heldout(name="other", models={"grpo": 0.6}, judges=judges)
+    run = json.loads(other.run.read_bytes())
+    run["decoding"] |= changes.get("decoding", {})
+    run["questions"]["heldout"] |= changes.get("questions", {})
+    other.run.write_text(json.dumps(run))
+    assert command("compare", one.root, other.root) == 2
+    assert said in capsys.readouterr().err
+
+
 def test_one_name_for_two_models_is_refused(
     command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,6 +45,21 @@ def test_what_does_not_match_is_refused(
 ) -> None:
     with pytest.raises(ComparisonError, match=said):
         pair(make_measured("a", [0.1, 0.2]), make_measured("b", [0.1, 0.2], **changes))
+
+
+def test_what_differs_in_how_models_were_asked_is_named(
+    make_measured: Callable[..., Measured],
+) -> None:
+    a, b = (
+        make_measured(name, [0.1, 0.2], protocol=json.dumps(asked))
+        for name, asked in (
+            ("a", {"judge": "one", "temperature": 0.0, "top_p": 1.0}),
+            ("b", {"judge": "other", "temperature": 0.5, "top_p": 1.0}),
+        )
+    )
+    said = "protocol differs, judge 'one' and 'other', temperature 0.0 and 0.5; evaluate both"
+    with pytest.raises(ComparisonError, match=said):
+        pair(a, b)
 
 
 def test_a_chat_template_on_one_side_alone_is_refused(

@@ -55,7 +55,13 @@ def compare_measured(
         if a in models and b in models
     ]
     if not pairs:
-        raise ComparisonError("no two models were evaluated on one benchmark by one judge")
+        there = "; ".join(
+            f"{', '.join(models)} on {benchmark}{f' by {judge}' if judge else ''}"
+            for (benchmark, judge), models in columns.items()
+        )
+        raise ComparisonError(
+            f"no two models were evaluated on one benchmark by one judge: there is {there}"
+        )
     scores = [score(one, settings) for models in columns.values() for one in models.values()]
     results = paired_results(pairs, settings)
     parts, small = _parts(pairs, settings)

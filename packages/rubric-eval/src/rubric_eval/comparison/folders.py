@@ -7,8 +7,14 @@ from typing import TYPE_CHECKING
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.found import CompareSettings, EvalComparison
 from rubric_eval.errors import ComparisonError, EvalFolderError
-from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
-from rubric_eval.records.files import read_finished_run, write_json
+from rubric_eval.records import (
+    EvalFolder,
+    QuestionRow,
+    evaluation_files,
+    hashed_inputs,
+    path_from,
+)
+from rubric_eval.records.files import read_finished_run, read_rows, write_json
 from rubric_eval.scores.reading import has_scores, read_heldout
 from rubric_eval.transfer import read_transfer
 
@@ -52,6 +58,7 @@ def compare_folders(
         for folder, run in zip(folders, runs, strict=True)
         for values in measured_of(folder, run)
     ]
+    _check_passages(folders, runs)
     found = compare_measured(measured, settings).model_copy(
         update={
             "folders": tuple(path_from(target, to=folder.root) for folder in folders),
@@ -99,6 +106,21 @@ def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
     if twice := [path for at, path in enumerate(places) if path in places[:at]]:
         raise EvalFolderError(f"{twice[0]} is named twice; name each evaluation once")
     return [EvalFolder(path) for path in paths]
+
+
+def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
+    """Refuse the same questions with other passages: answers were judged against those."""
+    known: dict[tuple[str, ...], tuple[str, EvalFolder]] = {}
+    for folder, run in zip(folders, runs, strict=True):
+        if run.kind == "heldout":
+            ids = tuple(row.task_id for row in read_rows(folder.questions, QuestionRow))
+            sha256 = run.questions["heldout"].sha256
+            content, first = known.setdefault(ids, (sha256, folder))
+            if content != sha256:
+                raise ComparisonError(
+                    f"{folder.root} and {first.root} judged the same questions against other "
+                    "passages; evaluate both on the same file of tasks"
+                )
 
 
 def _check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
@@ -97,9 +98,8 @@ def _check_same(a: Measured, b: Measured) -> None:
     for field, remedy in _SAME.items():
         first, second = getattr(a, field), getattr(b, field)
         if first != second:
-            raise ComparisonError(
-                f"{_of(a, b)}: {field} differs, {_shown(first)} and {_shown(second)}; {remedy}"
-            )
+            said = _differing_parts(first, second) or f"{_shown(first)} and {_shown(second)}"
+            raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
     forms = a.prompt_form, b.prompt_form
     if None not in forms and forms[0] != forms[1]:
         raise ComparisonError(
@@ -131,6 +131,24 @@ def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
                 f"{a.ids[differ[0]]!r} {said}; evaluate both on the same files with the same "
                 "template"
             )
+
+
+def _differing_parts(first: Any, second: Any) -> str:  # noqa: ANN401  # of any field
+    """Name what differs between two JSON objects; nothing where they are none."""
+    a, b = (_parts(one) for one in (first, second))
+    return ", ".join(
+        f"{name.replace('_', '-')} {_shown(a[name])} and {_shown(b[name])}"
+        for name in sorted(a.keys() & b.keys())
+        if a[name] != b[name]
+    )
+
+
+def _parts(value: Any) -> dict[str, Any]:  # noqa: ANN401  # of any field
+    try:
+        found = json.loads(value) if isinstance(value, str) else None
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
 def _of(a: Measured, b: Measured) -> str:

@@ -37,7 +37,7 @@ class Measured(BaseModel):
     """Name of the judge, for rewards."""
 
     protocol: str
-    """Hash of decoding, template, judge and extraction: comparable only where it is the same."""
+    """Decoding, template and judge as a JSON object: comparable only where it is the same."""
 
     prompt_form: str | None = None
     """Whether questions were put as a chat or plain; None where the model does not say."""

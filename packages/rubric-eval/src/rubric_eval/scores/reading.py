@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, TypeAlias
@@ -174,8 +173,8 @@ def _mean_z(row_K: Sequence[ScoreRow]) -> dict[str, float]:
 
 
 def _protocol(run: EvalRun, judge: JudgeEntry) -> str:
-    parts = [run.decoding.model_dump(mode="json"), run.template, judge.fingerprint]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    parts = {"template": run.template, "judge": judge.fingerprint}
+    return json.dumps({**run.decoding.model_dump(mode="json"), **parts}, sort_keys=True)
 
 
 def _model(run: EvalRun, name: str, folder: EvalFolder) -> ModelEntry:

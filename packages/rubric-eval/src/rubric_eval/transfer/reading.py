@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING
 
@@ -61,14 +60,14 @@ def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
 
 
 def protocol(run: EvalRun, benchmark: str) -> str:
-    """Return the hash of all that scores must share to be comparable: decoding and template."""
+    """Return all that scores must share to be comparable, as JSON: decoding and template."""
     decoding = {
         **run.decoding.model_dump(mode="json"),
         "max_tokens": run.max_tokens.get(benchmark, run.decoding.max_tokens),
         "stop": list(run.stops.get(benchmark, run.decoding.stop)),
     }
-    canonical = json.dumps([decoding, run.templates.get(benchmark, run.template)], sort_keys=True)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    template = run.templates.get(benchmark, run.template)
+    return json.dumps({**decoding, "template": template}, sort_keys=True)
 
 
 def _measured(
