@@ -103,10 +103,14 @@ CHAT = (
 
 
 @pytest.fixture(scope="session")
-def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Path]:
-    """Write a folder with a tiny chat model of random weights, of so many positions."""
+def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Write a folder with a tiny chat model of random weights, of so many positions.
 
-    def make(positions: int) -> Path:
+    As they are drawn, these repeat a prompt's last token for ever; with a `spread` of 4, no answer
+    is like another.
+    """
+
+    def make(positions: int, *, seed: int = 0, spread: float = 1.0) -> Path:
         # Few tests need torch.
         from rubric_train_openrlhf.policy import (  # noqa: PLC0415
             TinyConfig,
@@ -126,7 +130,11 @@ def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int],
             kv_heads=2,
             max_positions=positions,
         )
-        build_tiny_llama(config, seed=0).save_pretrained(folder)
+        model = build_tiny_llama(config, seed=seed)
+        for weights in model.model.layers.parameters():
+            if weights.dim() > 1:
+                weights.data *= spread
+        model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         return folder
 
@@ -134,7 +142,7 @@ def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int],
 
 
 @pytest.fixture(scope="session")
-def chat_model(make_chat_model: Callable[[int], Path]) -> Path:
+def chat_model(make_chat_model: Callable[..., Path]) -> Path:
     """A tiny chat model with room for a document and an answer."""
     return make_chat_model(16_384)
 

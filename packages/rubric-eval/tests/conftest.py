@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from rubric_judge.testing.vllm import VLLMServer
+
+GENERATION_DEFAULTS = '{"temperature": 0.1, "top_k": 1, "repetition_penalty": 1.3}'
 PASSAGE = "PASSAGE-CANARY the matrix is factorised by rows"
 
 
@@ -90,3 +93,24 @@ def killed_at_writing(
                 yield
 
     return patched
+
+
+@pytest.fixture(scope="session")
+def positions() -> int:
+    """Of the tiny model that answers: too few for some questions."""
+    return 512
+
+
+@pytest.fixture(scope="session")
+def short_model(make_chat_model: Callable[..., Path], positions: int) -> Path:
+    """A folder whose own defaults would change every answer."""
+    folder = make_chat_model(positions, spread=4.0)
+    (folder / "generation_config.json").write_text(GENERATION_DEFAULTS, "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def vllm(short_model: Path, serve: Callable[[Path], VLLMServer]) -> Iterator[VLLMServer]:
+    """A server of one's own: that of all tests has more positions, and no defaults."""
+    with serve(short_model) as server:
+        yield server
