@@ -191,6 +191,19 @@ def test_items_of_an_earlier_version_are_shown_by_their_ids(
     assert visit.complaints == []
 
 
+def test_a_model_without_another_is_shown_once(browser: Browser, folders: Folders) -> None:
+    heldout = folders.heldout(questions=8, models=("base",))
+    visit = Visit(browser, write_report(ReportSources((heldout.root,))).page)
+    heads = visit.page.locator("#detail .criteria thead th").all_inner_texts()
+
+    assert visit.page.locator("#answers h2").inner_text() == "Answers"
+    assert visit.page.locator("#detail .side").count() == 1
+    assert heads == ["Criterion, share earned", "base"]
+    assert visit.page.locator("#list .gap").count() == 0
+    assert visit.page.locator("#right").is_hidden()
+    assert visit.complaints == []
+
+
 def test_the_heat_map_follows_its_judge_and_its_filter(browser: Browser, page: Path) -> None:
     visit = Visit(browser, page)
     shown = "#criteria .heat-map:visible tbody tr:visible"

@@ -59,6 +59,11 @@ class Content:
         """Those that there are."""
         return tuple(one for one in (self.heldout, self.transfer) if one is not None)
 
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is more than one model."""
+        return any(len(one.models) > 1 for one in self.evaluations)
+
     @cached_property
     def judge_pairs(self) -> list[JudgePair]:
         """Every two judges side by side."""

@@ -48,10 +48,11 @@
   const data = JSON.parse($("data").textContent);
   const state = { set: null, entries: [], rows: [], id: null, at: [0, 0] };
   const judge = () => (state.set.judges.length ? $("judge").value : "");
-  const sides = () => [$("left").value, $("right").value];
+  // The same model on both sides is shown once.
+  const sides = () => [...new Set([$("left").value, $("right").value])];
   const means = (entry) => sides().map((model) => entry.means[judge()]?.[model] ?? null);
   const gap = (entry) => {
-    const [left, right] = means(entry);
+    const [left, right = null] = means(entry);
     return left === null || right === null ? null : right - left;
   };
   const answersOf = (entry) => sides().flatMap((model) => entry.answers[model] ?? []);
@@ -94,8 +95,11 @@
     const fields = [...new Set(state.entries.map((entry) => entry.field).filter(Boolean))].sort();
     $("field").replaceChildren(new Option("all", ""), ...fields.map((field) => new Option(field, field)));
     $("field-label").hidden = fields.length < 2;
+    const some = `${state.set.shown.toLocaleString("en")} of ${state.set.total.toLocaleString("en")} questions`;
+    const isAlone = models.length < 2;
+    $("right").parentElement.hidden = isAlone;
     const part = state.set.shown < state.set.total
-      ? `The ${state.set.shown.toLocaleString("en")} of ${state.set.total.toLocaleString("en")} questions on which models differ most`
+      ? isAlone ? `The first ${some}` : `The ${some} on which models differ most`
       : `All ${state.set.total.toLocaleString("en")} questions`;
     const most = Math.max(0, ...state.entries.flatMap((entry) => Object.values(entry.answers).map((all) => all.length)));
     const cut = most < state.set.answers ? `, ${most} of ${state.set.answers} answers to each` : "";
@@ -131,7 +135,6 @@
   }
 
   function item(entry) {
-    const [left, right] = means(entry);
     const difference = gap(entry);
     const node = element(
       "div",
@@ -139,8 +142,8 @@
       element(
         "div",
         "scores",
-        element("span", "", `${number(left)} → ${number(right)}`),
-        element("span", `gap ${direction(difference)}`, signed(difference)),
+        element("span", "", means(entry).map((mean) => number(mean)).join(" → ")),
+        difference === null ? null : element("span", `gap ${direction(difference)}`, signed(difference)),
       ),
       element("div", "text", title(entry).slice(0, 240)),
     );
@@ -269,21 +272,22 @@
     const scores = sides().map((model, side) => entry.answers[model]?.[state.at[side]]?.scores[judge()]?.z ?? {});
     const names = [...new Set(scores.flatMap((z) => Object.keys(z)))];
     if (!names.length) return null;
+    const isPair = scores.length > 1;
     const texts = new Map((entry.rubric ?? []).map((criterion) => [criterion.id, criterion]));
     const rows = names.map((name) => {
-      const [left, right] = scores.map((z) => z[name] ?? null);
-      const difference = left === null || right === null ? null : right - left;
+      const shares = scores.map((z) => z[name] ?? null);
+      const difference = shares.includes(null) ? null : shares[1] - shares[0];
       const criterion = texts.get(name);
       return element(
         "tr",
         "",
         heading(name, "row", criterion ? `weight ${criterion.weight}. ${criterion.text}` : ""),
-        zCell(left),
-        zCell(right),
-        element("td", direction(difference), signed(difference)),
+        ...shares.map(zCell),
+        isPair ? element("td", direction(difference), signed(difference)) : null,
       );
     });
-    const head = ["Criterion, share earned", ...sides(), "Difference"].map((text) => heading(text, "col"));
+    const titles = ["Criterion, share earned", ...sides(), ...(isPair ? ["Difference"] : [])];
+    const head = titles.map((text) => heading(text, "col"));
     return element(
       "table",
       "criteria",
