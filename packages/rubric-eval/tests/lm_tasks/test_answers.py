@@ -262,6 +262,7 @@ OTHER = [
     (r"\text{east}", r"\text{seat}"),
     (r"\text{June 20}", r"\text{June 21}"),
     ("2516_8", "2516_7"),
+    ("40_9", "40"),
     ("12", "12:30"),
     (
         r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}",
@@ -306,6 +307,13 @@ def test_percent_is_a_unit_and_no_hundredth(
     assert is_equivalent(written, other_written) == (one == other)
     assert is_equivalent(form.format(one), other_form.format(one))
     assert not is_equivalent(form.format(one), other_form.format(round(100 * one, 4)))
+
+
+def test_the_base_of_a_numeral_need_not_be_said_again() -> None:
+    assert is_expression("2516", "2516_8")
+    assert is_expression("2516_{8}", "2516_8")
+    assert not is_expression("2516_7", "2516_8")
+    assert not is_expression("40_9", "40")
 
 
 def test_an_equation_that_ends_in_the_target_answers_the_question() -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Final
 
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
+from rubric_eval.lm_tasks.answers.notation import without_base
 from rubric_eval.lm_tasks.answers.stated import last_line, statements
 
 _FORMULA: Final = re.compile(
@@ -49,6 +50,8 @@ def stated_expression(response: str) -> str | None:
 def is_expression(answer: str, target: str) -> bool:
     """Return whether an answer is the expression wanted, or an equation that ends in it.
 
+    A question for a numeral of base eight says so, and its answer need not.
+
     Args:
         answer: as it was stated; `a + b = 5` answers the question what a + b is.
         target: LaTeX, without `$`.
@@ -56,6 +59,8 @@ def is_expression(answer: str, target: str) -> bool:
     if is_equivalent(target, answer):
         return True
     value = answer.rpartition("=")[2]
+    if "_" not in answer and is_equivalent(without_base(target), answer):
+        return True
     is_equation = "=" in answer and not re.search(r"[=<>]", target)
     return is_equation and is_equivalent(target, value)
 

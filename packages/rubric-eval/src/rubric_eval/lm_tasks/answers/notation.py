@@ -100,9 +100,9 @@ def decided_by_form(one: str, other: str) -> bool | None:
     words = _words(one, other)
     if words is not None:
         return words[0].casefold() == words[1].casefold()
-    bases = [found.group(1) for text in (one, other) if (found := _BASE.fullmatch(alike(text)))]
-    if len(set(bases)) > 1:
-        return False
+    bases = _base(one), _base(other)
+    if bases[0] != bases[1] and (None not in bases or numbers != (None, None)):
+        return False  # 40 is not 40 of base nine
     kinds = {_brackets(one), _brackets(other)}
     if "{}" in kinds and kinds & {"()", "[]", "(]", "[)"}:
         return False  # a set has no order
@@ -147,6 +147,16 @@ def _number(text: str) -> Decimal | None:
     text = _bare(text).strip()  # blanks count: `1, 200` is two numbers
     text = re.sub("[ ,]", "", text) if _GROUPED.fullmatch(text) else text
     return Decimal(text) if _PLAIN.fullmatch(text) else None
+
+
+def without_base(text: str) -> str:
+    """Return the digits of a numeral that names its base, and anything else as it is."""
+    return alike(text).partition("_")[0] if _base(text) else text
+
+
+def _base(text: str) -> str | None:
+    found = _BASE.fullmatch(alike(text))
+    return found.group(1) if found else None
 
 
 def _words(one: str, other: str) -> tuple[str, str] | None:
