@@ -9,6 +9,7 @@ import yaml
 
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.reward.tasks import TEXTS
 from rubric_train_openrlhf.run.environment import describe_environment, environment_json
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 
@@ -73,7 +74,9 @@ def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
     return told.status == "finished" and told.steps == folder.steps_done == config.steps
 
 
-def begin(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str]) -> None:
+def begin(
+    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, Mapping[str, str]]
+) -> None:
     """Write what the run was made with, and clear what a kill before step 0 left."""
     text = dump_config(config)
     write_text(folder.config, text)
@@ -85,27 +88,44 @@ def begin(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, 
         remove_unfinished(folder.path)
 
 
-def check_tasks(folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str]) -> None:
+def check_tasks(
+    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, Mapping[str, str]]
+) -> None:
     """Make sure that a run goes on with the tasks that it was started with.
 
     Raises:
-        ResumeError: a task file holds others, or holds them in another order.
+        ResumeError: a task file holds others, holds them in another order, or says something else
+            in them.
     """
     before = _read_mapping(folder.environment, json.loads).get("tasks_sha256")
     if not isinstance(before, dict):
         raise _damaged(folder.environment)
     files = {"train": config.data.train, "validation": config.data.validation}
     changed = [
-        f"data.{name} ({str(files[name])!r})"
+        f"data.{name} ({str(files[name])!r}): {what} changed"
         for name, sha256 in tasks_sha256.items()
-        if cast("dict[str, object]", before).get(name) != sha256
+        if (what := _changed(cast("dict[str, object]", before).get(name), sha256))
     ]
     if changed:
         raise ResumeError(
-            f"{' and '.join(changed)}: the tasks or their order changed since the run in "
-            f"{str(folder.path)!r} was started; bring the old file back, or choose another `out`",
+            f"{'; '.join(changed)} since the run in {str(folder.path)!r} was started; bring the "
+            "old file back, or choose another `out`",
             path=folder.path,
         )
+
+
+def _changed(before: object, now: Mapping[str, str]) -> str:
+    """Name what is not as it was in a file of tasks; empty if all of it is."""
+    known = cast("dict[str, object]", before) if isinstance(before, dict) else {}
+    changed = [part for part, sha256 in now.items() if known.get(part) != sha256]
+    texts = [part for part in changed if part in TEXTS]
+    if "ids" in changed and "tasks" not in changed:
+        return "the order of the tasks"
+    if len(texts) == len(TEXTS):
+        return "the tasks"
+    if changed and not texts:
+        return "the hashes of the documents"
+    return " and ".join(f"the {part}" for part in texts)
 
 
 def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:

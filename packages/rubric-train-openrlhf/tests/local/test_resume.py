@@ -105,7 +105,7 @@ def test_a_folder_in_use_is_refused_before_it_is_read(
 
 
 @pytest.mark.parametrize("name", ["train", "validation"])
-@pytest.mark.parametrize("change", ["order", "fewer"])
+@pytest.mark.parametrize("change", ["the order of the tasks", "the passages"])
 def test_a_run_is_not_resumed_with_other_tasks(
     make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path, name: str, change: str
 ) -> None:
@@ -115,10 +115,15 @@ def test_a_run_is_not_resumed_with_other_tasks(
     config = make_config(steps=1, data={name: path})
     run_grpo(config, judge=spread_judge)
     before = files(config.out)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[::-1] if change == "order" else lines[1:]))
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    if change == "the passages":
+        rows[0]["passage"] += " Not."
+    else:
+        rows.reverse()
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
-    with pytest.raises(ResumeError, match=rf"^data\.{name} \(.*{name}\.jsonl"):
+    words = rf"^data\.{name} \(.*{name}\.jsonl'\): {change} changed since the run"
+    with pytest.raises(ResumeError, match=words):
         run_grpo(make_config(steps=2, data={name: path}), judge=spread_judge, resume=True)
 
     assert files(config.out) == before

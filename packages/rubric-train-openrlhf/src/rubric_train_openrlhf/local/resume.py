@@ -46,7 +46,11 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
 
 
 def go_back(
-    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, str], checkpoint: Path
+    folder: RunFolder,
+    *,
+    config: TrainConfig,
+    tasks_sha256: Mapping[str, Mapping[str, str]],
+    checkpoint: Path,
 ) -> TrainerState:
     """Cut the folder back to a checkpoint and read the state that goes with it.
 

@@ -7,8 +7,9 @@ response is made here, by task id.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from rubric_core import SftExample, check_no_leak, read_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import JudgeView, PolicyView, Rubric, Task
+
+
+TEXTS: Final = ("questions", "passages", "rubrics")
+"""Parts of a book's hashes that are of texts; the others are of the tasks' ids."""
 
 
 class TaskBook:
@@ -57,9 +62,24 @@ class TaskBook:
         return self._tasks[task_id].rubric
 
     @property
-    def sha256(self) -> str:
-        """Hash of the ids in their order: the same for the same tasks alone."""
-        return hashlib.sha256("\n".join(self._tasks).encode()).hexdigest()
+    def sha256(self) -> dict[str, str]:
+        """Hashes of what the two sides see of the tasks, by part.
+
+        An id follows from question, rubric and the document's hash, which the file may give: it
+        does not tell whether the passage is the same.
+        """
+        tasks = self._tasks.values()
+        parts: dict[str, list[Any]] = {
+            "tasks": sorted(self._tasks),
+            "ids": list(self._tasks),
+            "questions": [task.question for task in tasks],
+            "passages": [task.grounding.sha256 for task in tasks],
+            "rubrics": [task.rubric.reveal() for task in tasks],
+        }
+        return {
+            name: hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+            for name, part in parts.items()
+        }
 
     @property
     def doc_hashes(self) -> frozenset[str]:

@@ -28,7 +28,7 @@ _DISTRIBUTIONS = (
 
 
 def describe_environment(
-    *, seed: int, config_text: str, tasks_sha256: Mapping[str, str]
+    *, seed: int, config_text: str, tasks_sha256: Mapping[str, Mapping[str, str]]
 ) -> dict[str, object]:
     """Collect what another machine would need to repeat the run."""
     # Seconds of import, which reading a run folder does without.
@@ -45,7 +45,7 @@ def describe_environment(
         "git_sha": git_sha(),
         "seed": seed,
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
-        "tasks_sha256": dict(tasks_sha256),
+        "tasks_sha256": {name: dict(parts) for name, parts in tasks_sha256.items()},
     }
 
 
