@@ -38,7 +38,6 @@ from rubric_train_openrlhf import cluster
 from rubric_train_openrlhf.cluster.desk_calls import ask, start_desk, stop_desk
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.verdict import read_label
 from rubric_train_openrlhf.config import TrainConfig, parse_config
 from rubric_train_openrlhf.policy import build_tokenizer
 
@@ -159,7 +158,7 @@ class Bench:
         self._desk = desk
         self._views = 0
         run_file = config.out / "cluster" / "run.json"
-        PolicyRun.of(config, namespace="overlap", resumed=False).write(run_file)
+        PolicyRun.of(config, namespace="overlap").write(run_file)
         environment = {"env_vars": {RUN_FILE: str(run_file)}}
         remote: Any = ray.remote(num_cpus=0, max_concurrency=10_000, runtime_env=environment)
         texts = [marked("It says so.", view=number, share=0.5) for number in range(100)]
@@ -200,7 +199,7 @@ class Bench:
                 for row, (seconds, share) in enumerate(zip(times_s, shares, strict=True))
             ]
         )
-        names = [read_label(sample["label"]).judgement for sample in samples]
+        names = [sample["label"] for sample in samples]
         groups = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         shape = (len(groups), GROUP)
         lengths = [[8] * shape[1]] * shape[0]

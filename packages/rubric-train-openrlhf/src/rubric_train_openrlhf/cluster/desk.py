@@ -72,12 +72,7 @@ class JudgeDesk:
         """
         side = await self._side()
         judgement, result = await side.judge(task_id, response)
-        return Verdict(
-            judgement=judgement,
-            reward=self._reward(result, side.rubric(task_id)),
-            outcome=result.outcome.value,
-            reason=None if result.reason is None else result.reason.value,
-        )
+        return Verdict(judgement, self._reward(result, side.rubric(task_id)))
 
     async def spread(
         self,

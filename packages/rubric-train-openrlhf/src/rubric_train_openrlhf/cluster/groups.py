@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_train_openrlhf.cluster.verdict import Label
+    from rubric_train_openrlhf.cluster.verdict import JudgementId
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Sample:
 
     experience: Any
     """OpenRLHF's `Experience` of this response alone."""
-    label: Label
+    judgement: JudgementId
     text: str
     tokens: int
     """The end token included."""
     ended: bool
-    """Whether it came to its end token. One that the engine left unfinished did not, and says so
-    in its label."""
+    """Whether it came to its end token. One that the engine left unfinished did not, and its
+    judgement says so."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Group:
     @property
     def judgements(self) -> list[str]:
         """Names of the judgements."""
-        return [sample.label.judgement for sample in self.samples]
+        return [sample.judgement.text for sample in self.samples]
 
     @property
     def lengths(self) -> list[int]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
-from rubric_core import Outcome, Reason
-from rubric_train_openrlhf.cluster.verdict import Label, Verdict
+from rubric_core import Reason
+from rubric_train_openrlhf.cluster.verdict import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -79,8 +79,8 @@ async def judged_sample(
 
     Returns:
         A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
-        not happen is reward 0 too, and its label says that it is to be masked. So does that of a
-        response that the engine did not finish, which no judge sees.
+        not happen is reward 0 too, and the label, its name, tells the desk to mask it. So does that
+        of a response that the engine did not finish, which no judge sees.
 
     Raises:
         Exception: whatever the engine raises. No reward is made up for an engine that died.
@@ -98,7 +98,7 @@ async def judged_sample(
     reward = 0.0 if verdict.reward is None else verdict.reward
     return {
         "prompt": asked.prompt,
-        "label": Label(asked.task_id, verdict.judgement, verdict.outcome).text,
+        "label": verdict.judgement,
         "images": None,
         "mm_train_inputs": None,
         "observation_tokens": prompt_ids + tokens,
@@ -108,12 +108,7 @@ async def judged_sample(
         "reward": reward,
         "scores": reward,
         "text": response,
-        # OpenRLHF averages these over samples, which must all have the same.
-        "extra_logs": {
-            "rubric/unavailable": float(verdict.outcome == Outcome.UNAVAILABLE),
-            "rubric/invalid": float(verdict.outcome == Outcome.INVALID),
-            "rubric/judge_s": time.perf_counter() - generated_s,
-        },
+        "extra_logs": {"rubric/judge_s": time.perf_counter() - generated_s},
     }
 
 

@@ -36,8 +36,6 @@ class PolicyRun(Section):
     """Run folder."""
     namespace: str
     """Of Ray, where the judge's desk is found."""
-    resumed: bool
-    """Whether the run goes on from its last checkpoint."""
     steps: int
     """Steps in all."""
     seed: int
@@ -64,12 +62,11 @@ class PolicyRun(Section):
     """Machines."""
 
     @classmethod
-    def of(cls, config: TrainConfig, *, namespace: str, resumed: bool) -> Self:
+    def of(cls, config: TrainConfig, *, namespace: str) -> Self:
         """Take from a configuration what the policy's side may know."""
         return cls(
             out=config.out.absolute(),
             namespace=namespace,
-            resumed=resumed,
             steps=config.steps,
             seed=config.seed,
             heldout=config.data.validation is not None,

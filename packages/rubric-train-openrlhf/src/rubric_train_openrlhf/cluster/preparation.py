@@ -53,7 +53,6 @@ class Prepared:
     """Arguments of OpenRLHF's command."""
     namespace: str
     """Of the run's named actors in Ray: new for every start."""
-    resumed: bool
 
 
 def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
@@ -113,8 +112,8 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
             model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
     words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=last > 0)))
     namespace = f"rubric-{uuid4().hex}"
-    PolicyRun.of(config, namespace=namespace, resumed=resumed).write(paths.run)
-    return Prepared(folder=folder, words=words, namespace=namespace, resumed=resumed)
+    PolicyRun.of(config, namespace=namespace).write(paths.run)
+    return Prepared(folder=folder, words=words, namespace=namespace)
 
 
 def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: ChatCodec) -> None:

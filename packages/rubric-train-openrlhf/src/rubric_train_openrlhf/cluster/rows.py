@@ -72,7 +72,7 @@ def metrics_row(record: ClusterRecord) -> MetricsRow:
     """Sum a step up."""
     credit, drawn, figures = record.credit, record.drawn, record.figures
     samples = [sample for group in drawn.groups for sample in group.samples]
-    answers = [sample for sample in samples if sample.label.is_answer]
+    answers = [sample for sample in samples if sample.judgement.is_answer]
     lengths_B = [sample.tokens for sample in answers]
     return MetricsRow(
         step=record.step,

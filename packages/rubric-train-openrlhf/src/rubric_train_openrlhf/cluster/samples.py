@@ -17,7 +17,7 @@ from vllm import SamplingParams
 
 from rubric_train_openrlhf.cluster.fleet import Request
 from rubric_train_openrlhf.cluster.groups import Drawn, Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.verdict import read_label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 
@@ -184,7 +184,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         )
         return Sample(
             experience=experience,
-            label=read_label(response["label"]),
+            judgement=JudgementId.read(response["label"]),
             text=response["text"],
             tokens=int(experience.response_length.item()),
             ended=not response["truncated"],

@@ -37,8 +37,6 @@ class StepCredit:
     """0 for masked responses and for groups whose rewards are all equal."""
     valid_PG: BoolArray
     """False where an unavailable judgement is left out of baseline, deviation and loss."""
-    informative_P: BoolArray
-    """Whether the valid rewards of a group differ."""
     outcomes_PG: tuple[tuple[str, ...], ...]
     """What became of each judgement."""
     criteria: dict[str, float]
@@ -135,7 +133,6 @@ def step_credit(
         shaped_PG=shaped_PG,
         advantages_PG=credit.advantages_PG,
         valid_PG=rewards.valid_PG,
-        informative_P=informative_P,
         outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
         criteria=criterion_means(rewards, rubrics_P),
         attribution_abs=_attribution_abs(credit, rewards.valid_PG, rubrics_P),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Self
 from uuid import uuid4
 
-from rubric_core import Outcome, Reason
+from rubric_core import Reason
 
 _PARTS = 3
 
@@ -49,6 +49,11 @@ class JudgementId:
         return cls(task_id=parts[0], reason=Reason(parts[1]), number=parts[2])
 
     @property
+    def is_answer(self) -> bool:
+        """Whether the engine finished the response, so that it is the policy's."""
+        return self.reason is not Reason.NO_RESPONSE
+
+    @property
     def text(self) -> str:
         """The name on one line."""
         if self.reason is None:
@@ -64,43 +69,8 @@ class Verdict:
     """A `JudgementId` as text."""
     reward: float | None
     """The judge's, in [0, 1]; None where there is none and the response is left out."""
-    outcome: str
-    """`scored`, `invalid` or `unavailable`."""
-    reason: str | None
-    """Of a judgement that is not scored."""
 
     @classmethod
     def unreachable(cls, task_id: str, reason: Reason) -> Self:
         """Say that the judge's side gave no answer."""
-        judgement = JudgementId.failed(task_id, reason).text
-        return cls(judgement, None, Outcome.UNAVAILABLE.value, reason.value)
-
-
-class Label(NamedTuple):
-    """What rides with a response through OpenRLHF, as its label."""
-
-    task_id: str
-    judgement: str
-    outcome: str
-
-    @property
-    def text(self) -> str:
-        """The label on one line."""
-        return "\t".join(self)
-
-    @property
-    def is_answer(self) -> bool:
-        """Whether the engine finished the response, so that it is the policy's."""
-        return JudgementId.read(self.judgement).reason is not Reason.NO_RESPONSE
-
-
-def read_label(text: str) -> Label:
-    """Read what `Label.text` wrote.
-
-    Raises:
-        ValueError: it did not: the response was not judged by our executor.
-    """
-    parts = text.split("\t")
-    if len(parts) != _PARTS:
-        raise ValueError(f"a label of {len(parts)} parts is none of a judged response")
-    return Label(*parts)
+        return cls(JudgementId.failed(task_id, reason).text, None)

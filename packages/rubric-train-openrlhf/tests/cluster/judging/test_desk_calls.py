@@ -15,7 +15,7 @@ from ray.exceptions import ActorUnavailableError
 from rubric_train_openrlhf.cluster import desk_calls
 
 pytestmark = pytest.mark.anyio
-VERDICT = Verdict("task:key", 0.5, "scored", None)
+VERDICT = Verdict("task:key", 0.5)
 
 
 class AnsweredError(Exception):
@@ -77,7 +77,7 @@ def test_a_long_question_about_groups_is_asked_again(mortal: MortalDesk) -> None
 
 @pytest.mark.parametrize("mortal", [STAYS_AWAY], indirect=True)
 async def test_a_desk_that_stays_away_is_not_waited_for_for_ever(mortal: MortalDesk) -> None:
-    assert (await desk_calls.verdict_of(mortal, "task", "because")).outcome == "unavailable"
+    assert (await desk_calls.verdict_of(mortal, "task", "because")).reward is None
     with pytest.raises(ClusterError, match="does not answer"):
         desk_calls.ask(mortal.credit)
     assert mortal.now_s < 3 * desk_calls.PATIENCE_S

@@ -25,7 +25,7 @@ from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.verdict import JudgementId, read_label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run.records import JudgementRow
@@ -80,8 +80,9 @@ class Step:
 
     @property
     def outcomes_PG(self) -> npt.NDArray[np.str_]:
-        labels = [read_label(sample["label"]) for sample in self.samples]
-        return np.array([label.outcome for label in labels]).reshape(PROMPTS, GROUP)
+        reasons = [JudgementId.read(sample["label"]).reason for sample in self.samples]
+        outcomes = ["scored" if reason is None else reason.outcome.value for reason in reasons]
+        return np.array(outcomes).reshape(PROMPTS, GROUP)
 
     @property
     def scored_PG(self) -> npt.NDArray[np.bool_]:
@@ -142,13 +143,13 @@ def step(
             rollout={"prompts": PROMPTS, "group_size": GROUP},
         )
         run_file = run_folder / "run" / "cluster" / "run.json"
-        PolicyRun.of(config, namespace="faults", resumed=False).write(run_file)
+        PolicyRun.of(config, namespace="faults").write(run_file)
         desk = start_desk(config, namespace="faults")
         open_desk(desk)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(RUN_FILE, str(run_file))
             first, samples = asyncio.run(_sample(desk, planted, tokenizer))
-        names = [read_label(sample["label"]).judgement for sample in samples]
+        names = [sample["label"] for sample in samples]
         names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         credit = ask(desk.credit, 1, names_PG, LENGTHS, ENDED)
         second = ask(desk.statistics)
@@ -209,8 +210,6 @@ def test_what_was_not_judged_is_masked_and_counted(step: Step) -> None:
     )
     assert (step.credit.advantages_PG[~step.scored_PG] == 0).all()
     assert step.credit.unavailable_frac == (~step.scored_PG).mean()
-    for sample, is_scored in zip(step.samples, step.scored_PG.reshape(-1), strict=True):
-        assert sample["extra_logs"]["rubric/unavailable"] == float(not is_scored)
 
 
 def test_the_rows_are_those_of_the_step_though_its_desk_died(step: Step) -> None:
@@ -274,7 +273,8 @@ async def test_what_the_desk_raises_reaches_its_caller_as_it_is(
     assert caught.value.step == 4
     stop_desk(desk)
     started = time.monotonic()
-    assert (await verdict_of(desk, name, "x")).reason == "connection"
+    gone = JudgementId.read((await verdict_of(desk, name, "x")).judgement)
+    assert gone.reason == "connection"
     with pytest.raises(ClusterError, match="does not answer"):
         ask(desk.statistics)
     assert time.monotonic() - started < 30

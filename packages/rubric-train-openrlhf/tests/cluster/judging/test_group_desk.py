@@ -10,7 +10,7 @@ from anyio.from_thread import start_blocking_portal
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.desk import JudgeDesk
 from rubric_train_openrlhf.cluster.groups import Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.verdict import JudgementId, Label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 
 pytest.importorskip("ray")
 from rubric_train_openrlhf.cluster import group_desk
@@ -33,7 +33,7 @@ def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingPortal]:
 
 def group(task: Task, judgements: Sequence[str]) -> Group:
     samples = tuple(
-        Sample(None, Label(task.task_id, name, ""), "", tokens=8, ended=True) for name in judgements
+        Sample(None, JudgementId.read(name), "", tokens=8, ended=True) for name in judgements
     )
     return Group(Prompt(task.question, task.task_id, task.question), samples)
 

@@ -45,7 +45,7 @@ class CountingDesk:
             await asyncio.sleep(0)
         self._now -= 1
         self.done += 1
-        return Verdict(f"{task_id}:key", 0.5, "scored", None)
+        return Verdict(f"{task_id}:key", 0.5)
 
 
 class Engine:
@@ -72,7 +72,7 @@ async def test_executors_of_a_process_share_its_judge_calls(
     from rubric_train_openrlhf.cluster import desk_calls, judge_places
 
     config = make_config(judge={"workers": 2, "micro_batch": 3})
-    PolicyRun.of(config, namespace="test", resumed=False).write(tmp_path / "run.json")
+    PolicyRun.of(config, namespace="test").write(tmp_path / "run.json")
     monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
     desk = CountingDesk()
     monkeypatch.setattr(desk_calls, "find_desk", lambda _: desk)

@@ -9,7 +9,7 @@ import pytest
 
 from rubric_core import Reason
 from rubric_train_openrlhf.cluster.judged_sample import Asked, judged_sample
-from rubric_train_openrlhf.cluster.verdict import JudgementId, Verdict, read_label
+from rubric_train_openrlhf.cluster.verdict import JudgementId, Verdict
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec
@@ -43,7 +43,7 @@ class Engine:
 
 async def scored(task_id: str, response: str) -> Verdict:
     assert response == "because"
-    return Verdict(f"{task_id}:key", 0.25, "scored", None)
+    return Verdict(f"{task_id}:key", 0.25)
 
 
 async def sample(
@@ -71,9 +71,8 @@ async def test_a_response_is_laid_out_as_openrlhf_reads_it(
     assert made["rollout_log_probs"] == [0.0] * len(prompt) + [-0.5] * len(answer)
     assert (made["reward"], made["scores"], made["truncated"]) == (0.25, 0.25, False)
     assert made["text"] == "because"
-    assert read_label(made["label"]) == ("task", "task:key", "scored")
-    assert made["extra_logs"].pop("rubric/judge_s") >= 0
-    assert made["extra_logs"] == {"rubric/unavailable": 0.0, "rubric/invalid": 0.0}
+    assert made["label"] == "task:key"
+    assert made["extra_logs"]["rubric/judge_s"] >= 0
     ((asked_ids, sampling),) = engine.asked
     assert (asked_ids, sampling.max_tokens, sampling.seed) == (prompt, 8, 3)
 
@@ -91,15 +90,9 @@ async def test_a_response_has_the_room_that_the_prompt_leaves(
     assert made["truncated"]
 
 
-@pytest.mark.parametrize(
-    ("verdict", "logs"),
-    [
-        (Verdict("t:k", 0.0, "invalid", "not_json"), (0.0, 1.0)),
-        (Verdict.unreachable("t", Reason.TIMEOUT), (1.0, 0.0)),
-    ],
-)
-async def test_a_failed_judgement_is_a_number_and_says_so(
-    tokenizer: Tokenizer, verdict: Verdict, logs: tuple[float, float]
+@pytest.mark.parametrize("verdict", [Verdict("t:k", 0.0), Verdict.unreachable("t", Reason.TIMEOUT)])
+async def test_a_failed_judgement_is_a_number_for_openrlhf_and_keeps_its_name(
+    tokenizer: Tokenizer, verdict: Verdict
 ) -> None:
     async def failing(task_id: str, response: str) -> Verdict:
         del task_id, response
@@ -108,8 +101,7 @@ async def test_a_failed_judgement_is_a_number_and_says_so(
     made = await sample(tokenizer, Engine([5, 6]), judge=failing)
 
     assert made["reward"] == made["scores"] == 0.0
-    assert read_label(made["label"]).outcome == verdict.outcome
-    assert (made["extra_logs"]["rubric/unavailable"], made["extra_logs"]["rubric/invalid"]) == logs
+    assert made["label"] == verdict.judgement
 
 
 @pytest.mark.parametrize("finish_reason", ["abort", "error", None])
@@ -123,11 +115,10 @@ async def test_a_response_that_the_engine_does_not_finish_is_masked_and_not_judg
     engine = Engine(tokens, finish_reason=finish_reason)
     made = await sample(tokenizer, engine, judge=nobody)
 
-    label = read_label(made["label"])
+    judgement = JudgementId.read(made["label"])
     assert len(engine.asked) == 3
-    assert (label.outcome, label.is_answer, made["truncated"]) == ("unavailable", False, True)
-    assert made["extra_logs"]["rubric/unavailable"] == 1.0
-    assert JudgementId.read(label.judgement).reason is Reason.NO_RESPONSE
+    assert (judgement.reason, judgement.is_answer) == (Reason.NO_RESPONSE, False)
+    assert made["truncated"]
     prompt = len(tokenizer.encode(PROMPT, add_special_tokens=False))
     assert (made["text"], made["action_ranges"]) == ("", [(prompt, prompt)])
     assert made["rollout_log_probs"] == [0.0] * prompt

@@ -172,9 +172,7 @@ def test_a_run_that_has_finished_is_left_as_it_is(real_input: RealInput, tmp_pat
     run(config, resume=True, output=Output())
 
     assert {path: path.stat().st_mtime_ns for path in config.out.rglob("*")} == before
-    longer = prepare(config.model_copy(update={"steps": 3}), resume=True)
-    assert longer is not None
-    assert longer.resumed
+    assert prepare(config.model_copy(update={"steps": 3}), resume=True) is not None
 
 
 @pytest.mark.openrlhf

@@ -10,7 +10,7 @@ import torch
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
 from rubric_train_openrlhf.cluster.groups import Group, Prompt, Sample
 from rubric_train_openrlhf.cluster.step_credit import informative, step_credit
-from rubric_train_openrlhf.cluster.verdict import Label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.reward.credit import Sizes
 
@@ -84,8 +84,9 @@ def _as_groups(rollouts: Rollouts) -> list[Group]:
             "scores": 0.0,
         }
         experience = to_experience(None, answer, max_len=MAX_LEN)
-        label = Label("t", f"t:{row}", "scored")
-        samples.append(Sample(experience, label, "", len(response), ended=True))
+        samples.append(
+            Sample(experience, JudgementId("t", key=str(row)), "", len(response), ended=True)
+        )
     size = rollouts.group_size
     return [
         Group(Prompt("p", "t", "q"), tuple(samples[first : first + size]))
@@ -151,7 +152,7 @@ class Batch:
 
     @property
     def labels(self) -> list[str]:
-        return [sample.label.text for group in self.groups for sample in group.samples]
+        return [name for group in self.groups for name in group.judgements]
 
 
 def _make_batch(
@@ -168,8 +169,8 @@ def _make_batch(
         for g, reward in enumerate(rewards):
             tokens = int(rng.integers(1, 12))
             total = prompt_tokens + tokens
-            label = Label(f"t{p}", f"t{p}:{g}", judged(reward).outcome.value)
-            results[label.judgement] = judged(reward)
+            judgement = JudgementId(f"t{p}", key=str(g))
+            results[judgement.text] = judged(reward)
             mask = torch.zeros(1, total - 1, dtype=torch.long)
             mask[:, prompt_tokens - 1 :] = 1
             experience = Experience(
@@ -178,7 +179,7 @@ def _make_batch(
                 action_mask=mask,
                 rollout_log_probs=-torch.from_numpy(rng.random((1, total - 1))).float() * mask,
                 prompts=[f"p{p}"],
-                labels=[label.text],
+                labels=[judgement.text],
                 images=[None],
                 mm_train_inputs=[None],
                 rewards=torch.tensor([reward or 0.0]),
@@ -188,6 +189,6 @@ def _make_batch(
                 total_length=torch.tensor([float(total)]),
                 info={"reward": torch.tensor([reward or 0.0])},
             )
-            samples.append(Sample(experience, label, f"answer {p}.{g}", tokens, ended=True))
+            samples.append(Sample(experience, judgement, f"answer {p}.{g}", tokens, ended=True))
         groups.append(Group(Prompt(f"p{p}", f"t{p}", f"q{p}"), tuple(samples)))
     return Batch(groups, CoreDesk(config, results))

@@ -59,7 +59,7 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
 
     config = load_config(case["config"])
     args = check_command(command_words(grpo_flags(config))).args
-    PolicyRun.of(config, namespace="test", resumed=False).write(run_file())
+    PolicyRun.of(config, namespace="test").write(run_file())
     frozen, policy = RubricReferenceActor(*place), RubricPolicyActor(*place)
     frozen.init_model_from_pretrained(get_strategy(args), case["reference"])
     policy.init_model_from_pretrained(get_strategy(args), case["model"], max_steps=1)

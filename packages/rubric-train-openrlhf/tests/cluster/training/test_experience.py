@@ -105,7 +105,7 @@ def test_every_token_has_the_advantage_of_its_response_in_every_shape_of_batch(
     expected = dict(zip(batch.labels, expected_advantages(REWARDS), strict=True))
     valid = [reward is not None for group in REWARDS for reward in group]
     is_valid = dict(zip(batch.labels, valid, strict=True))
-    lengths = {s.label.text: s.tokens for group in batch.groups for s in group.samples}
+    lengths = {s.judgement.text: s.tokens for group in batch.groups for s in group.samples}
 
     rows = rows_of(made(batch, **shape).batches)
 

@@ -290,7 +290,7 @@ def both(
             device="cpu",
             precision="float32",
         )
-        PolicyRun.of(config, namespace="n", resumed=False).write(tmp_path / "run.json")
+        PolicyRun.of(config, namespace="n").write(tmp_path / "run.json")
         monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
         return BothSides(config, tmp_path)
 

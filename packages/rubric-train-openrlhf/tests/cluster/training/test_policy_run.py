@@ -20,7 +20,7 @@ def test_a_run_reads_back_as_it_was_written(
 ) -> None:
     # Infinity has no word in the JSON of other languages, and is how a norm is left unclipped.
     config = make_config(optim={"max_grad_norm": float("inf")}, dynamic_sampling={})
-    written = PolicyRun.of(config, namespace="rubric-1", resumed=True)
+    written = PolicyRun.of(config, namespace="rubric-1")
     written.write(tmp_path / "run.json")
     monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
 
@@ -36,7 +36,7 @@ def test_it_names_no_task_file_and_no_judge(
 ) -> None:
     judge = {"spec": {"type": "llm", "model": "hosted_vllm/secret-judge"}}
     config = make_config(judge=judge)
-    PolicyRun.of(config, namespace="n", resumed=False).write(tmp_path / "run.json")
+    PolicyRun.of(config, namespace="n").write(tmp_path / "run.json")
 
     text = (tmp_path / "run.json").read_text()
     assert str(config.data.train) not in text

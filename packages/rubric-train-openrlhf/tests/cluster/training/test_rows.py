@@ -19,7 +19,7 @@ from rubric_train_openrlhf.cluster.rows import (
 )
 from rubric_train_openrlhf.cluster.step_credit import StepCredit
 from rubric_train_openrlhf.cluster.trained import TrainedSample
-from rubric_train_openrlhf.cluster.verdict import JudgementId, Label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.reward.heldout import HeldoutReward
 
@@ -40,7 +40,7 @@ def group(number: int, *, tokens: tuple[int, int]) -> Group:
         tuple(
             Sample(
                 experience=None,
-                label=Label(f"t{number}", f"t{number}:{member}", "scored"),
+                judgement=JudgementId(f"t{number}", key=str(member)),
                 text=f"answer {number}.{member}",
                 tokens=length,
                 ended=length < 8,
@@ -56,7 +56,6 @@ def credit() -> StepCredit:
         shaped_PG=np.array([[0.5, 1.0], [0.0, np.nan]]),
         advantages_PG=np.array([[-0.7, 0.7], [0.0, 0.0]]),
         valid_PG=np.array([[True, True], [True, False]]),
-        informative_P=np.array([True, False]),
         outcomes_PG=(("scored", "scored"), ("invalid", "unavailable")),
         criteria={"a": 0.5},
         attribution_abs={"a": 0.3},
@@ -114,8 +113,8 @@ def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
 def test_what_an_engine_left_unfinished_is_no_truncated_answer() -> None:
     step = record()
     first, *others = step.drawn.groups[1].samples
-    label = Label("t1", JudgementId.failed("t1", Reason.NO_RESPONSE).text, "unavailable")
-    unfinished = replace(first, label=label, tokens=0, ended=False)
+    judgement = JudgementId.failed("t1", Reason.NO_RESPONSE)
+    unfinished = replace(first, judgement=judgement, tokens=0, ended=False)
     group_1 = replace(step.drawn.groups[1], samples=(unfinished, *others))
     drawn = replace(step.drawn, groups=[step.drawn.groups[0], group_1])
 

@@ -11,7 +11,6 @@ import pytest
 
 from rubric_train_openrlhf.cluster.groups import Prompt
 from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.verdict import Label
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
 
@@ -47,12 +46,12 @@ class Answering:
     def _answer(self, request: Any, number: int) -> dict[str, Any]:  # noqa: ANN401
         ties = int(request.label.removeprefix("t")) % 2 == 0
         # The first group of the batch has rewards that differ, the second has not.
-        judged = self._groups[1 if ties else 0].samples[number % 4].label.judgement
+        judged = self._groups[1 if ties else 0].samples[number % 4].judgement.text
         name = f"{request.label}:{number}"
         self._results[name] = self._results[judged]
         return {
             "prompt": request.prompt,
-            "label": Label(request.label, name, "scored").text,
+            "label": name,
             "observation_tokens": [5, 6, 7, 8, 9],
             "action_ranges": [(3, 5)],
             "rollout_log_probs": [0.0, 0.0, 0.0, -1.0, -2.0],
@@ -78,7 +77,7 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             cluster={"gpus_per_node": 1, "max_len": 64, "deepspeed": {"forward_micro_batch": 4}},
             **sections,
         )
-        run = PolicyRun.of(batch.desk.config, namespace="n", resumed=False)
+        run = PolicyRun.of(batch.desk.config, namespace="n")
         fleet = Answering(batch)
         generator = RubricSamplesGenerator(
             SimpleNamespace(args=None),

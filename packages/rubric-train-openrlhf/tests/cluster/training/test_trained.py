@@ -15,7 +15,7 @@ from rubric_train_openrlhf.cluster.trained import (
     check_trained,
     trained_samples,
 )
-from rubric_train_openrlhf.cluster.verdict import Label
+from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import ClusterError
 
 SHARES = Shares(updates=2, ranks=2)
@@ -50,7 +50,7 @@ class Step:
         samples = [
             Sample(
                 experience(tokens, advantage=0.0, valid=True, pad=0),
-                Label("t", f"t:{row}", "scored"),
+                JudgementId("t", key=str(row)),
                 "",
                 length,
                 ended=True,

@@ -278,7 +278,7 @@ def cluster_update(
 ) -> Update:
     args = check_command(command_words(grpo_flags(config))).args
     path = ClusterPaths(config.out).run
-    PolicyRun.of(config, namespace="test", resumed=False).write(path)
+    PolicyRun.of(config, namespace="test").write(path)
     monkeypatch.setenv(RUN_FILE, str(path))
     from openrlhf.trainer.ppo_utils import experience_maker
     from openrlhf.utils import get_strategy
