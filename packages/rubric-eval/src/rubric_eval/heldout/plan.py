@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
@@ -16,6 +15,8 @@ from rubric_eval.answers import prompt_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
 from rubric_eval.records.files import read_rows, read_run
+from rubric_eval.records.planning import check_models, check_plan
+from rubric_eval.records.run import now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rubric_eval.records import EvalFolder, ModelEntry
     from rubric_eval.scores import NamedJudge
 
-__all__ = ["HeldoutPlan", "now", "plan_of", "spread"]
+__all__ = ["HeldoutPlan", "plan_of", "spread"]
 
 _TEMPLATE: Final = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""
@@ -61,20 +62,11 @@ class HeldoutPlan:
                 "drop the copies",
                 location="tasks",
             )
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ConfigError(
-                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
-                location="seeds",
-            )
+        check_plan(seeds=self.seeds, max_unavailable_frac=self.max_unavailable_frac)
         if self.samples < 1 or self.workers < 1:
             raise ConfigError(
                 f"samples {self.samples!r} and workers {self.workers!r} must be at least 1",
                 location="samples",
-            )
-        if not 0 <= self.max_unavailable_frac <= 1:
-            raise ConfigError(
-                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
-                location="max-unavailable-frac",
             )
 
     @cached_property
@@ -103,13 +95,7 @@ class HeldoutPlan:
         Raises:
             ConfigError: no model, or two with one name.
         """
-        names = Counter(model.name for model in models)
-        if not names or max(names.values()) > 1:
-            raise ConfigError(
-                f"models {list(names)!r}: give at least one, each with a name of its own as "
-                "NAME=KIND:WHERE",
-                location="models",
-            )
+        check_models(models)
         return EvalRun(
             kind="heldout",
             started=now(),
@@ -202,8 +188,3 @@ def spread(tasks: Sequence[Task], limit: int | None) -> tuple[Task, ...]:
     if limit is None or limit >= len(tasks):
         return tuple(tasks)
     return tuple(tasks[number * len(tasks) // limit] for number in range(limit))
-
-
-def now() -> str:
-    """Return the time, ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")

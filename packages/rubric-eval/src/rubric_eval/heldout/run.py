@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio
-
-from rubric_core import RubricError
 from rubric_eval.answers import locked
-from rubric_eval.heldout.plan import now
 from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.heldout.work import HeldoutProgress, Work
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
 from rubric_eval.records.files import read_run, write_json, write_rows, write_run
 from rubric_eval.records.joining import joined
+from rubric_eval.records.lifetime import closing, under_way
+from rubric_eval.records.run import now
 from rubric_eval.scores.reading import has_scores
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from rubric_eval.heldout.plan import HeldoutPlan
@@ -64,7 +61,7 @@ async def run_heldout(
     """
     folder = EvalFolder(out)
     entries = [model.entry for model in models]
-    async with _closing([model.aclose for model in models]):
+    async with closing([model.aclose for model in models]):
         sources = [AskedModel(model, plan, folder) for model in models]
         return await _run(folder, plan, entries, judges, sources, progress=progress)
 
@@ -104,7 +101,7 @@ async def _run(  # what both ways of evaluating share
 ) -> HeldoutTable:
     wanted = plan.manifest(models, judges)
     closers = [partial(close, one) for judge in judges for one in judge.replicas]
-    async with _closing(closers):
+    async with closing(closers):
         with locked(folder.root):
             return await _locked_run(folder, plan, wanted, judges, sources, progress=progress)
 
@@ -122,9 +119,7 @@ async def _locked_run(  # as above
     for source in sources:
         source.check()
     await _check_judges(folder, plan, wanted.models, judges)
-    folder.heldout.unlink(missing_ok=True)  # no table of an evaluation that is under way
-    write_run(folder, run)  # first: it says what everything else in the folder is
-    try:
+    with under_way(folder, run, table=folder.heldout):
         write_rows(folder.questions, plan.question_rows())
         with Ledger(folder.ledger) as ledger:
             work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
@@ -134,11 +129,6 @@ async def _locked_run(  # as above
         table = heldout_table(folder, finished)
         write_json(folder.heldout, table)
         write_run(folder, finished)
-    except BaseException as error:
-        failed = {"status": "failed", "finished": now(), "error": _said(error)}
-        with suppress(OSError):  # a full disk may be why
-            write_run(folder, run.model_copy(update=failed))
-        raise
     return table
 
 
@@ -200,22 +190,3 @@ def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
             "judges": tuple(judge for judge in run.judges if judge.name in judges),
         }
     )
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, RubricError | OSError):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
-        return "stopped before the end"
-    return f"ended by a {type(error).__name__}"  # its message may hold anything
-
-
-@asynccontextmanager
-async def _closing(closers: Sequence[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None]:
-    """Close what was opened, also where it was never asked."""
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True):
-            for close_one in closers:
-                await close_one()

@@ -5,6 +5,8 @@ rows      one line per answer, judgement or benchmark item
 measured  values of one model on one set of questions, ready to be compared
 files     how they are read and written
 joining   what a folder holds already, and whether something may be added
+lifetime  an evaluation under way, and its end
+planning  what every plan is held to
 inputs    what a derived file was made from, by content
 layout    where each of them lies in an evaluation's folder
 """

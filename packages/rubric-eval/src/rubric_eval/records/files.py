@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricFileError
 from rubric_core.files import replacing
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records.run import EvalRun
+from rubric_eval.records.run import FORMAT, EvalRun
 from rubric_judge.responses import read_rows as numbered_rows
 
 if TYPE_CHECKING:
@@ -91,6 +91,7 @@ def read_run(folder: EvalFolder) -> EvalRun:
     try:
         return EvalRun.model_validate_json(text)
     except ValidationError as error:
+        _refuse_newer(folder.run, text)
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
         field = ".".join(str(part) for part in problem["loc"]) or None
         place = f"field {field!r}: " if field else ""
@@ -99,6 +100,27 @@ def read_run(folder: EvalFolder) -> EvalRun:
             path=folder.run,
             field=field,
         ) from None
+
+
+def _refuse_newer(path: Path, text: bytes) -> None:
+    """Tell a manifest of a later version from a damaged one."""
+    try:
+        content: Any = json.loads(text)
+    except ValueError:
+        return
+    held = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
+    found = held.get("format")
+    if isinstance(found, int) and found > FORMAT:
+        writers = held.get("versions")
+        writer = cast("dict[str, Any]", writers) if isinstance(writers, dict) else {}
+        version = writer.get("rubric-eval")
+        by = f", written by rubric-eval {version}" if isinstance(version, str) else ""
+        raise RubricFileError(
+            f"field 'format': {found}{by}, is newer than this version reads ({FORMAT}): use that "
+            "version, or a later one; the folder is as it was",
+            path=path,
+            field="format",
+        )
 
 
 def read_finished_run(folder: EvalFolder) -> EvalRun:

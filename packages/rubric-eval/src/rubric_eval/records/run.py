@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rubric_core import Decoding
+
+FORMAT: Final = 1
+"""Of run.json: raised where an older version would take its content for something else."""
 
 FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -68,6 +72,9 @@ class EvalRun(BaseModel):
 
     model_config = FROZEN
 
+    format: Literal[1] = FORMAT
+    """Folders from before there was one are read as 1."""
+
     kind: Literal["heldout", "transfer"]
     status: Literal["running", "finished", "failed"] = "running"
     started: str
@@ -102,3 +109,8 @@ class EvalRun(BaseModel):
 
     versions: dict[str, str]
     """Packages that took part."""
+
+
+def now() -> str:
+    """Return the time, ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, PolicyView
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
+from rubric_eval.records.planning import check_models, check_plan
+from rubric_eval.records.run import now
 from rubric_eval.transfer.building import Built, build
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 
@@ -59,16 +59,7 @@ class TransferPlan:
 
     def __post_init__(self) -> None:
         """Check."""
-        if not self.seeds or len(set(self.seeds)) < len(self.seeds) or min(self.seeds) < 0:
-            raise ConfigError(
-                f"seeds {list(self.seeds)!r}: give one or more different ones, 0 or above",
-                location="seeds",
-            )
-        if not 0 <= self.max_unavailable_frac <= 1:
-            raise ConfigError(
-                f"max-unavailable-frac {self.max_unavailable_frac!r} must be from 0 to 1",
-                location="max-unavailable-frac",
-            )
+        check_plan(seeds=self.seeds, max_unavailable_frac=self.max_unavailable_frac)
 
     @property
     def answers(self) -> int:
@@ -81,13 +72,7 @@ class TransferPlan:
         Raises:
             ConfigError: no model, or two with one name.
         """
-        names = Counter(model.name for model in models)
-        if not names or max(names.values()) > 1:
-            raise ConfigError(
-                f"models {list(names)!r}: give at least one, each with a name of its own as "
-                "NAME=KIND:WHERE",
-                location="models",
-            )
+        check_models(models)
         templates = {built.benchmark.task: built.template for built in self.built}
         canonical = json.dumps(sorted(templates.items()), separators=(",", ":"))
         return EvalRun(
@@ -163,11 +148,6 @@ def plan_transfer(  # noqa: PLR0913  # what a command has as flags
         seeds=seeds,
         max_unavailable_frac=max_unavailable_frac,
     )
-
-
-def now() -> str:
-    """Return the time, ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _chosen(suite: SuiteName, names: Sequence[str]) -> tuple[Benchmark, ...]:

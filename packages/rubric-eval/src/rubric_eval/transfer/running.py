@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
-import anyio
-
-from rubric_core import RubricError
 from rubric_eval.answers import check_weights, collect_answers, locked
 from rubric_eval.errors import EvalFolderError, TransferAbortError
 from rubric_eval.records import EvalFolder, EvalRun
 from rubric_eval.records.files import read_run, write_json, write_rows, write_run
 from rubric_eval.records.joining import joined
+from rubric_eval.records.lifetime import closing, under_way
+from rubric_eval.records.run import now
 from rubric_eval.transfer.items import scored_items
-from rubric_eval.transfer.plan import ItemQuestion, now
+from rubric_eval.transfer.plan import ItemQuestion
 from rubric_eval.transfer.reading import has_items
 from rubric_eval.transfer.table import TransferTable, transfer_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rubric_eval.answers import AnswerProgress
@@ -58,16 +56,14 @@ async def run_transfer(
         ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
     """
     folder = EvalFolder(out)
-    async with _closing(models):
+    async with closing([model.aclose for model in models]):
         wanted = plan.manifest([model.entry for model in models])
         with locked(folder.root):
             _refuse_others(folder, wanted)
             run = joined(folder, wanted)
             for model in models:
                 check_weights(folder, model)
-            folder.transfer.unlink(missing_ok=True)  # no table of an evaluation that is under way
-            write_run(folder, run)  # first: it says what everything else in the folder is
-            try:
+            with under_way(folder, run, table=folder.transfer):
                 write_rows(folder.questions, plan.question_rows())
                 for model in models:
                     async with model:  # the next one may need its memory
@@ -76,11 +72,6 @@ async def run_transfer(
                 table = transfer_table(folder, finished)
                 write_json(folder.transfer, table)
                 write_run(folder, finished)
-            except BaseException as error:
-                failed = {"status": "failed", "finished": now(), "error": _said(error)}
-                with suppress(OSError):  # a full disk may be why
-                    write_run(folder, run.model_copy(update=failed))
-                raise
     return table
 
 
@@ -173,21 +164,3 @@ def _finished(folder: EvalFolder, run: EvalRun) -> EvalRun:
     return run.model_copy(
         update={"status": "finished", "finished": now(), "error": None, "models": done}
     )
-
-
-def _said(error: BaseException) -> str:
-    if isinstance(error, RubricError | OSError):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
-        return "stopped before the end"
-    return f"ended by a {type(error).__name__}"  # its message may hold anything
-
-
-@asynccontextmanager
-async def _closing(models: Sequence[OpenModel]) -> AsyncGenerator[None]:
-    try:
-        yield
-    finally:
-        with anyio.CancelScope(shield=True):
-            for model in models:
-                await model.aclose()
