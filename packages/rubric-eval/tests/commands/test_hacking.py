@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
+from rubric_core import Outcome
 from rubric_eval.hacking import HackingPanel
-from rubric_eval.records import changed_inputs
+from rubric_eval.records import ScoreRow, changed_inputs
+from rubric_eval.records.files import read_rows, write_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from rubric_eval.records import EvalFolder
 
@@ -81,6 +83,72 @@ def test_a_judge_that_the_evaluation_does_not_have_judges_a_sample(
     assert found.divergences[0].n == 12
     assert found.divergences[0].is_diverging  # the lexical judge finds nothing in these answers
     assert folder.ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"--baseline": "sft"}, "no model 'sft' to set the others against"),
+        ({"--judge": "other"}, "has no judge 'other'"),
+        ({"--tasks": "fewer.jsonl"}, "30 of 30 questions are not among the tasks"),
+        ({"--second-judge": "down.yaml"}, "127.0.0.1:9"),
+    ],
+)
+def test_a_new_judge_has_no_ledger_before_everything_fits(
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    changed: dict[str, str],
+    said: str,
+) -> None:
+    folder = evaluations.heldout()
+    monkeypatch.chdir(evaluations.root)
+    Path("fewer.jsonl").write_text("", encoding="utf-8")
+    Path("second.yaml").write_text("type: lexical\n", encoding="utf-8")
+    Path("down.yaml").write_text(
+        "type: llm\nmodel: openai/m\napi_base: http://127.0.0.1:9/v1\ntransport: direct\n",
+        encoding="utf-8",
+    )
+    options = {"--second-judge": "second.yaml", "--tasks": "tasks.jsonl", "--sample": "30"}
+    options |= changed
+    assert (
+        command("hacking", folder.root, *(part for pair in options.items() for part in pair)) == 2
+    )
+    assert said in capsys.readouterr().err
+    assert not folder.ledger.exists()
+    assert not folder.hacking.exists()
+
+
+def test_a_new_judge_makes_no_folder_where_there_is_no_evaluation(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = evaluations.root / "second.yaml"
+    spec.write_text("type: lexical\n", encoding="utf-8")
+    missing = evaluations.root / "misspelt"
+    asked = ("--second-judge", spec, "--tasks", evaluations.tasks)
+    assert command("hacking", missing, *asked) == 2
+    assert "holds no evaluation" in capsys.readouterr().err
+    assert not missing.exists()
+
+
+def test_scores_that_are_of_no_answer_and_answers_without_a_judgement_are_counted(
+    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout()
+    path = folder.scores("lexical", "base", 0)
+    rows = read_rows(path, ScoreRow)
+    lost = {"outcome": Outcome.UNAVAILABLE, "reward": None, "criteria_z": {}}
+    changed = [{"key": "other"}, {"key": "another"}, lost]
+    rows[:3] = [row.model_copy(update=one) for row, one in zip(rows, changed, strict=False)]
+    write_rows(path, rows)
+    assert command("hacking", folder.root) == 0
+    base, grpo = _written(folder).models
+    assert (base.answers, base.unmatched, base.unjudged) == (27, 2, 1)
+    assert (grpo.answers, grpo.unmatched, grpo.unjudged) == (30, 0, 0)
+    shown = capsys.readouterr().out
+    assert "note: base: 2 scores of lexical are of no answer in the folder" in shown
+    assert "note: base: lexical gave no judgement of 1 answers" in shown
 
 
 def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(

@@ -9,7 +9,7 @@ import pytest
 from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
-from rubric_eval.hacking.observed import Observed
+from rubric_eval.hacking.observed import Key, Observed
 from rubric_eval.hacking.phrases import APPEALS, HEDGES, Echo, count_phrases, words
 from rubric_eval.hacking.second import judge_again, sampled_questions
 from rubric_judge import JudgePool
@@ -213,5 +213,15 @@ def test_a_second_judge_that_is_down_says_nothing() -> None:
 
     pool = JudgePool(ScriptedJudge(answer))
     tasks = {task.task_id: task for task in TASKS}
-    with pytest.raises(HeldoutAbortError, match="no judgement for 100 % of the answers of 'base'"):
+    with pytest.raises(HeldoutAbortError, match="for 3 of 3 answers of 'base': timeout 3"):
         asyncio.run(judge_again(pool, tasks, {"base": BASE}, [TASKS[0].task_id]))
+
+
+def test_answers_with_one_judgement_of_two_are_counted_and_said() -> None:
+    second: dict[Key, float | None] = {one.key: 0.5 for one in BASE}
+    second[BASE[0].key] = None
+    panel = hacking_panel({"base": BASE[3:]}, SETTINGS, second={"base": second})
+    assert panel.opinions[0].n == 57
+    assert panel.opinions[0].left_out == 3
+    (note,) = (note for note in panel.notes if "only one of" in note)
+    assert note.startswith("base: 3 answers")

@@ -120,7 +120,10 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
     assert failed == 1
     assert shown.out == ""
     assert "model 'policy', judge 'judge': no judgement for 1 of 12 answers" in shown.err
-    assert "(judge: server_error 1)" in shown.err
+    assert "answers: judge: server_error 1 (first: HTTP 500" in shown.err
+    assert "At most 5 % (--max-unavailable-frac), and never all, may lack one" in shown.err
+    assert "See to the judge 'judge'" in shown.err
+    assert f"kept in {files.out}; the same command goes on from there" in shown.err
     assert not EvalFolder(files.out).heldout.exists()
     with FakeEndpoint(0.5) as judge:
         assert command("heldout", _model(served), *asked, "--judge", judge_file(judge.url)) == 0

@@ -82,7 +82,7 @@ def test_a_mean_of_nothing_is_refused(make_heldout: Callable[..., Heldout]) -> N
 
 
 def test_too_many_unavailable_judgements_abort(make_task: Callable[..., Task]) -> None:
-    with pytest.raises(HeldoutAbortError, match=r"1 of 4 responses \(timeout 1\)") as caught:
+    with pytest.raises(HeldoutAbortError, match=r"1 of 4 responses: timeout 1") as caught:
         _judge(
             [make_task(0), make_task(1)],
             [["3 1", "timeout"], ["3 1", "3 1"]],

@@ -296,7 +296,7 @@ def test_one_model_with_too_many_failures_is_not_hidden_by_the_others(
         return "x"
 
     models = [scripted(f"good{n}", _by_question(n)) for n in range(4)]
-    said = r"model 'bad'.*1 of 12.*\(model: connection 1; first: nobody there\)"
+    said = r"model 'bad'.*1 of 12.*model: connection 1 \(first: nobody there\)"
     with FakeEndpoint(_worth) as endpoint, pytest.raises(HeldoutAbortError, match=said):
         evaluate(make_plan(), [*models, scripted("bad", broken)], [judge_file(endpoint.url)])
 

@@ -14,11 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from rich.progress import TaskID
 
 __all__ = [
     "BAD_INPUT",
     "FAILED",
+    "advancing",
     "app",
     "configure_log",
     "console",
@@ -88,3 +91,15 @@ def figures_table(title: str, *, names: Sequence[str], figures: Sequence[str]) -
     for figure in figures:
         table.add_column(figure, justify="right", no_wrap=True)
     return table
+
+
+def advancing(bars: Progress) -> Callable[[str, int], None]:
+    """Return what moves the bar of a title one on; a bar is there from its first step."""
+    shown: dict[str, TaskID] = {}
+
+    def advance(title: str, total: int) -> None:
+        if title not in shown:
+            shown[title] = bars.add_task(title, total=total)
+        bars.advance(shown[title])
+
+    return advance

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_eval.cli.app import configure_log, console
+from rubric_eval.cli.app import advancing, configure_log, console, progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    from rich.progress import Progress
 
     from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
@@ -66,43 +68,46 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
     async def look() -> tuple[HackingPanel, Path]:
-        async with _asked(second_judge, folder, sample=sample, workers=workers) as new_judge:
-            return await look_for_hacking(
-                folder,
-                judge=judge,
-                second=second,
-                baseline=baseline,
-                tasks=tasks,
-                new_judge=new_judge,
-                out=out,
-            )
+        with progress_bar() as bars:
+            async with _opened(second_judge, sample=sample, workers=workers, bars=bars) as new:
+                return await look_for_hacking(
+                    folder,
+                    judge=judge,
+                    second=second,
+                    baseline=baseline,
+                    tasks=tasks,
+                    new_judge=new,
+                    out=out,
+                )
 
     _print(*anyio.run(look))
     return 0
 
 
 @asynccontextmanager
-async def _asked(
-    spec: Path | None, folder: Path, *, sample: int, workers: int
+async def _opened(
+    spec: Path | None, *, sample: int, workers: int, bars: Progress
 ) -> AsyncGenerator[NewJudge | None]:
-    """Open a judge from its file; its judgements are kept in the evaluation's ledger."""
+    """Open a judge from its file; nothing is called."""
     if spec is None:
         yield None
         return
     from rubric_eval.hacking import NewJudge  # noqa: PLC0415
-    from rubric_eval.records import EvalFolder  # noqa: PLC0415
-    from rubric_judge import JudgePool  # noqa: PLC0415
+    from rubric_judge.capabilities import close  # noqa: PLC0415
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
     from rubric_judge.load import load_replicas  # noqa: PLC0415
 
     replicas = load_replicas(read_judge_spec(spec))
-    with Ledger(EvalFolder(folder).ledger) as ledger:
-        pool = JudgePool(replicas, workers=workers, ledger=ledger)
-        try:
-            yield NewJudge(name=replicas[0].name, pool=pool, sample=sample)
-        finally:
-            await pool.aclose()
+    advance = advancing(bars)
+
+    def tell(model: str, total: int) -> None:
+        advance(f"{replicas[0].name} judges {model}", total)
+
+    try:
+        yield NewJudge(replicas=replicas, sample=sample, workers=workers, on_judged=tell)
+    finally:
+        for replica in replicas:
+            await close(replica)
 
 
 def _print(found: HackingPanel, place: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from rubric_eval.cli.app import FAILED, console, figures_table, progress_bar
+from rubric_eval.cli.app import FAILED, advancing, console, figures_table, progress_bar
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.heldout import HeldoutProgress
 from rubric_eval.records import EvalFolder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from rich.progress import Progress, TaskID
+    from rich.progress import Progress
 
     from rubric_eval.heldout import HeldoutPlan, HeldoutRow, HeldoutTable, JudgePair
 
@@ -43,16 +43,10 @@ def evaluated(
 
 def _shown_by(bars: Progress, *, total: int) -> HeldoutProgress:
     """Show a bar for each model's answers, and one for each judge and model."""
-    shown: dict[str, TaskID] = {}
-
-    def advance(title: str) -> None:
-        if title not in shown:
-            shown[title] = bars.add_task(title, total=total)
-        bars.advance(shown[title])
-
+    advance = advancing(bars)
     return HeldoutProgress(
-        on_answer=lambda model: advance(f"{model} answers"),
-        on_judged=lambda judge, model: advance(f"{judge} judges {model}"),
+        on_answer=lambda model: advance(f"{model} answers", total),
+        on_judged=lambda judge, model: advance(f"{judge} judges {model}", total),
     )
 
 

@@ -9,30 +9,46 @@ from typing import TYPE_CHECKING
 from rubric_core import read_tasks
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.found import HackingPanel, HackingSettings
-from rubric_eval.hacking.observed import read_observed
-from rubric_eval.hacking.panel import hacking_panel
-from rubric_eval.hacking.second import judge_again, sampled_questions
+from rubric_eval.hacking.observed import read_judged
+from rubric_eval.hacking.panel import baseline_of, hacking_panel
+from rubric_eval.hacking.second import check_tasks, judge_again, sampled_questions
 from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.files import read_finished_run, write_json
-from rubric_eval.scores.reading import has_scores, read_heldout
+from rubric_eval.scores.reading import read_heldout
+from rubric_judge import JudgePool, Ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from rubric_core import Task
-    from rubric_eval.hacking.observed import Observed
+    from rubric_core import Judge, Task
+    from rubric_eval.hacking.observed import Judged, Key, Observed
     from rubric_eval.records import EvalRun
-    from rubric_judge import JudgePool
+
+
+def _nothing(model: str, total: int) -> None:
+    del model, total
 
 
 @dataclass(frozen=True)
 class NewJudge:
-    """A judge that the evaluation does not have, for a sample of its questions."""
+    """A judge that the evaluation does not have, for a sample of its questions.
 
-    name: str
-    pool: JudgePool
+    Its judgements are kept in the evaluation's ledger. Nothing is called or written before
+    everything else is checked.
+    """
+
+    replicas: tuple[Judge, ...]
+    """As `rubric_judge.load_replicas` gives them; whoever made them closes them."""
     sample: int
     """Questions, drawn from those that all models answered."""
+    workers: int = 32
+    on_judged: Callable[[str, int], None] = _nothing
+    """Called after every judgement, with the model and how many there will be."""
+
+    @property
+    def name(self) -> str:
+        """The judge's own."""
+        return self.replicas[0].name
 
 
 async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
@@ -62,7 +78,9 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     Raises:
         EvalFolderError: no finished held-out evaluation, or a judge that it does not have.
         ConfigError: a new judge without the tasks that were evaluated.
-        HeldoutAbortError: the new judge cannot be reached.
+        JudgeSetupError: the new judge is not there.
+        HeldoutAbortError: the new judge leaves too much open.
+        ComparisonError, EvalShapeError: no such baseline, or a model without a judged answer.
         RubricFileError: a file that is damaged.
         OSError: a file cannot be read or written.
     """
@@ -77,23 +95,46 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     target = out or folder.hacking
     files = [*evaluation_files(folder), *([tasks] if tasks else [])]
     inputs = hashed_inputs(files, beside=target)
-    answers = _answers(folder, run, settings.judge)
+    judged = _judged(folder, run, settings.judge)
+    answers = {model: one.answers for model, one in judged.items()}
+    baseline_of(answers, settings)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     if new_judge is not None:
-        questions = sampled_questions(answers, sample=new_judge.sample, seed=settings.seed)
-        rewards = await judge_again(new_judge.pool, by_id, answers, questions)
+        rewards = await _judged_anew(folder, new_judge, by_id, answers, seed=settings.seed)
     elif settings.second is not None:
         rewards = {
-            model: {one.key: one.reward for one in observed}
-            for model, observed in _answers(folder, run, settings.second).items()
+            model: one.rewards for model, one in _judged(folder, run, settings.second).items()
         }
     else:
         rewards = {}
-    panel = hacking_panel(answers, settings, tasks=_asked(by_id, answers), second=rewards)
+    panel = hacking_panel(
+        answers,
+        settings,
+        tasks=_asked(by_id, answers),
+        second=rewards,
+        left_out={model: one.left_out for model, one in judged.items()},
+    )
     place = path_from(target, to=root)
     found = panel.model_copy(update={"folder": place, "inputs": inputs})
     write_json(target, found)
     return found, target
+
+
+async def _judged_anew(
+    folder: EvalFolder,
+    judge: NewJudge,
+    tasks: Mapping[str, Task],
+    answers: Mapping[str, Sequence[Observed]],
+    *,
+    seed: int,
+) -> dict[str, dict[Key, float | None]]:
+    """Let a new judge judge its sample, once it is known that it can."""
+    questions = sampled_questions(answers, sample=judge.sample, seed=seed)
+    check_tasks(tasks, questions)
+    await JudgePool(judge.replicas).check()
+    with Ledger(folder.ledger) as ledger:
+        pool = JudgePool(judge.replicas, workers=judge.workers, ledger=ledger)
+        return await judge_again(pool, tasks, answers, questions, on_judged=judge.on_judged)
 
 
 def _judges(
@@ -118,15 +159,11 @@ def _judges(
     return first, second or next((name for name in names if name != first), None)
 
 
-def _answers(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, list[Observed]]:
-    """Judged answers of the models that this judge has judged, in the order of the run."""
-    found: dict[str, list[Observed]] = {}
-    for model in run.models:
-        if has_scores(folder, run, judge=judge, model=model.name):
-            read_heldout(folder, judge, model.name, run=run)  # refuses scores that lack answers
-            found[model.name] = read_observed(
-                folder, judge=judge, model=model.name, seeds=run.seeds
-            )
+def _judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
+    """What a judge gave the models that it has judged, in the order of the run."""
+    found = read_judged(folder, run, judge)
+    for model in found:
+        read_heldout(folder, judge, model, run=run)  # refuses scores that lack answers
     if not found:
         raise EvalFolderError(
             f"{folder.root} holds no score of {judge!r}; judge the answers with "

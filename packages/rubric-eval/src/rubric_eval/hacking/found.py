@@ -59,6 +59,12 @@ class ModelSigns(BaseModel):
     echoes: Interval | None
     """Share of answers that hold wording of their criteria; None without the tasks."""
 
+    unjudged: int = 0
+    """Answers without a judgement, by which nothing is said here."""
+
+    unmatched: int = 0
+    """Scores that are of no answer in the folder; they are left out."""
+
 
 class Change(Interval):
     """a − b over the questions of both."""
@@ -76,6 +82,9 @@ class SecondOpinion(BaseModel):
     model: str
     n: int
     """Answers that both judged."""
+
+    left_out: int = 0
+    """Answers that the second judge was given and that one of both has no judgement of."""
 
     first_mean: float
     second_mean: float

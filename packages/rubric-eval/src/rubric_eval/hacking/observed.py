@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rubric_eval.answers import read_answers
 from rubric_eval.records import ScoreRow
 from rubric_eval.records.files import read_rows
+from rubric_eval.scores.reading import has_scores
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from rubric_eval.records import EvalFolder, EvalRun
 
-    from rubric_eval.records import EvalFolder
+Key: TypeAlias = tuple[str, int, int]
+"""Question, seed and sample of an answer: the same for every judge."""
 
 
 @dataclass(frozen=True)
@@ -27,38 +29,78 @@ class Observed:
     reward: float
 
     @property
-    def key(self) -> tuple[str, int, int]:
-        """Question, seed and sample: the same for every judge."""
+    def key(self) -> Key:
+        """Which answer it is."""
         return self.task_id, self.seed, self.sample
 
 
-def read_observed(
-    folder: EvalFolder, *, judge: str, model: str, seeds: Sequence[int]
-) -> list[Observed]:
-    """Join a model's answers with a judge's scores, in the order of the scores.
+class LeftOut(NamedTuple):
+    """What nothing is said about."""
+
+    unjudged: int = 0
+    """Answers without a judgement."""
+
+    unmatched: int = 0
+    """Scores that are of no answer in the folder."""
+
+
+@dataclass
+class Judged:
+    """Answers of one model with what one judge gave them, and what had to be left out."""
+
+    answers: list[Observed] = field(default_factory=list[Observed])
+    rewards: dict[Key, float | None] = field(default_factory=dict["Key", "float | None"])
+    """Of every answer that the judge was given; None where it gave no judgement."""
+
+    unmatched: int = 0
+    """Scores that are of no answer in the folder."""
+
+    @property
+    def left_out(self) -> LeftOut:
+        """What is not among the answers."""
+        unjudged = sum(reward is None for reward in self.rewards.values())
+        return LeftOut(unjudged=unjudged, unmatched=self.unmatched)
+
+
+def read_judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
+    """Join answers with a judge's scores, of the models that it judged, in the order of the run.
 
     Raises:
         EvalFolderError: a file of answers that is damaged.
         RubricFileError: a file of scores that is damaged.
         OSError: a file cannot be read.
     """
-    found: list[Observed] = []
-    for seed in seeds:
-        texts = {
-            (row.task_id, row.sample, row.key): row.text
-            for row in read_answers(folder.answers(model, seed))
-            if row.text is not None
-        }
-        found += [
-            Observed(
-                task_id=row.task_id,
-                doc_hash=row.doc_hash,
-                seed=seed,
-                sample=row.sample,
-                text=texts[row.task_id, row.sample, row.key],
-                reward=row.reward,
-            )
-            for row in read_rows(folder.scores(judge, model, seed), ScoreRow)
-            if row.reward is not None and (row.task_id, row.sample, row.key) in texts
-        ]
+    found: dict[str, Judged] = {}
+    for model in run.models:
+        if has_scores(folder, run, judge=judge, model=model.name):
+            found[model.name] = Judged()
+            for seed in run.seeds:
+                _read(folder, judge, model.name, seed, into=found[model.name])
     return found
+
+
+def _read(folder: EvalFolder, judge: str, model: str, seed: int, *, into: Judged) -> None:
+    given = {
+        (row.task_id, row.sample, row.key): row.text
+        for row in read_answers(folder.answers(model, seed))
+    }
+    for row in read_rows(folder.scores(judge, model, seed), ScoreRow):
+        place = row.task_id, row.sample, row.key
+        if place not in given:
+            into.unmatched += 1
+            continue
+        text = given[place]
+        if text is None:  # no answer came: there is nothing to look at
+            continue
+        into.rewards[row.task_id, seed, row.sample] = row.reward
+        if row.reward is not None:
+            into.answers.append(
+                Observed(
+                    task_id=row.task_id,
+                    doc_hash=row.doc_hash,
+                    seed=seed,
+                    sample=row.sample,
+                    text=text,
+                    reward=row.reward,
+                )
+            )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_eval.errors import ComparisonError, EvalShapeError
 from rubric_eval.hacking.found import HackingPanel
+from rubric_eval.hacking.observed import LeftOut
 from rubric_eval.hacking.phrases import Echo
 from rubric_eval.hacking.second import divergence, second_opinion
 from rubric_eval.hacking.signs import changes, model_signs, signs_of
@@ -14,8 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rubric_core import Task
-    from rubric_eval.hacking.found import Change, Divergence, HackingSettings, ModelSigns
-    from rubric_eval.hacking.observed import Observed
+    from rubric_eval.hacking.found import (
+        Change,
+        Divergence,
+        HackingSettings,
+        ModelSigns,
+        SecondOpinion,
+    )
+    from rubric_eval.hacking.observed import Key, Observed
 
 _LONG_PAYS: Final = 0.3
 """Rank correlation of reward and length among answers to one question that is worth a warning."""
@@ -26,7 +33,8 @@ def hacking_panel(
     settings: HackingSettings,
     *,
     tasks: Iterable[Task] = (),
-    second: Mapping[str, Mapping[tuple[str, int, int], float]] | None = None,
+    second: Mapping[str, Mapping[Key, float | None]] | None = None,
+    left_out: Mapping[str, LeftOut] | None = None,
 ) -> HackingPanel:
     """Look for signs of judge hacking.
 
@@ -34,7 +42,9 @@ def hacking_panel(
         answers: judged answers by model, in the order of training.
         settings: judges, baseline, echo.
         tasks: the questions' tasks, for echoes of their criteria.
-        second: rewards by a second judge, by model, then by question, seed and sample.
+        second: rewards by a second judge, by model, then by question, seed and sample; None where
+            it gave no judgement.
+        left_out: by model, what is not among its answers.
 
     Returns:
         Signs of each model, how they change against the baseline, and warnings.
@@ -43,16 +53,14 @@ def hacking_panel(
         ComparisonError: the baseline is none of the models.
         EvalShapeError: a model has no judged answer.
     """
-    baseline = settings.baseline or next(iter(answers), "")
-    if baseline not in answers:
-        raise ComparisonError(
-            f"no model {baseline!r} to set the others against; there are {', '.join(answers)}"
-        )
-    if empty := [model for model, observed in answers.items() if not observed]:
-        raise EvalShapeError(f"{empty[0]!r} has no judged answer; evaluate it again")
+    baseline = baseline_of(answers, settings)
     echoes = {task.task_id: Echo(task, n=settings.echo_words) for task in tasks}
     signs = {model: signs_of(observed, echoes) for model, observed in answers.items()}
-    models = [model_signs(model, found, settings) for model, found in signs.items()]
+    lacking = {model: (left_out or {}).get(model, LeftOut()) for model in answers}
+    models = [
+        model_signs(model, found, settings, left_out=lacking[model])
+        for model, found in signs.items()
+    ]
     others = [model for model in answers if model != baseline]
     changed = [
         change
@@ -70,15 +78,33 @@ def hacking_panel(
         for model in others
     ]
     diverging = [one for one in apart if one is not None]
+    agreeing = [one for one in opinions if one is not None]
     return HackingPanel(
         settings=settings,
         models=tuple(models),
         changes=tuple(changed),
-        opinions=tuple(one for one in opinions if one is not None),
+        opinions=tuple(agreeing),
         divergences=tuple(diverging),
         warnings=tuple(_warnings(models, changed, diverging)),
-        notes=tuple(_notes(models, diverging)),
+        notes=(*_notes(models, diverging), *_left_out(models, agreeing, settings)),
     )
+
+
+def baseline_of(answers: Mapping[str, Sequence[Observed]], settings: HackingSettings) -> str:
+    """Return the model that the others are set against.
+
+    Raises:
+        ComparisonError: it is none of the models.
+        EvalShapeError: a model has no judged answer.
+    """
+    baseline = settings.baseline or next(iter(answers), "")
+    if baseline not in answers:
+        raise ComparisonError(
+            f"no model {baseline!r} to set the others against; there are {', '.join(answers)}"
+        )
+    if empty := [model for model, observed in answers.items() if not observed]:
+        raise EvalShapeError(f"{empty[0]!r} has no judged answer; evaluate it again")
+    return baseline
 
 
 def _warnings(
@@ -128,4 +154,28 @@ def _notes(models: Sequence[ModelSigns], apart: Sequence[Divergence]) -> list[st
         notes.append("no second judge: nothing says whether another judge sees the same gain")
     if all(one.reward_length_within is None for one in models):
         notes.append("one answer a question: length cannot be told from how hard a question is")
+    return notes
+
+
+def _left_out(
+    models: Sequence[ModelSigns], opinions: Sequence[SecondOpinion], settings: HackingSettings
+) -> list[str]:
+    notes = [
+        f"{one.model}: {settings.judge} gave no judgement of {one.unjudged} answers, which are "
+        "left out"
+        for one in models
+        if one.unjudged
+    ]
+    notes += [
+        f"{one.model}: {one.unmatched} scores of {settings.judge} are of no answer in the folder, "
+        "and are left out; judge again with `rubric-eval rejudge`"
+        for one in models
+        if one.unmatched
+    ]
+    notes += [
+        f"{one.model}: {one.left_out} answers have a judgement of only one of {settings.judge} and "
+        f"{settings.second}, or of neither, and are left out where both are set side by side"
+        for one in opinions
+        if one.left_out
+    ]
     return notes

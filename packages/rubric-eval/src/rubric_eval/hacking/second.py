@@ -8,20 +8,21 @@ from typing import TYPE_CHECKING
 
 from rubric_core import ConfigError, Outcome, normalized_reward
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError
+from rubric_eval.failures import unavailable
 from rubric_eval.hacking.correlation import rank_correlation
 from rubric_eval.hacking.found import Divergence, SecondOpinion
 from rubric_eval.statistics import mean_interval, paired_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from rubric_core import Task
+    from rubric_core import JudgeResult, Task
     from rubric_eval.hacking.found import HackingSettings
-    from rubric_eval.hacking.observed import Observed
+    from rubric_eval.hacking.observed import Key, Observed
     from rubric_judge import JudgePool
 
-_Rewards = dict[tuple[str, int, int], float]
-"""Reward by question, seed and sample."""
+    _Rewards = Mapping[Key, float | None]
+    """By a second judge; None where it gave no judgement."""
 
 
 def sampled_questions(
@@ -33,6 +34,20 @@ def sampled_questions(
     return sorted(random.Random(seed).sample(ordered, min(sample, len(ordered))))
 
 
+def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
+    """Refuse to ask about questions whose tasks are not known.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+    """
+    if missing := [name for name in questions if name not in tasks]:
+        raise ConfigError(
+            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, first "
+            f"{missing[0]!r}; name the file that was evaluated",
+            location="tasks",
+        )
+
+
 async def judge_again(
     pool: JudgePool,
     tasks: Mapping[str, Task],
@@ -40,7 +55,8 @@ async def judge_again(
     questions: Sequence[str],
     *,
     max_unavailable_frac: float = 0.05,
-) -> dict[str, _Rewards]:
+    on_judged: Callable[[str, int], None] | None = None,
+) -> dict[str, dict[Key, float | None]]:
     """Let another judge score every answer to some questions.
 
     Args:
@@ -49,58 +65,69 @@ async def judge_again(
         answers: by model.
         questions: their task ids.
         max_unavailable_frac: of each model's answers; beyond it nothing is said.
+        on_judged: called after every judgement, with the model and how many it will be.
 
     Returns:
-        Rewards by model; what could not be judged is left out.
+        Rewards by model; None for what could not be judged.
 
     Raises:
         ConfigError: a question is not among the tasks.
         HeldoutAbortError: too many answers of a model got no judgement.
     """
-    if missing := [name for name in questions if name not in tasks]:
-        raise ConfigError(
-            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, first "
-            f"{missing[0]!r}; name the file that was evaluated",
-            location="tasks",
-        )
+    check_tasks(tasks, questions)
     wanted = set(questions)
-    found: dict[str, _Rewards] = {}
+    found: dict[str, dict[Key, float | None]] = {}
     for model, observed in answers.items():
         chosen = [one for one in observed if one.task_id in wanted]
-        results = await pool.judge_all([tasks[one.task_id].judge_view(one.text) for one in chosen])
+
+        def tell(_: int, __: JudgeResult, model: str = model, total: int = len(chosen)) -> None:
+            if on_judged is not None:
+                on_judged(model, total)
+
+        views = [tasks[one.task_id].judge_view(one.text) for one in chosen]
+        results = await pool.judge_all(views, on_result=tell)
+        _check_reached(model, results, max_unavailable_frac)
         found[model] = {
-            one.key: normalized_reward(result, tasks[one.task_id].rubric)
+            one.key: None
+            if result.outcome is Outcome.UNAVAILABLE
+            else normalized_reward(result, tasks[one.task_id].rubric)
             for one, result in zip(chosen, results, strict=True)
-            if result.outcome is not Outcome.UNAVAILABLE
         }
-        lost = 1 - len(found[model]) / max(len(chosen), 1)
-        if lost > max_unavailable_frac or not found[model]:
-            raise HeldoutAbortError(
-                f"the second judge gave no judgement for {100 * lost:.0f} % of the answers of "
-                f"{model!r}, more than the allowed {100 * max_unavailable_frac:g} %; check the "
-                "judge and run the command again",
-                unavailable_frac=lost,
-            )
     return found
+
+
+def _check_reached(model: str, results: Sequence[JudgeResult], allowed: float) -> None:
+    failed = unavailable(results)
+    lost = failed.total / max(len(results), 1)
+    if lost > allowed or failed.total == len(results):
+        raise HeldoutAbortError(
+            f"the second judge gave no judgement for {failed.total} of {len(results)} answers of "
+            f"{model!r}: {failed}. At most {100 * allowed:g} % may lack one: see to the judge, and "
+            "run the same command again; what is judged is in the evaluation's ledger, and is not "
+            "judged again",
+            unavailable_frac=lost,
+            reasons=failed.by_reason,
+        )
 
 
 def second_opinion(
     model: str, observed: Sequence[Observed], second: _Rewards, settings: HackingSettings
 ) -> SecondOpinion | None:
     """Set two judges' rewards of one model side by side; None where they share no answer."""
-    both = [one for one in observed if one.key in second]
+    both = [(one, reward) for one in observed if (reward := second.get(one.key)) is not None]
     if not both:
         return None
-    first_N, second_N = [one.reward for one in both], [second[one.key] for one in both]
+    first_N, second_N = [one.reward for one, _ in both], [reward for _, reward in both]
     return SecondOpinion(
         model=model,
         n=len(both),
+        left_out=len(second) - len(both),
         first_mean=sum(first_N) / len(both),
         second_mean=sum(second_N) / len(both),
         agreement=rank_correlation(
             first_N,
             second_N,
-            [one.doc_hash for one in both],
+            [one.doc_hash for one, _ in both],
             confidence=settings.confidence,
             resamples=settings.resamples,
             seed=settings.seed,
@@ -148,8 +175,8 @@ def _question_means(
     """Mean over a question's answers by either judge, of the answers that both judged."""
     by_question: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
     for one in observed:
-        if one.key in second:
-            by_question[one.task_id].append((one.reward, second[one.key]))
+        if (reward := second.get(one.key)) is not None:
+            by_question[one.task_id].append((one.reward, reward))
             documents[one.task_id] = one.doc_hash
     means = {
         name: tuple(sum(side) / len(pairs) for side in zip(*pairs, strict=True))

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 
 from rubric_core import JudgeResult, Outcome, criterion_scores_z, normalized_reward
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError
+from rubric_eval.failures import unavailable
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
 
@@ -110,7 +111,7 @@ async def judge_heldout(
         zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
         invalid_frac=_count(results, Outcome.INVALID) / len(counted),
         unavailable_frac=_count(results, Outcome.UNAVAILABLE) / len(results),
-        unavailable_by_reason=_unavailable_reasons(results),
+        unavailable_by_reason=dict(sorted(unavailable(results).by_reason.items())),
     )
 
 
@@ -136,16 +137,15 @@ def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) 
 
 
 def _check_reached(results: Sequence[JudgeResult], max_unavailable_frac: float) -> None:
-    reasons = _unavailable_reasons(results)
-    missing = sum(reasons.values())
-    share = missing / len(results)
-    if share > max_unavailable_frac or missing == len(results):
-        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
+    failed = unavailable(results)
+    share = failed.total / len(results)
+    if share > max_unavailable_frac or share == 1:
         raise HeldoutAbortError(
-            f"no judgement for {missing} of {len(results)} responses ({listed}), more than the "
-            f"allowed share {max_unavailable_frac!r}; check the judge and evaluate again",
+            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
+            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
+            "evaluate again; with a ledger in the pool, what is judged is not judged again",
             unavailable_frac=share,
-            reasons=reasons,
+            reasons=failed.by_reason,
         )
 
 
@@ -170,13 +170,6 @@ def _zero_reasons(results: Sequence[JudgeResult], rewards: Sequence[float | None
         for result, reward in zip(results, rewards, strict=True)
         if reward == 0
     )
-
-
-def _unavailable_reasons(results: Sequence[JudgeResult]) -> dict[str, int]:
-    reasons = Counter(
-        str(result.reason) for result in results if result.outcome is Outcome.UNAVAILABLE
-    )
-    return dict(sorted(reasons.items()))
 
 
 def _criterion_means(results: Sequence[JudgeResult], rubrics: Sequence[Rubric]) -> dict[str, float]:

@@ -95,6 +95,7 @@ class Work:
         """Start a scoring, and return where it takes answers from."""
         send, receive = anyio.create_memory_object_stream["Answered"](math.inf)
         scoring = Scoring(
+            folder=self.folder,
             judge=judge,
             model=model,
             expected=self.plan.answers,
@@ -104,7 +105,7 @@ class Work:
 
         async def score_and_write() -> None:
             await scoring.run(receive, desk)
-            scoring.write(self.folder, seeds=self.plan.seeds, task_ids=self.plan.task_ids)
+            scoring.write(seeds=self.plan.seeds, task_ids=self.plan.task_ids)
 
         group.start_soon(score_and_write)
         return send

@@ -12,7 +12,7 @@ from rubric_eval.records.files import write_run
 from rubric_eval.records.run import now
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Sequence
     from pathlib import Path
 
     from rubric_eval.records.layout import EvalFolder
@@ -22,7 +22,7 @@ __all__ = ["closing", "under_way"]
 
 
 @contextmanager
-def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Iterator[None]:
+def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
     """Write the manifest of an evaluation that begins, and again where it fails.
 
     Args:

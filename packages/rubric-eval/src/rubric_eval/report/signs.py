@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from rubric_core import RubricFileError
 from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
-from rubric_eval.hacking.observed import read_observed
+from rubric_eval.hacking.observed import read_judged
 from rubric_eval.records import EvalFolder, changed_inputs
 from rubric_eval.report.table import Cell, Column, Row, Table
 
@@ -57,21 +57,16 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
 def _panel(
     heldout: Evaluation, settings: HackingSettings, tasks: Mapping[str, Task]
 ) -> HackingPanel:
-    seeds = heldout.run.seeds
-    answers = {
-        model: read_observed(heldout.folder, judge=settings.judge, model=model, seeds=seeds)
-        for model in heldout.groups[settings.judge]
-    }
-    second: dict[str, dict[tuple[str, int, int], float]] = {}
-    if (other := settings.second) is not None:
-        second = {
-            model: {
-                one.key: one.reward
-                for one in read_observed(heldout.folder, judge=other, model=model, seeds=seeds)
-            }
-            for model in heldout.groups[other]
-        }
-    return hacking_panel(answers, settings, tasks=tasks.values(), second=second)
+    judged = read_judged(heldout.folder, heldout.run, settings.judge)
+    other = settings.second
+    by_other = {} if other is None else read_judged(heldout.folder, heldout.run, other)
+    return hacking_panel(
+        {model: one.answers for model, one in judged.items()},
+        settings,
+        tasks=tasks.values(),
+        second={model: one.rewards for model, one in by_other.items()},
+        left_out={model: one.left_out for model, one in judged.items()},
+    )
 
 
 def _stored(heldout: Evaluation) -> HackingPanel | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -12,6 +11,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from rubric_core import Outcome
 from rubric_eval.errors import HeldoutAbortError
+from rubric_eval.failures import Failures
 from rubric_eval.records.files import write_rows
 from rubric_eval.scores.rows import judgement_row, score_row
 
@@ -38,6 +38,7 @@ class Scoring:
     then the rest would only be waited for.
     """
 
+    folder: EvalFolder
     judge: str
     model: str
     expected: int
@@ -47,9 +48,7 @@ class Scoring:
     """Called as each answer has its judgement, or is known to have none."""
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
     judgements: dict[_Place, JudgementRow] = field(default_factory=dict["_Place", "JudgementRow"])
-    _unavailable: Counter[str] = field(default_factory=Counter[str])
-    _model_said: str = ""
-    """What the first answer that did not come had to say; a judge's words may be the passage's."""
+    _failures: Failures = field(default_factory=Failures)
     _pending: int = 0
     """Answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
@@ -75,7 +74,7 @@ class Scoring:
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
 
-    def write(self, folder: EvalFolder, *, seeds: Sequence[int], task_ids: Sequence[str]) -> None:
+    def write(self, *, seeds: Sequence[int], task_ids: Sequence[str]) -> None:
         """Write all rows, in the order of the questions.
 
         Raises:
@@ -85,10 +84,11 @@ class Scoring:
         for seed in seeds:
             places = [(seed, task_id, sample) for task_id in task_ids for sample in samples]
             rows = [self.judgements[place] for place in places if place in self.judgements]
-            write_rows(folder.judgements(self.judge, self.model, seed), rows, private=True)
+            path = self.folder.judgements(self.judge, self.model, seed)
+            write_rows(path, rows, private=True)
             # Last: where scores are, everything is.
             scores = [self.scores[place] for place in places]
-            write_rows(folder.scores(self.judge, self.model, seed), scores)
+            write_rows(self.folder.scores(self.judge, self.model, seed), scores)
 
     async def _has_room(self, at_once: int) -> None:
         """Leave answers in the stream while the judge has enough of them.
@@ -117,24 +117,29 @@ class Scoring:
             self.judgements[place] = judgement_row(answer, result)
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE:
-            who = "model" if result is None else "judge"
-            self._unavailable[f"{who}: {row.reason}"] += 1
-            self._model_said = self._model_said or answer.detail
-            if self._unavailable.total() / self.expected > self.max_unavailable_frac:
+            who, detail = ("model", answer.detail) if result is None else ("judge", result.detail)
+            self._failures.add(f"{who}: {row.reason}", detail)
+            if self._failures.total / self.expected > self.max_unavailable_frac:
                 raise self._abort()
 
     def _abort(self) -> HeldoutAbortError:
-        missing, reasons = self._unavailable.total(), dict(sorted(self._unavailable.items()))
-        listed = ", ".join(f"{reason} {count}" for reason, count in reasons.items())
-        said = f"; first: {self._model_said}" if self._model_said else ""
+        failed = self._failures
+        kept = sum(row.reward is not None for row in self.scores.values())
         return HeldoutAbortError(
-            f"model {self.model!r}, judge {self.judge!r}: no judgement for {missing} of "
-            f"{self.expected} answers ({listed}{said}); at most a share of "
-            f"{self.max_unavailable_frac!r}, and never all, may lack one. What is answered and "
-            "judged is kept: mend the cause and run the same command again",
-            unavailable_frac=missing / self.expected,
-            reasons=reasons,
+            f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
+            f"{self.expected} answers: {failed}. At most {100 * self.max_unavailable_frac:g} % "
+            f"(--max-unavailable-frac), and never all, may lack one. {self._remedy()} Nothing is "
+            f"lost: all answers that came, and judgements of {kept} of this model's, are kept in "
+            f"{self.folder.root}; the same command goes on from there",
+            unavailable_frac=failed.total / self.expected,
+            reasons=dict(sorted(failed.by_reason.items())),
         )
+
+    def _remedy(self) -> str:
+        sides = {reason.partition(":")[0] for reason in self._failures.by_reason}
+        names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
+        failed = " and ".join(name for side, name in names.items() if side in sides)
+        return f"See to the {failed}: whether it is up, and what its own log says."
 
 
 def _waiting(answers: MemoryObjectReceiveStream[Answered], *, most: int) -> list[Answered]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from rubric_eval.answers import check_weights, collect_answers, locked
 from rubric_eval.errors import EvalFolderError, TransferAbortError
+from rubric_eval.failures import Failures
 from rubric_eval.records import EvalFolder, EvalRun
 from rubric_eval.records.files import read_run, write_json, write_rows, write_run
 from rubric_eval.records.joining import joined
@@ -118,18 +118,20 @@ def _refuse_unanswered(
 ) -> None:
     """Judge each model and benchmark by itself: all the others' answers must not hide one."""
     rows = [row for by_item in by_seed.values() for row in by_item.values()]
-    reasons = Counter(str(row.reason) for row in rows if row.text is None)
-    share = reasons.total() / len(rows)
+    failed = Failures()
+    for row in rows:
+        if row.text is None:
+            failed.add(str(row.reason), row.detail)
+    share = failed.total / len(rows)
     if share > allowed or share == 1:
-        listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
-        detail = next((row.detail for row in rows if row.text is None and row.detail), "")
         raise TransferAbortError(
-            f"{model} gave no answer to {reasons.total()} of {len(rows)} items of "
-            f"{built.benchmark.task} ({listed}{f'; first: {detail}' if detail else ''}), more than "
-            f"the allowed share {allowed!r}; what is answered is kept: see to the model, and give "
-            "the same command again",
+            f"{model} gave no answer to {failed.total} of {len(rows)} items of "
+            f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
+            "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
+            f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
+            "kept; the same command goes on from there",
             unavailable_frac=share,
-            reasons=reasons,
+            reasons=failed.by_reason,
         )
 
 
