@@ -147,8 +147,8 @@ def test_scores_that_are_of_no_answer_and_answers_without_a_judgement_are_counte
     assert (base.answers, base.unmatched, base.unjudged) == (27, 2, 1)
     assert (grpo.answers, grpo.unmatched, grpo.unjudged) == (30, 0, 0)
     shown = capsys.readouterr().out
-    assert "note: base: 2 scores of lexical are of no answer in the folder" in shown
-    assert "note: base: lexical gave no judgement of 1 answers" in shown
+    assert "of lexical left out because they are of no answer in the folder: 2;" in shown
+    assert "note: base: answers left out because lexical gave no judgement: 1" in shown
 
 
 def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(

@@ -161,20 +161,19 @@ def _left_out(
     models: Sequence[ModelSigns], opinions: Sequence[SecondOpinion], settings: HackingSettings
 ) -> list[str]:
     notes = [
-        f"{one.model}: {settings.judge} gave no judgement of {one.unjudged} answers, which are "
-        "left out"
+        f"{one.model}: answers left out because {settings.judge} gave no judgement: {one.unjudged}"
         for one in models
         if one.unjudged
     ]
     notes += [
-        f"{one.model}: {one.unmatched} scores of {settings.judge} are of no answer in the folder, "
-        "and are left out; judge again with `rubric-eval rejudge`"
+        f"{one.model}: scores of {settings.judge} left out because they are of no answer in the "
+        f"folder: {one.unmatched}; judge again with `rubric-eval rejudge`"
         for one in models
         if one.unmatched
     ]
     notes += [
-        f"{one.model}: {one.left_out} answers have a judgement of only one of {settings.judge} and "
-        f"{settings.second}, or of neither, and are left out where both are set side by side"
+        f"{one.model}: answers left out beside {settings.second} because one of both judges gave "
+        f"no judgement: {one.left_out}"
         for one in opinions
         if one.left_out
     ]
