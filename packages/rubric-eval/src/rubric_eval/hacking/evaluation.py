@@ -86,27 +86,20 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     """
     folder = EvalFolder(root)
     run = read_finished_run(folder)
-    names = _judges(folder, run, judge, second)
-    settings = HackingSettings(
-        judge=names[0],
-        second=names[1] if new_judge is None else new_judge.name,
-        baseline=baseline,
-    )
+    first, other = _judges(folder, run, judge, second)
+    other = other if new_judge is None else new_judge.name
+    settings = HackingSettings(judge=first, second=other, baseline=baseline)
     target = out or folder.hacking
-    files = [*evaluation_files(folder), *([tasks] if tasks else [])]
-    inputs = hashed_inputs(files, beside=target)
+    inputs = hashed_inputs([*evaluation_files(folder), *([tasks] if tasks else [])], beside=target)
     judged = _judged(folder, run, settings.judge)
     answers = {model: one.answers for model, one in judged.items()}
     baseline_of(answers, settings)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     if new_judge is not None:
         rewards = await _judged_anew(folder, new_judge, by_id, answers, seed=settings.seed)
-    elif settings.second is not None:
-        rewards = {
-            model: one.rewards for model, one in _judged(folder, run, settings.second).items()
-        }
     else:
-        rewards = {}
+        by_second = _judged(folder, run, settings.second) if settings.second is not None else {}
+        rewards = {model: one.rewards for model, one in by_second.items()}
     panel = hacking_panel(
         answers,
         settings,
@@ -114,8 +107,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         second=rewards,
         left_out={model: one.left_out for model, one in judged.items()},
     )
-    place = path_from(target, to=root)
-    found = panel.model_copy(update={"folder": place, "inputs": inputs})
+    found = panel.model_copy(update={"folder": path_from(target, to=root), "inputs": inputs})
     write_json(target, found)
     return found, target
 
