@@ -149,3 +149,26 @@ def test_a_smaller_level_needs_a_larger_difference() -> None:
     assert narrow is not None
     assert wide > narrow
     assert narrow == pytest.approx(2.8 * d_N.std() / 10, rel=0.1)
+
+
+def test_nothing_is_detectable_where_the_flips_that_decide_can_show_nothing() -> None:
+    d_N = np.array([0.01, 0.02, -0.01, 0.0, 0.015, 0.005, -0.005])
+    rewards = reward_test(d_N)
+    seeds = accuracy_test(np.rint(d_N * 100) / 4, answers=4)
+    for test in (rewards, seeds):
+        # Of seven clusters all have one sign by chance in 2 of 128 outcomes.
+        assert test.detectable(alpha=0.0125, power=0.8) is None
+        assert test.detectable(alpha=0.05, power=0.8) is not None
+
+
+def test_the_detectable_difference_of_few_clusters_is_at_least_what_both_parts_need() -> None:
+    d_N = np.random.default_rng(5).normal(0.0, 0.1, size=8)
+    test = reward_test(d_N)
+    detectable = test.detectable(alpha=0.05, power=0.5)
+    assert detectable is not None
+    moved = d_N - d_N.mean()
+    assert reward_test(moved + detectable).p_value < 0.05
+    assert reward_test(moved + 0.8 * detectable).p_value >= 0.05
+    # The flips decide: the bootstrap alone would find less.
+    low, _ = test.drawn.expanded_limits(0.95) or (0.0, 0.0)
+    assert max(test.flips.critical(0.05)) > d_N.mean() - low

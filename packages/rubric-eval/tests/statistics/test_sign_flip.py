@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_eval.statistics import mcnemar_p
-from rubric_eval.statistics.sign_flip import sign_flip_p
+from rubric_eval.statistics.sign_flip import SignFlips, sign_flip_p
 
 
 @given(won=st.integers(0, 400), lost=st.integers(0, 400))
@@ -59,3 +59,29 @@ def test_answers_that_go_together_by_document_count_as_one() -> None:
     alone = sign_flip_p(np.ones(12), unit=1.0)
     together = sign_flip_p(np.full(3, 4.0), unit=1.0)
     assert (alone, together) == pytest.approx((2 / 4096, 2 / 8))
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    values=st.lists(st.floats(-1, 1, allow_subnormal=False), min_size=2, max_size=9),
+    alpha=st.sampled_from([0.2, 0.05, 0.02]),
+)
+def test_means_beyond_the_critical_one_are_found_and_others_are_not(
+    values: list[float], alpha: float
+) -> None:
+    sums_C = np.array(values)
+    counts_C = np.arange(1.0, len(values) + 1)
+    up, down = SignFlips(sums_C, counts_C, unit=None).critical(alpha)
+    centred_C = sums_C - counts_C * sums_C.sum() / counts_C.sum()
+    for sign, critical in ((1, up), (-1, down)):
+        for mean, is_found in ((0.99 * critical - 0.01, False), (1.01 * critical + 0.01, True)):
+            if np.isfinite(mean) and mean > 0:
+                p = sign_flip_p(centred_C + sign * mean * counts_C, unit=None)
+                assert (p < alpha) == is_found
+
+
+def test_so_few_clusters_that_no_flips_show_anything_have_no_critical_mean() -> None:
+    sums_C = np.array([0.1, 0.2, 0.0, 0.3, 0.1])
+    flips = SignFlips(sums_C, np.ones(5), unit=None)
+    assert flips.critical(0.05) == (np.inf, np.inf)  # 2 of 32 is more
+    assert np.isfinite(flips.critical(0.1)).all()

@@ -174,7 +174,7 @@ def bootstrap_mean(
         raise EvalShapeError(
             f"got {values_N.size} values and {len(clusters_N)} clusters; give one for each value"
         )
-    sums_C, counts_C = _sums(values_N, clusters_N)
+    sums_C, counts_C = cluster_sums(values_N, clusters_N)
     estimate = float(values_N.mean())
     lowest, highest = float(values_N.min()), float(values_N.max())
     result = Bootstrap(estimate, np.empty(0), 0.0, 0.0, sums_C.size, lowest, highest)
@@ -196,7 +196,15 @@ def bootstrap_mean(
     )
 
 
-def _sums(values_N: FloatArray, clusters_N: Sequence[str] | None) -> tuple[FloatArray, FloatArray]:
+def cluster_sums(
+    values_N: FloatArray, clusters_N: Sequence[str] | None
+) -> tuple[FloatArray, FloatArray]:
+    """Return the sum of each cluster's values, and how many they are.
+
+    Args:
+        values_N: values.
+        clusters_N: what each belongs to; its own where None.
+    """
     if clusters_N is None or len(set(clusters_N)) == values_N.size:
         return values_N, np.ones_like(values_N)
     _, of_N = np.unique(np.asarray(clusters_N), return_inverse=True)

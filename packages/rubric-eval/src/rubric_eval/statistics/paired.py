@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 
-from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean
+from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean, cluster_sums
 from rubric_eval.statistics.power import mcnemar_detectable
 from rubric_eval.statistics.proportions import discordant_limits, mcnemar_p, score_limits
-from rubric_eval.statistics.sign_flip import sign_flip_p
+from rubric_eval.statistics.sign_flip import SignFlips
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +71,8 @@ class BootstrapTest:
     """
 
     drawn: Bootstrap
+    flips: SignFlips
     n: int
-    flip_p: float = 1.0
     name: str = "BCa bootstrap and sign flips"
 
     @property
@@ -86,6 +86,11 @@ class BootstrapTest:
         return self.drawn.clusters
 
     @property
+    def flip_p(self) -> float:
+        """Of the sign flips alone."""
+        return self.flips.p_value
+
+    @property
     def p_value(self) -> float:
         """The larger of both: the smallest level at which the limits leave out 0."""
         return max(self.flip_p, self.drawn.p_value())
@@ -96,21 +101,29 @@ class BootstrapTest:
         return _holding_0(limits, p_value=self.p_value, alpha=1 - confidence)
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
-        """Half of the interval, and what the mean falls short of the truth by at this power.
+        """Smallest mean that this test finds, and what a mean falls short of the truth by.
 
-        Were the truth δ, the mean would lie above δ − (x̄ − Q(1 − power)) with this power, and the
-        test rejects where it is more than x̄ − low above 0; the wider side counts. Values lie in
-        [0, 1], so that no difference is above 1.
+        Were the truth δ, and the values spread as here, the mean would lie above
+        δ − (x̄ − Q(1 − power)) with this power; the test finds it where both of its parts do, were
+        all values moved there (`_found_from`). The wider side counts. Values lie in [0, 1], so that
+        no difference is above 1.
         """
         limits = self.drawn.expanded_limits(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
-        low, high = limits
         mean = self.drawn.estimate
-        up = (mean - low) + (mean - self.drawn.quantile(1 - power))
-        down = (high - mean) + (self.drawn.quantile(power) - mean)
-        needed = max(up, down)
+        up, down = self._found_from((mean - limits[0], limits[1] - mean), alpha=alpha)
+        short_up, short_down = (
+            mean - self.drawn.quantile(1 - power),
+            self.drawn.quantile(power) - mean,
+        )
+        needed = max(up + short_up, down + short_down)
         return needed if needed <= 1 else None
+
+    def _found_from(self, halves: tuple[float, float], *, alpha: float) -> tuple[float, float]:
+        """How far above and below 0 the mean must lie: beyond its half interval, and the flips'."""
+        up, down = self.flips.critical(alpha)
+        return max(up, halves[0]), max(down, halves[1])
 
 
 @dataclass(frozen=True)
@@ -134,6 +147,13 @@ class SignFlipTest(BootstrapTest):
         if self.drawn.draws.size == 0:
             return False
         return self.drawn.draws[0] <= 0 <= self.drawn.draws[-1]
+
+    def _found_from(self, halves: tuple[float, float], *, alpha: float) -> tuple[float, float]:
+        """As above, but where no draw reaches to 0 its half interval does not count."""
+        mean, draws = self.drawn.estimate, self.drawn.draws
+        reach = float(mean - draws[0]), float(draws[-1] - mean)
+        up, down = self.flips.critical(alpha)
+        return max(up, min(halves[0], reach[0])), max(down, min(halves[1], reach[1]))
 
 
 @dataclass(frozen=True)
@@ -195,10 +215,8 @@ def reward_test(
     rounded_N = np.round(differences_N, _DECIMALS)
     return BootstrapTest(
         bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
+        SignFlips(*cluster_sums(rounded_N, clusters_N), unit=None, resamples=resamples, seed=seed),
         n=rounded_N.size,
-        flip_p=sign_flip_p(
-            _cluster_sums(rounded_N, clusters_N), unit=None, resamples=resamples, seed=seed
-        ),
     )
 
 
@@ -224,19 +242,12 @@ def accuracy_test(
     if alone and answers == 1:
         return McNemarTest(int(np.sum(differences_N > 0)), int(np.sum(differences_N < 0)), n)
     rounded_N = np.round(differences_N, _DECIMALS)
-    sums_C = _cluster_sums(differences_N, clusters_N)
+    sums_C, counts_C = cluster_sums(differences_N, clusters_N)
     return SignFlipTest(
         bootstrap_mean(rounded_N, clusters_N, resamples=resamples, seed=seed),
+        SignFlips(sums_C, counts_C, unit=1 / answers, resamples=resamples, seed=seed),
         n=n,
-        flip_p=sign_flip_p(sums_C, unit=1 / answers, resamples=resamples, seed=seed),
     )
-
-
-def _cluster_sums(differences_N: FloatArray, clusters_N: Sequence[str] | None) -> FloatArray:
-    if clusters_N is None:
-        return differences_N
-    _, of_N = np.unique(np.asarray(clusters_N), return_inverse=True)
-    return np.bincount(of_N, weights=differences_N).astype(np.float64)
 
 
 def _holding_0(

@@ -3,18 +3,70 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 from scipy import signal, stats
 
+from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rubric_eval.statistics.bootstrap import FloatArray
 
 _MOST_STEPS: Final = 60_000
 """Sums told apart before flips are drawn instead of counted."""
 
 _ROUNDING: Final = 1e-9
+
+
+@dataclass(frozen=True)
+class SignFlips:
+    """The clusters of a paired difference, to be flipped."""
+
+    sums_C: FloatArray
+    """D_c, the sum of a − b over all values of a cluster."""
+
+    counts_C: FloatArray
+    """n_c, how many values these are."""
+
+    unit: float | None
+    """As `sign_flip_p` has it."""
+
+    resamples: int = 9999
+    seed: int = 0
+
+    @cached_property
+    def p_value(self) -> float:
+        """See `sign_flip_p`."""
+        return sign_flip_p(self.sums_C, unit=self.unit, resamples=self.resamples, seed=self.seed)
+
+    def critical(self, alpha: float) -> tuple[float, float]:
+        """Return how far above 0, and how far below, the mean must lie for p < α.
+
+        Were all values moved alike until their mean is m, a flip of the clusters would give a mean
+        of (A + m B) / N, A = Σ ε_c (D_c − n_c x̄), B = Σ ε_c n_c, which is as far from 0 as m is
+        up to m = max(A / (N − B), −A / (N + B)). So p falls as m grows, and the critical m is the
+        (1 − α) quantile of these.
+
+        Args:
+            alpha: level of the test.
+
+        Returns:
+            Both at least 0; infinite where so few clusters never show anything at this level.
+        """
+        total = float(self.counts_C.sum())
+        centred_C = self.sums_C - self.counts_C * (self.sums_C.sum() / total)
+        parts = [
+            (signs_RC @ centred_C, signs_RC @ self.counts_C)
+            for signs_RC in _signs(self.sums_C.size, resamples=self.resamples, seed=self.seed)
+        ]
+        a_R, b_R = (np.concatenate(part) for part in zip(*parts, strict=True))
+        up, down = (_last_reached(side_R, b_R, total) for side_R in (a_R, -a_R))
+        return _exceeded(up, alpha), _exceeded(down, alpha)
 
 
 def sign_flip_p(
@@ -80,3 +132,29 @@ def _drawn(sums_C: FloatArray, *, resamples: int, seed: int) -> float:
 
 def _difference(a: FloatArray, b: FloatArray, axis: int = -1) -> FloatArray:
     return np.sum(a - b, axis=axis)
+
+
+def _signs(clusters: int, *, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """All flips where they are few, and as many as asked for otherwise; some at a time."""
+    if 2**clusters <= resamples:
+        every_RC = np.indices((2,) * clusters).reshape(clusters, -1).T
+        yield np.asarray(1.0 - 2.0 * every_RC, dtype=np.float64)
+        return
+    rng = np.random.default_rng(seed)
+    yield np.ones((1, clusters))  # what was observed is a flip too
+    for start in range(0, resamples, DRAWS_AT_ONCE):
+        size = min(DRAWS_AT_ONCE, resamples - start), clusters
+        yield np.asarray(1.0 - 2.0 * rng.integers(0, 2, size=size), dtype=np.float64)
+
+
+def _last_reached(a_R: FloatArray, b_R: FloatArray, total: float) -> FloatArray:
+    """Largest mean that each flip is as far from 0 as; infinite where all or none are flipped."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends_2R = np.stack([a_R / (total - b_R), -a_R / (total + b_R)])
+    return np.where(np.abs(b_R) == total, np.inf, ends_2R.max(axis=0))
+
+
+def _exceeded(reached_R: FloatArray, alpha: float) -> float:
+    """Smallest value that less than a share α of these reach."""
+    allowed = int(np.ceil(alpha * reached_R.size * (1 - _ROUNDING))) - 1
+    return max(float(np.sort(reached_R)[reached_R.size - 1 - allowed]), 0.0)
