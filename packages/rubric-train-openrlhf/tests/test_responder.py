@@ -20,6 +20,7 @@ from rubric_core import (
     Reply,
     Responder,
     ResponderError,
+    SaysPromptForm,
 )
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy, sample_groups
 from rubric_train_openrlhf.responder import PolicyResponder, policy_responder
@@ -182,3 +183,18 @@ async def test_who_leaves_early_stops_the_work(folder: Path) -> None:
         await anext(stream)
     with pytest.raises(StopAsyncIteration):
         await anext(stream)
+
+
+async def test_a_policy_says_how_questions_are_put_to_it(folder: Path, tmp_path: Path) -> None:
+    assert _responder(folder).prompt_form == "slots"
+    for name, extra, form in (("plain", "", "plain"), ("chat", "chat_template.jinja", "chat")):
+        path = tmp_path / name
+        shutil.copytree(folder, path)
+        (path / "slots.json").unlink()
+        if extra:
+            (path / extra).write_text("{{ messages[0].content }}", encoding="utf-8")
+        responder = _responder(path)
+        assert isinstance(responder, SaysPromptForm)
+        assert responder.prompt_form == form
+    # Not a part of what it is: answers that are there stay its own.
+    assert "prompt_form" not in _responder(folder).identity

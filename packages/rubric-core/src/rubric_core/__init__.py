@@ -62,6 +62,7 @@ if TYPE_CHECKING:
         Reply,
         Responder,
         ResponderFactory,
+        SaysPromptForm,
     )
     from rubric_core.reward import (
         criterion_scores_z,
@@ -82,6 +83,7 @@ _MODULE_OF: Final = {
     "Reply": "responding",
     "Responder": "responding",
     "ResponderFactory": "responding",
+    "SaysPromptForm": "responding",
     "attainable_levels": "effective",
     "check_no_leak": "leak",
     "criterion_attribution": "attribution",
@@ -139,6 +141,7 @@ __all__ = [
     "Rubric",
     "RubricError",
     "RubricFileError",
+    "SaysPromptForm",
     "SchemaError",
     "SftExample",
     "Task",

@@ -130,6 +130,20 @@ class Responder(Protocol):
         ...
 
 
+@runtime_checkable
+class SaysPromptForm(Protocol):
+    """What a responder may say beside its identity; models that differ in it are not compared."""
+
+    @property
+    def prompt_form(self) -> str:
+        """How questions are put to the model.
+
+        "chat" for a chat template or messages, "plain" for `Question: …` and `Answer:` on two
+        lines, or a word of its own.
+        """
+        ...
+
+
 class ResponderFactory(Protocol):
     """Makes a responder from the options of a specification; the target of an entry point."""
 

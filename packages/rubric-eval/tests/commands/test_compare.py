@@ -110,11 +110,12 @@ def test_a_chat_and_plain_prompts_are_not_compared(
 ) -> None:
     folder: EvalFolder = getattr(evaluations, kind)()
     run = json.loads(folder.run.read_bytes())
-    run["models"][0]["identity"] = {"kind": "hf", "prompt_form": "plain"}
-    run["models"][1]["identity"] = {"kind": "chat"}
-    folder.run.write_text(json.dumps(run))
-    assert command("compare", folder.root, *QUICK) == 2
-    assert "prompts differ, chat and plain" in capsys.readouterr().err
+    run["models"][0]["form"] = "plain"  # of a policy, or of a plugin
+    for other in ({"form": "chat"}, {"form": None, "identity": {"kind": "chat"}}):
+        run["models"][1] |= other
+        folder.run.write_text(json.dumps(run))
+        assert command("compare", folder.root, *QUICK) == 2
+        assert "prompts differ, chat and plain" in capsys.readouterr().err
 
 
 def test_every_judge_of_an_evaluation_is_a_column(

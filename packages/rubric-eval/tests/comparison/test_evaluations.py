@@ -293,3 +293,14 @@ def test_pairs_must_be_of_known_models(make_measured: Callable[..., Measured]) -
     apart = [two[0], make_measured("b", _rewards(9), benchmark="other")]
     with pytest.raises(ComparisonError, match="no two models"):
         compare_measured(apart)
+
+
+def test_a_model_that_does_not_say_how_it_is_asked_is_named_where_others_do(
+    make_measured: Callable[..., Measured],
+) -> None:
+    said = [make_measured(name, [0.1, 0.2], prompt_form="chat") for name in ("base", "grpo")]
+    silent = make_measured("plugin", [0.3, 0.4])
+    (note,) = [one for one in compare_measured([*said, silent]).notes if "questions are put" in one]
+    assert note.startswith("plugin does not say")
+    assert "(chat)" in note
+    assert not [one for one in compare_measured(said).notes if "questions are put" in one]

@@ -71,6 +71,9 @@ def test_a_chat_template_on_one_side_alone_is_refused(
     )
     with pytest.raises(ComparisonError, match="prompts differ, plain and chat: one tokenizer"):
         pair(plain, chat)
+    slots = make_measured("tiny", [0.1, 0.2], prompt_form="slots")
+    with pytest.raises(ComparisonError, match="prompts differ, slots and chat: the same questions"):
+        pair(slots, chat)
     assert pair(plain, unknown).ids == pair(unknown, chat).ids == pair(chat, chat).ids
 
 

@@ -20,6 +20,9 @@ from pydantic import (
 if TYPE_CHECKING:
     from typing import Self
 
+SLOT_FILE = "slots.json"
+"""Marks a model folder whose tokenizer is read through a `SlotCodec`."""
+
 
 class TinyConfig(BaseModel):
     """Shape of the tiny policy; the default has 1.16 million parameters."""

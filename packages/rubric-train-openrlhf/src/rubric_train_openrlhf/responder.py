@@ -15,7 +15,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError, config_error
 from rubric_core.model_files import model_files
+from rubric_core.prompt_form import prompt_form
 from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyLoadError
+from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -72,6 +74,12 @@ class PolicyResponder:
         self._options = options
         self._files = model_files(options.path)
         self._policy: Policy | None = None
+
+    @property
+    def prompt_form(self) -> str:
+        """By the tokenizer's files; "slots" where names are read as slots."""
+        path = self._options.path
+        return "slots" if (path / SLOT_FILE).exists() else prompt_form(path)
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:

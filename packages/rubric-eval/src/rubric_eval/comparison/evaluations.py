@@ -127,6 +127,7 @@ def _notes(
             (one.a.model, one.b.model) for one in pairs if one.a.fingerprint == one.b.fingerprint
         )
     ]
+    notes += _unknown_forms(measured)
     notes += [
         f"{one.model} on {one.benchmark} is not shown to be above chance ({100 * one.chance:g} %)"
         for one in scores
@@ -151,6 +152,18 @@ def _notes(
             "shown by themselves"
         )
     return notes
+
+
+def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
+    """Name the models that do not say how they are asked, where others do."""
+    forms = {one.model: one.prompt_form for one in measured}
+    known = sorted({form for form in forms.values() if form is not None})
+    return [
+        f"{model} does not say how questions are put to it: whether it got the others' prompts "
+        f"({', '.join(known)}) is not known"
+        for model, form in forms.items()
+        if form is None and known
+    ]
 
 
 def _shared(measured: Sequence[Measured]) -> list[str]:

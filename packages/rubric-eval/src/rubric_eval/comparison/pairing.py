@@ -102,10 +102,14 @@ def _check_same(a: Measured, b: Measured) -> None:
             raise ComparisonError(f"{_of(a, b)}: {field} differs, {said}; {remedy}")
     forms = a.prompt_form, b.prompt_form
     if None not in forms and forms[0] != forms[1]:
+        why = (
+            "one tokenizer has a chat template and the other none, so that the same questions were "
+            "put in other words; give both the same template (chat_template.jinja)"
+            if set(forms) == {"chat", "plain"}
+            else "the same questions were put in other words; compare models that are asked alike"
+        )
         raise ComparisonError(
-            f"{_of(a, b)}: prompts differ, {forms[0]} and {forms[1]}: one tokenizer has a chat "
-            "template and the other none, so that the same questions were put in other words; give "
-            "both the same template (chat_template.jinja), and evaluate again"
+            f"{_of(a, b)}: prompts differ, {forms[0]} and {forms[1]}: {why}, and evaluate again"
         )
     sizes = len(a.values_NK[0]), len(b.values_NK[0])
     if sizes[0] != sizes[1]:

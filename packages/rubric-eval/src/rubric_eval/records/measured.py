@@ -40,7 +40,7 @@ class Measured(BaseModel):
     """Decoding, template and judge as a JSON object: comparable only where it is the same."""
 
     prompt_form: str | None = None
-    """Whether questions were put as a chat or plain; None where the model does not say."""
+    """How questions were put to the model, such as "chat"; None where it does not say."""
 
     chance: float | None = None
     """Accuracy of guessing."""

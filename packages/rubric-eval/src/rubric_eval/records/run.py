@@ -32,9 +32,14 @@ class ModelEntry(BaseModel):
 
     identity: dict[str, JsonValue]
 
+    form: str | None = None
+    """How questions are put to it, as its responder says; see `rubric_core.SaysPromptForm`."""
+
     @property
     def prompt_form(self) -> str | None:
-        """Whether questions are put as a chat or plain; None where the identity does not say."""
+        """How questions are put to it, also in records from before `form`; None where unknown."""
+        if self.form is not None:
+            return self.form
         if self.identity.get("kind") == "chat":  # a server takes messages
             return "chat"
         form = self.identity.get("prompt_form")

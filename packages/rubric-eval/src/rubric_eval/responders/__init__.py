@@ -8,7 +8,6 @@ harness  Hugging Face folders, through lm-eval
 draws    tokens of such a model, each answer by its own seed
 held     rows of its batch that have no position left, and wait
 weights  whether a server's model is still the one that it was
-template whether such a model has a chat template
 opening  from a specification to a model that can be asked, and its identity
 """
 

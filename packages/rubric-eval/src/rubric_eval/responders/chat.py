@@ -75,6 +75,11 @@ class ChatResponder:
             self._server = ModelServer(config, address)
 
     @property
+    def prompt_form(self) -> str:
+        """A server takes messages."""
+        return "chat"
+
+    @property
     def identity(self) -> Mapping[str, JsonValue]:
         """The model, its deployments and parameters, and its weights as the server names them."""
         told = self._model.identity

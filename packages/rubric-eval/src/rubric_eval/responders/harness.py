@@ -22,18 +22,18 @@ from rubric_core import (
     config_error,
 )
 from rubric_core.model_files import adapter_base, model_files
+from rubric_core.prompt_form import prompt_form
 from rubric_eval.records.run import FROZEN
 from rubric_eval.responders.draws import SeededDraw
 from rubric_eval.responders.held import hold_positions
-from rubric_eval.responders.template import prompt_form
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from pydantic import JsonValue
 
+    from rubric_core.prompt_form import PromptForm
     from rubric_eval.responders.spec import ModelSpec
-    from rubric_eval.responders.template import PromptForm
 
 _VERSION: Final = 1
 """Of how prompts are written and tokens drawn."""
@@ -83,6 +83,11 @@ class HarnessResponder:
         self._files = model_files(self._options.path)
         self._form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         self._model: _Loaded | None = None
+
+    @property
+    def prompt_form(self) -> PromptForm:
+        """By the tokenizer's files."""
+        return self._form
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 import anyio.to_thread
 
-from rubric_core import ConfigError, Responder, find_responder
+from rubric_core import ConfigError, Responder, SaysPromptForm, find_responder
 from rubric_eval.records import ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
@@ -80,6 +80,7 @@ async def open_model(spec: ModelSpec) -> OpenModel:
         spec=spec.spec,
         fingerprint=await anyio.to_thread.run_sync(fingerprint, responder),
         identity=dict(responder.identity),
+        form=responder.prompt_form if isinstance(responder, SaysPromptForm) else None,
     )
     return OpenModel(entry, responder, weights)
 

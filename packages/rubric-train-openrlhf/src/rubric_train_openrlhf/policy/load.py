@@ -17,7 +17,8 @@ from transformers.utils import logging as transformers_logging
 
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
-from rubric_train_openrlhf.policy.slots import SLOT_FILE, SlotCodec, check_slot_file
+from rubric_train_openrlhf.policy.slots import SlotCodec, check_slot_file
+from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Generator

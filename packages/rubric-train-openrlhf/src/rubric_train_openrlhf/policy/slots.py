@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.prompts import EncodedPrompt
+from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
 SLOT_TOKENS = ("<F>", "<P1>", "<P2>", "<P3>", "<P4>", "<P5>", "<P6>")
-SLOT_FILE = "slots.json"
-"""Marks a checkpoint folder whose tokenizer is read through a `SlotCodec`."""
 _NAME = re.compile(r"`([A-Za-z_][\w.]*)`")
 
 

@@ -1,4 +1,7 @@
-"""Whether a model's folder says how a chat is written."""
+"""Whether a model's folder says how a chat is written.
+
+`model_files` has the hash of each file that is looked at.
+"""
 
 from __future__ import annotations
 
