@@ -43,7 +43,7 @@ def test_both_kinds_of_evaluation_are_compared_at_once(
     shown = capsys.readouterr().out
     assert re.search(r"heldout, lexical +\+29\.\d +\+2\d\.\d to \+3\d\.\d .* \*", shown)
     assert "* significant at 5 %, correction holm" in shown
-    assert re.search(r"average over 2 benchmarks: grpo − base \+\d+", shown)
+    assert re.search(r"average over 2 benchmarks of suite paper: grpo − base \+\d+", shown)
     assert "comparison.json" in shown
     found = _written(held_out)
     assert [(one.benchmark, one.test) for one in found.differences] == [

@@ -304,3 +304,25 @@ def test_a_model_that_does_not_say_how_it_is_asked_is_named_where_others_do(
     assert note.startswith("plugin does not say")
     assert "(chat)" in note
     assert not [one for one in compare_measured(said).notes if "questions are put" in one]
+
+
+def test_each_suite_has_an_average_of_its_own(make_accuracy: Callable[..., Measured]) -> None:
+    suites = {
+        "paper": {"rubric_gsm8k": (1, 0, 0, 0), "rubric_math": (1, 1, 0, 0)},
+        "stock": {"gsm8k_cot_llama": (1, 1, 1, 1), "hendrycks_math": (1, 1, 1, 0)},
+    }
+    measured = [
+        make_accuracy(model, list(right if model == "grpo" else (0, 0, 0, 0)), benchmark=name)
+        for model in ("base", "grpo")
+        for benchmarks in suites.values()
+        for name, right in benchmarks.items()
+    ]
+    found = compare_measured(measured, QUICK)
+    assert {one.suite: one.mean for one in found.averages} == {"paper": 0.375, "stock": 0.875}
+    assert {one.suite: one.benchmarks for one in found.averages} == {
+        suite: tuple(benchmarks) for suite, benchmarks in suites.items()
+    }
+    (note,) = (
+        one for one in found.notes if one.startswith("rubric_gsm8k and gsm8k_cot_llama share 4")
+    )
+    assert note.endswith("are averaged apart, each with its suite")

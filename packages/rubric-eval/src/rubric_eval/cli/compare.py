@@ -87,8 +87,9 @@ def _print(found: EvalComparison) -> None:
     _print_differences(found)
     stdout = console()
     for average in found.averages:
+        suite = f" of suite {average.suite}" if average.suite else ""
         stdout.print(
-            f"average over {average.n} benchmarks: {average.a} − {average.b} "
+            f"average over {average.n} benchmarks{suite}: {average.a} − {average.b} "
             f"{100 * average.mean:+.1f} points, {_interval(average, sign='+')}"
         )
     for note in found.notes:

@@ -10,6 +10,7 @@ import numpy as np
 from rubric_eval.comparison.found import AverageDelta
 from rubric_eval.records import Measure
 from rubric_eval.statistics.joint import Sample, joint_draws
+from rubric_eval.transfer.suites import SuiteName, suite_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,23 +18,25 @@ if TYPE_CHECKING:
     from rubric_eval.comparison.found import CompareSettings
     from rubric_eval.comparison.pairing import Pair
 
+_Group = tuple[str, str, SuiteName | None]
+"""Two models, and a suite of benchmarks."""
+
 
 def averages(pairs: Sequence[Pair], settings: CompareSettings) -> list[AverageDelta]:
-    """Average a − b over the benchmarks of each two models that have several."""
-    by_models: defaultdict[tuple[str, str], list[Pair]] = defaultdict(list)
+    """Average a − b over the benchmarks of each two models that have several of one suite.
+
+    The suites ask the same items in other words: together they would be an average over prompts.
+    """
+    groups: defaultdict[_Group, list[Pair]] = defaultdict(list)
     for one in pairs:
         if one.a.measure is Measure.ACCURACY:
-            by_models[one.a.model, one.b.model].append(one)
+            groups[one.a.model, one.b.model, suite_of(one.a.benchmark)].append(one)
     return [
-        _average(names, members, settings)
-        for names, members in by_models.items()
-        if len(members) > 1
+        _average(group, members, settings) for group, members in groups.items() if len(members) > 1
     ]
 
 
-def _average(
-    names: tuple[str, str], members: Sequence[Pair], settings: CompareSettings
-) -> AverageDelta:
+def _average(group: _Group, members: Sequence[Pair], settings: CompareSettings) -> AverageDelta:
     samples = [Sample(one.differences_N, one.clusters) for one in members]
     low, high = None, None
     if all(sample.clusters_count > 1 for sample in samples):
@@ -45,7 +48,8 @@ def _average(
         ci_low=low,
         ci_high=high,
         n=len(members),
-        a=names[0],
-        b=names[1],
+        a=group[0],
+        b=group[1],
+        suite=group[2] or "",
         benchmarks=tuple(one.a.benchmark for one in members),
     )

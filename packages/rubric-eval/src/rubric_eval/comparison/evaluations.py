@@ -14,6 +14,7 @@ from rubric_eval.comparison.pairing import pair
 from rubric_eval.comparison.pairs import paired_results
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records import Measure
+from rubric_eval.transfer.suites import suite_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -172,8 +173,12 @@ def _shared(measured: Sequence[Measured]) -> list[str]:
     }
     shared = Counter({(a, b): len(ids[a] & ids[b]) for a, b in combinations(ids, 2)})
     return [
-        f"{a} and {b} share {count} items: they are not independent evidence, and an average "
-        "counts these twice; its interval draws them together"
+        f"{a} and {b} share {count} items: they are not independent evidence, and "
+        + (
+            "an average counts these twice; its interval draws them together"
+            if suite_of(a) is suite_of(b)
+            else "are averaged apart, each with its suite"
+        )
         for (a, b), count in shared.items()
         if count
     ]

@@ -105,10 +105,13 @@ class PairedResult(Interval):
 
 
 class AverageDelta(Interval):
-    """Mean over benchmarks of a − b, each benchmark counting alike; n benchmarks."""
+    """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks."""
 
     a: str
     b: str
+    suite: str = ""
+    """Empty for benchmarks that are in no suite."""
+
     benchmarks: tuple[str, ...]
 
 

@@ -88,6 +88,13 @@ SUITES: Final[dict[SuiteName, tuple[Benchmark, ...]]] = {
 """Benchmarks of each suite, in the order of the table."""
 
 
+def suite_of(task: str) -> SuiteName | None:
+    """Return the suite that has a benchmark of this name; None for one that is in no suite."""
+    return next(
+        (name for name, suite in SUITES.items() if task in {one.task for one in suite}), None
+    )
+
+
 def benchmark_of(task: str) -> Benchmark | None:
     """Return the benchmark with this name; None for one that is in no suite."""
     return next((one for suite in SUITES.values() for one in suite if one.task == task), None)
