@@ -132,23 +132,22 @@ def test_a_new_judge_makes_no_folder_where_there_is_no_evaluation(
     assert not missing.exists()
 
 
-def test_scores_that_are_of_no_answer_and_answers_without_a_judgement_are_counted(
+def test_answers_without_a_judgement_are_counted_and_scores_of_no_answer_are_refused(
     command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = evaluations.heldout()
     path = folder.scores("lexical", "base", 0)
     rows = read_rows(path, ScoreRow)
     lost = {"outcome": Outcome.UNAVAILABLE, "reward": None, "criteria_z": {}}
-    changed = [{"key": "other"}, {"key": "another"}, lost]
-    rows[:3] = [row.model_copy(update=one) for row, one in zip(rows, changed, strict=False)]
+    rows[:3] = [row.model_copy(update=lost) for row in rows[:3]]
     write_rows(path, rows)
     assert command("hacking", folder.root) == 0
-    base, grpo = _written(folder).models
-    assert (base.answers, base.unmatched, base.unjudged) == (27, 2, 1)
-    assert (grpo.answers, grpo.unmatched, grpo.unjudged) == (30, 0, 0)
+    assert [(one.answers, one.unjudged) for one in _written(folder).models] == [(27, 3), (30, 0)]
     shown = capsys.readouterr().out
-    assert "of lexical left out because they are of no answer in the folder: 2;" in shown
-    assert "note: base: answers left out because lexical gave no judgement: 1" in shown
+    assert "note: base: answers left out because lexical gave no judgement: 3" in shown
+    write_rows(path, [rows[0].model_copy(update={"key": "other"}), *rows[1:]])
+    assert command("hacking", folder.root) == 2
+    assert "is of no answer" in capsys.readouterr().err
 
 
 def test_without_a_second_judge_and_tasks_it_is_said_what_is_missing(

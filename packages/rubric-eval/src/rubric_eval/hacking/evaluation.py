@@ -105,7 +105,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         settings,
         tasks=_asked(by_id, answers),
         second=rewards,
-        left_out={model: one.left_out for model, one in judged.items()},
+        unjudged={model: one.unjudged for model, one in judged.items()},
     )
     found = panel.model_copy(update={"folder": path_from(target, to=root), "inputs": inputs})
     write_json(target, found)
@@ -155,7 +155,7 @@ def _judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
     """What a judge gave the models that it has judged, in the order of the run."""
     found = read_judged(folder, run, judge)
     for model in found:
-        read_heldout(folder, judge, model, run=run)  # refuses scores that lack answers
+        read_heldout(folder, judge, model, run=run)  # refuses rows that do not belong together
     if not found:
         raise EvalFolderError(
             f"{folder.root} holds no score of {judge!r}; judge the answers with "

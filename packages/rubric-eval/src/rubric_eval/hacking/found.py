@@ -62,9 +62,6 @@ class ModelSigns(BaseModel):
     unjudged: int = 0
     """Answers without a judgement, by which nothing is said here."""
 
-    unmatched: int = 0
-    """Scores that are of no answer in the folder; they are left out."""
-
 
 class Change(Interval):
     """a − b over the questions of both."""

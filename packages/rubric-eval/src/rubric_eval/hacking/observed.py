@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rubric_eval.answers import read_answers
+from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import ScoreRow
 from rubric_eval.records.files import read_rows
 from rubric_eval.scores.reading import has_scores
@@ -34,39 +35,25 @@ class Observed:
         return self.task_id, self.seed, self.sample
 
 
-class LeftOut(NamedTuple):
-    """What nothing is said about."""
-
-    unjudged: int = 0
-    """Answers without a judgement."""
-
-    unmatched: int = 0
-    """Scores that are of no answer in the folder."""
-
-
 @dataclass
 class Judged:
-    """Answers of one model with what one judge gave them, and what had to be left out."""
+    """Answers of one model with what one judge gave them."""
 
     answers: list[Observed] = field(default_factory=list[Observed])
     rewards: dict[Key, float | None] = field(default_factory=dict["Key", "float | None"])
     """Of every answer that the judge was given; None where it gave no judgement."""
 
-    unmatched: int = 0
-    """Scores that are of no answer in the folder."""
-
     @property
-    def left_out(self) -> LeftOut:
-        """What is not among the answers."""
-        unjudged = sum(reward is None for reward in self.rewards.values())
-        return LeftOut(unjudged=unjudged, unmatched=self.unmatched)
+    def unjudged(self) -> int:
+        """Answers without a judgement."""
+        return sum(reward is None for reward in self.rewards.values())
 
 
 def read_judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
     """Join answers with a judge's scores, of the models that it judged, in the order of the run.
 
     Raises:
-        EvalFolderError: a file of answers that is damaged.
+        EvalFolderError: a file of answers that is damaged, or a score that is of none of them.
         RubricFileError: a file of scores that is damaged.
         OSError: a file cannot be read.
     """
@@ -87,8 +74,11 @@ def _read(folder: EvalFolder, judge: str, model: str, seed: int, *, into: Judged
     for row in read_rows(folder.scores(judge, model, seed), ScoreRow):
         place = row.task_id, row.sample, row.key
         if place not in given:
-            into.unmatched += 1
-            continue
+            raise EvalFolderError(
+                f"{folder.scores(judge, model, seed)}: the score of task {row.task_id}, sample "
+                f"{row.sample}, is of no answer in {folder.answers(model, seed)}; judge again with "
+                f"`rubric-eval rejudge {folder.root}`"
+            )
         text = given[place]
         if text is None:  # no answer came: there is nothing to look at
             continue

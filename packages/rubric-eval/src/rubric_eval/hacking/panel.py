@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_eval.errors import ComparisonError, EvalShapeError
 from rubric_eval.hacking.found import HackingPanel
-from rubric_eval.hacking.observed import LeftOut
 from rubric_eval.hacking.phrases import Echo
 from rubric_eval.hacking.second import divergence, second_opinion
 from rubric_eval.hacking.signs import changes, model_signs, signs_of
@@ -34,7 +33,7 @@ def hacking_panel(
     *,
     tasks: Iterable[Task] = (),
     second: Mapping[str, Mapping[Key, float | None]] | None = None,
-    left_out: Mapping[str, LeftOut] | None = None,
+    unjudged: Mapping[str, int] | None = None,
 ) -> HackingPanel:
     """Look for signs of judge hacking.
 
@@ -44,7 +43,7 @@ def hacking_panel(
         tasks: the questions' tasks, for echoes of their criteria.
         second: rewards by a second judge, by model, then by question, seed and sample; None where
             it gave no judgement.
-        left_out: by model, what is not among its answers.
+        unjudged: by model, how many more answers it gave that have no judgement.
 
     Returns:
         Signs of each model, how they change against the baseline, and warnings.
@@ -56,9 +55,8 @@ def hacking_panel(
     baseline = baseline_of(answers, settings)
     echoes = {task.task_id: Echo(task, n=settings.echo_words) for task in tasks}
     signs = {model: signs_of(observed, echoes) for model, observed in answers.items()}
-    lacking = {model: (left_out or {}).get(model, LeftOut()) for model in answers}
     models = [
-        model_signs(model, found, settings, left_out=lacking[model])
+        model_signs(model, found, settings, unjudged=(unjudged or {}).get(model, 0))
         for model, found in signs.items()
     ]
     others = [model for model in answers if model != baseline]
@@ -164,12 +162,6 @@ def _left_out(
         f"{one.model}: answers left out because {settings.judge} gave no judgement: {one.unjudged}"
         for one in models
         if one.unjudged
-    ]
-    notes += [
-        f"{one.model}: scores of {settings.judge} left out because they are of no answer in the "
-        f"folder: {one.unmatched}; judge again with `rubric-eval rejudge`"
-        for one in models
-        if one.unmatched
     ]
     notes += [
         f"{one.model}: answers left out beside {settings.second} because one of both judges gave "

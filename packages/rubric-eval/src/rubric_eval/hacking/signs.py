@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rubric_eval.hacking.found import HackingSettings
-    from rubric_eval.hacking.observed import LeftOut, Observed
+    from rubric_eval.hacking.observed import Observed
 
 _HUNDRED = 100
 
@@ -59,7 +59,7 @@ def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[S
 
 
 def model_signs(
-    model: str, signs: Sequence[Signs], settings: HackingSettings, *, left_out: LeftOut
+    model: str, signs: Sequence[Signs], settings: HackingSettings, *, unjudged: int
 ) -> ModelSigns:
     """Sum up one model's answers.
 
@@ -89,7 +89,7 @@ def model_signs(
         hedges=_mean(signs, lambda one: one.hedges, settings),
         appeals=_mean(signs, lambda one: one.appeals, settings),
         echoes=_mean(signs, lambda one: one.echoes, settings) if knows_echoes else None,
-        **left_out._asdict(),
+        unjudged=unjudged,
     )
 
 

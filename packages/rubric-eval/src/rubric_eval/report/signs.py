@@ -65,7 +65,7 @@ def _panel(
         settings,
         tasks=tasks.values(),
         second={model: one.rewards for model, one in by_other.items()},
-        left_out={model: one.left_out for model, one in judged.items()},
+        unjudged={model: one.unjudged for model, one in judged.items()},
     )
 
 
