@@ -131,6 +131,7 @@ def test_every_judge_of_an_evaluation_is_a_column(
         ("stern", "base"),
     ]
     assert len(found.differences) == 1
+    assert found.notes[0].startswith("stern has not judged grpo: `rubric-eval rejudge`")
 
 
 def test_another_place_can_be_named(command: Callable[..., int], evaluations: Evaluations) -> None:

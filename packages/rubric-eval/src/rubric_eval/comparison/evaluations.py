@@ -146,6 +146,7 @@ def _notes(
         for benchmark, clusters in few.items()
         if any(one.benchmark == benchmark and one.measure is Measure.REWARD for one in results)
     ]
+    notes += _not_judged(measured)
     notes += _shared(measured)
     if small:
         notes.append(
@@ -164,6 +165,17 @@ def _unknown_forms(measured: Sequence[Measured]) -> list[str]:
         f"({', '.join(known)}) is not known"
         for model, form in forms.items()
         if form is None and known
+    ]
+
+
+def _not_judged(measured: Sequence[Measured]) -> list[str]:
+    """A table by a judge that lacks a model looks like all that there is."""
+    judged = _columns(measured)
+    models = list(dict.fromkeys(one.model for one in measured if one.judge is not None))
+    return [
+        f"{judge} has not judged {', '.join(missing)}: `rubric-eval rejudge` judges what is there"
+        for (_, judge), held in judged.items()
+        if judge is not None and (missing := [name for name in models if name not in held])
     ]
 
 
