@@ -13,8 +13,11 @@ from transformers import AutoTokenizer
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from rubric_train_openrlhf.cluster.cpu.worker import CpuWorkerExtension
-from rubric_train_openrlhf.cluster.engine_process import end_with_engine
+from rubric_train_openrlhf.cluster.engine_process import cause_of_death, end_with_engine
+from rubric_train_openrlhf.cluster.failure import shown
+from rubric_train_openrlhf.cluster.orphans import end_once
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
+from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.policy_run import PolicyRun
@@ -37,9 +40,21 @@ class RubricRolloutActor(_EngineActor):
             args: OpenRLHF's.
             options: OpenRLHF's, most of them vLLM's engine arguments.
         """
+        run = read_policy_run()
         end_with_engine()
-        await super().__init__(*args, **options | engine_options(read_policy_run()))
+        try:
+            await super().__init__(*args, **options | engine_options(run))
+        except RuntimeError as error:
+            # vLLM says no more than that its own process failed.
+            raise ClusterError(
+                f"vLLM does not start: {cause_of_death() or shown(error)}"
+            ) from error
+        # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
+        end_once(self._has_lost_its_process)
         self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)
+
+    def _has_lost_its_process(self) -> bool:
+        return bool(self.llm.errored)
 
     async def generate_responses(self, **request: Any) -> Any:
         """Sample and judge responses to one prompt.

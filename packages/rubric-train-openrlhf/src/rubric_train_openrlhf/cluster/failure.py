@@ -18,6 +18,7 @@ _STACKS = {"deepspeed", "openrlhf", "ray", "safetensors", "torch", "transformers
 _OF_MACHINES = (AssertionError, ImportError, MemoryError, OSError, RuntimeError)
 """What the stacks raise beside classes of their own: about settings and machines, not texts."""
 _SHOWN_CHARACTERS = 400
+_COLOUR = re.compile(r"\x1b\[\d*m")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
@@ -41,8 +42,19 @@ def shown(error: BaseException) -> str:
     stack = type(cause).__module__.partition(".")[0]
     if stack not in _STACKS and not isinstance(cause, _OF_MACHINES):
         return f"{name}{where}"
-    text = " ".join(str(cause).split())[:_SHOWN_CHARACTERS]
+    text = last_line(cause) if getattr(cause, "actor_init_failed", False) else _one_line(cause)
     return f"{name}{where}: {text}" if text else f"{name}{where}"
+
+
+def _one_line(error: BaseException) -> str:
+    """The beginning of what an error says, without line breaks."""
+    return " ".join(_COLOUR.sub("", str(error)).split())[:_SHOWN_CHARACTERS]
+
+
+def last_line(error: BaseException) -> str:
+    """The last line of what an error says: that of Ray's about an actor ends with its cause."""
+    lines = _COLOUR.sub("", str(error)).strip().splitlines()
+    return lines[-1].strip()[:_SHOWN_CHARACTERS] if lines else ""
 
 
 def _is_ours(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ import ray
 import structlog
 from ray.exceptions import ActorDiedError, RayActorError
 
+from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ Identity: TypeAlias = "tuple[str, int]"
 
 RESTART_S = 1800.0
 """How long an engine may take to load its model again."""
+TRANSFER_S = 420.0
+"""How long the policy may take to let go of a transfer over which an engine died: a member of a
+group whose node is gone is missed after five minutes."""
 _PAUSE_S = 0.5
+_LOOK_EVERY_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,7 @@ class EngineFleet:
     """All engines of a run."""
 
     def __init__(
-        self, engines: Sequence[Engine], *, max_len: int, rejoin: Callable[[], None]
+        self, engines: Sequence[Engine], *, max_len: int, rejoin: Callable[[], bool]
     ) -> None:
         """Take engines that are up, or coming up.
 
@@ -91,7 +96,7 @@ class EngineFleet:
             engines: actor handles.
             max_len: longest prompt and response together, in tokens.
             rejoin: brings engines that came back into the group that gets the policy's weights,
-                and sends the weights to all.
+                and sends the weights to all; whether they have them, or one died over it.
         """
         self._engines = list(engines)
         self._max_len = max_len
@@ -132,17 +137,46 @@ class EngineFleet:
                 return
             self.check()
 
-    def synchronise(self, broadcast: Callable[[], None]) -> None:
-        """Give every engine the policy's weights.
+    def synchronise(self, broadcast: Callable[[], bool]) -> None:
+        """Give every engine the policy's weights, also those that die over it and come back.
 
         Args:
-            broadcast: sends them to engines that are all in the policy's group.
+            broadcast: sends them to engines that are all in the policy's group; whether they have
+                them, or one died over it.
+
+        Raises:
+            ClusterError: an engine died for good, or the weights go nowhere for another reason.
         """
         self.check()
-        if self._are_stale:
-            self._bring_up_to_date()
-        else:
-            broadcast()
+        self._deliver(self._rejoin if self._are_stale else broadcast)
+
+    def take_part(self, sending: Sequence[Any]) -> bool:
+        """Wait for the policy's ranks to have sent weights, but not for ever once an engine died.
+
+        Args:
+            sending: Ray's references; of each rank, whether all went well.
+
+        Raises:
+            ClusterError: an engine died, and the ranks still wait for it.
+            Exception: what a rank raised.
+        """
+        went_well = True
+        gives_up_s: float | None = None
+        pending = list(sending)
+        while pending:
+            done, pending = ray.wait(pending, num_returns=len(pending), timeout=_LOOK_EVERY_S)
+            went_well &= all(ray.get(done))
+            if not pending or not self._has_lost_one():
+                continue
+            if gives_up_s is None:
+                gives_up_s = time.monotonic() + TRANSFER_S
+            if time.monotonic() > gives_up_s:
+                raise ClusterError(
+                    f"an engine died while it was given the policy's weights, and {len(pending)} "
+                    f"of the policy's processes still wait for it after {TRANSFER_S:.0f} s; "
+                    "continue with --resume"
+                )
+        return went_well
 
     def take_restarts(self) -> int:
         """How many engines came back since this was asked last."""
@@ -172,8 +206,28 @@ class EngineFleet:
     def _bring_up_to_date(self) -> None:
         self.check()
         if self._are_stale:
-            self._rejoin()
-            self._are_stale = False
+            self._deliver(self._rejoin)
+
+    def _deliver(self, send: Callable[[], bool]) -> None:
+        while True:
+            before = self._restarts
+            if send():
+                self._are_stale = False
+                return
+            self.check()
+            if self._restarts == before:
+                raise ClusterError(
+                    "the policy's weights did not reach the engines, though none of them died; "
+                    "see the logs of the run and continue with --resume"
+                )
+            send = self._rejoin
+
+    def _has_lost_one(self) -> bool:
+        """Whether an engine is away, or another than it was; asks and does not wait for it."""
+        refs = [engine.__ray_call__.remote(_own_identity) for engine in self._engines]
+        answered, _ = ray.wait(refs, num_returns=len(refs), timeout=_LOOK_EVERY_S)
+        known = dict(zip(refs, self._identities, strict=True))
+        return any(_is_lost(ref) or ray.get(ref) != known[ref] for ref in answered)
 
     def _collect(self, requests: Sequence[Request], rows: Sequence[int], to: _Received) -> None:
         """Ask for some responses and wait for all that come."""
@@ -228,11 +282,7 @@ def _identity(engine: Engine, *, number: int) -> Identity:
         try:
             return ray.get(engine.__ray_call__.remote(_own_identity))
         except ActorDiedError as error:
-            raise ClusterError(
-                f"engine {number} died and is not started again: it died more often than "
-                "cluster.engines.restarts allows, or fails as it starts; the logs of the run say "
-                "why; continue with --resume"
-            ) from error
+            raise died_for_good(error, number=number) from error
         except RayActorError as error:
             if time.monotonic() > deadline:
                 raise ClusterError(
@@ -240,6 +290,20 @@ def _identity(engine: Engine, *, number: int) -> Identity:
                     "continue with --resume"
                 ) from error
             time.sleep(_PAUSE_S)
+
+
+def died_for_good(error: ActorDiedError, *, number: int) -> ClusterError:
+    """Say why Ray does not start an engine again; it never does where a start raised an error."""
+    cause = last_line(error)
+    if error.actor_init_failed:
+        return ClusterError(
+            f"engine {number} cannot be started: {cause}; the logs of the run say more; continue "
+            "with --resume once that is mended"
+        )
+    return ClusterError(
+        f"engine {number} died and is not started again, as it died more often than "
+        f"cluster.engines.restarts allows: {cause}; continue with --resume"
+    )
 
 
 def _own_identity(actor: object) -> Identity:

@@ -17,6 +17,7 @@ from openrlhf.trainer.ray import ppo_actor
 
 from rubric_train_openrlhf.cluster.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.trained import trained_samples
+from rubric_train_openrlhf.cluster.weight_transfer import WeightTransfer
 from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
 
 if TYPE_CHECKING:
@@ -117,6 +118,39 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         ends = (step + 1) % passes == 0
         self._record(experience, result, kl_ctl=kl_ctl, passes=passes, ends=ends)
         return _countable(result)
+
+    def broadcast_to_vllm(self, *, rejoin: bool = False) -> bool:
+        """Send the policy's weights to the engines.
+
+        Args:
+            rejoin: open a new group first, as one of them was started again.
+
+        Returns:
+            Whether every engine has them; False where one died over it.
+        """
+        transfer = WeightTransfer(self.vllm_engines)
+        with self._sent_by(transfer):
+            if rejoin and not self.use_cuda_ipc and torch.distributed.get_rank() == 0:
+                self._model_update_group = None
+                backend = self.strategy.args.vllm.sync_backend
+                transfer.attempt(partial(self._init_vllm_sync_group, backend))
+            transfer.group = getattr(self, "_model_update_group", None)
+            self._model_update_group = transfer
+            super().broadcast_to_vllm()
+            well = transfer.ends_well()
+            self._model_update_group = transfer.group
+        return well
+
+    @contextlib.contextmanager
+    def _sent_by(self, transfer: WeightTransfer) -> Generator[None]:
+        """Have OpenRLHF's loop call engines that may die."""
+        engines = self.vllm_engines
+        self.vllm_engines = transfer.engines
+        try:
+            with _replaced(ray=transfer):
+                yield
+        finally:
+            self.vllm_engines = engines
 
     def _record(
         self,

@@ -8,12 +8,13 @@ import signal
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 from rubric_train_openrlhf.cluster.settings import RUN_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _SET_SIGNAL_OF_PARENTS_DEATH = 1
 """PR_SET_PDEATHSIG of Linux's prctl."""
@@ -38,6 +39,22 @@ def end_with(parent: int, *, by: signal.Signals = signal.SIGTERM) -> None:
     libc.prctl(_SET_SIGNAL_OF_PARENTS_DEATH, by.value)
     if os.getppid() != parent:
         os.kill(os.getpid(), by)
+
+
+def end_once(is_over: Callable[[], bool], *, look_every_s: float = 1.0) -> None:
+    """End this process, by status 1 and without ado, soon after something is over.
+
+    Args:
+        is_over: asked again and again, in a thread of its own.
+        look_every_s: seconds between two looks.
+    """
+
+    def look() -> None:
+        while not is_over():
+            time.sleep(look_every_s)
+        os._exit(1)
+
+    Thread(target=look, daemon=True, name="end_once").start()
 
 
 def processes_of(folder: Path) -> list[int]:

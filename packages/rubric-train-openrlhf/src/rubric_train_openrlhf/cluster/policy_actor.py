@@ -108,13 +108,13 @@ class RubricPolicyActor(_PolicyActor):
     def save_model(self) -> None:
         """Save nothing at the end: the last step has its checkpoint already."""
 
-    def rejoin_engines(self) -> None:
+    def broadcast_to_vllm(self) -> bool:
+        """Send weights to all engines; tell whether they have them, as `RubricLearner` does."""
+        return self.trainer.broadcast_to_vllm()
+
+    def rejoin_engines(self) -> bool:
         """Open a new group with all engines, one of which was started again, and send weights."""
-        trainer = self.trainer
-        if not trainer.use_cuda_ipc and torch.distributed.get_rank() == 0:
-            trainer._init_vllm_sync_group(self.strategy.args.vllm.sync_backend)
-        torch.distributed.barrier()
-        trainer.broadcast_to_vllm()
+        return self.trainer.broadcast_to_vllm(rejoin=True)
 
     def _folder_to_fill(self, path: Path) -> contextlib.AbstractContextManager[Path]:
         """Rank 0 writes; the others take part in gathering the weights."""

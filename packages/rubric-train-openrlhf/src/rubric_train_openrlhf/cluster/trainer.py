@@ -148,7 +148,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints.go_back(position.step)
         self._fleet.check()
         if position.step:
-            self._fleet.synchronise(self.broadcast_to_vllm)
+            self._fleet.synchronise(self._broadcast)
 
     def _one_step(self, step: int, *, position: int, events: EventWriter) -> int:
         """Sample, judge, update and hand the new weights over.
@@ -164,7 +164,7 @@ class RubricPPOTrainer(_Trainer):
         figures = self._update(made.batches, step=step)
         trained = self._trained(drawn.groups, made.credit, step=step)
         updated_at = time.perf_counter()
-        self._fleet.synchronise(self.broadcast_to_vllm)
+        self._fleet.synchronise(self._broadcast)
         synced_at = time.perf_counter()
         record = ClusterRecord(
             step=step,
@@ -257,10 +257,16 @@ class RubricPPOTrainer(_Trainer):
     def _write_policy(self, path: Path) -> None:
         ray.get(self.actor_model_group.async_run_method(method_name="save_policy", path=str(path)))
 
-    def _rejoin_engines(self) -> None:
+    def _broadcast(self) -> bool:
+        return self._send_weights("broadcast_to_vllm")
+
+    def _rejoin_engines(self) -> bool:
+        return self._send_weights("rejoin_engines")
+
+    def _send_weights(self, method: str) -> bool:
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up", tags=["weights"])
-        ray.get(self.actor_model_group.async_run_method(method_name="rejoin_engines"))
+        return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
 
     def _shares(self) -> Shares:
         # Every rank has responses of its own: rings and tensor-parallel groups are refused.

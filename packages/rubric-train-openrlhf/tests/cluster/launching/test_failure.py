@@ -4,7 +4,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from ray.exceptions import RayTaskError
+from ray.exceptions import ActorDiedError, RayTaskError
 
 from rubric_core import RubricError
 from rubric_train_openrlhf.cluster.failure import first_cause, read_failure, shown, write_failure
@@ -55,6 +55,13 @@ def test_errors_that_may_quote_a_text_are_named_and_not_quoted() -> None:
     assert shown(RemoteError(ValueError("the passage says"))) == "ValueError"
     assert shown(OSError(28, "No space left on device")).startswith("OSError: [Errno 28]")
     assert shown(ClusterError("no engine")) == "ClusterError: no engine"
+
+
+def test_an_actor_that_failed_as_it_started_is_shown_with_its_own_error() -> None:
+    error = ActorDiedError(None)
+    error.error_msg = "The actor died because\n" + "  File\n" * 99 + "ValueError: no memory left\n"
+    error._actor_init_failed = True
+    assert shown(error).endswith(": ValueError: no memory left")
 
 
 def test_an_error_is_shown_with_the_place_where_it_was_raised() -> None:

@@ -91,13 +91,15 @@ class Weights:
         self.version = 0
         self.calls: list[str] = []
 
-    def broadcast(self) -> None:
+    def broadcast(self) -> bool:
         self.calls.append("broadcast")
         self.ray.get([engine.take.remote(self.version) for engine in self.engines])
+        return True
 
-    def rejoin(self) -> None:
-        self.broadcast()
+    def rejoin(self) -> bool:
+        done = self.broadcast()
         self.calls[-1] = "rejoin"
+        return done
 
     def kill(self, number: int) -> None:
         pid = self.ray.get(self.engines[number].process.remote())

@@ -24,6 +24,10 @@ class GlooGroup:
         store = dist.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
         self._group: Any = dist.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
 
+    def close(self) -> None:
+        """Leave: whoever waits for this member stops waiting."""
+        self._group = None
+
     def broadcast(self, tensor: Tensor, src: int, stream: object = None) -> None:
         """Send a tensor from rank `src` to all others, into the memory of theirs."""
         import torch.distributed as dist  # noqa: PLC0415  # as above

@@ -1,0 +1,162 @@
+"""OpenRLHF's transfer of weights, over gloo, to actors of Ray that die in the middle of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import torch
+from torch import distributed, nn
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+pytestmark = [
+    pytest.mark.openrlhf,
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    # Ray and vLLM leave processes and sockets to the interpreter's end.
+    pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+ENGINES = 3
+
+
+class Receiver:
+    """Takes weights as an engine does; dies once, or complains, over one of them."""
+
+    def __init__(self, *, dies_on: str | None, complains: bool, mark: Path) -> None:
+        self._dies_on = dies_on
+        self._complains = complains
+        self._mark = mark
+        self.weights: dict[str, Any] = {}
+
+    def init_process_group(
+        self, host: str, port: int, rank: int, world_size: int, *_: object, **__: object
+    ) -> None:
+        from rubric_train_openrlhf.cluster.cpu.gloo import GlooGroup
+
+        self._group = GlooGroup(host, port, rank=rank, world_size=world_size)
+
+    def update_weight(self, name: str, *, dtype: Any, shape: Any, empty_cache: bool) -> None:  # noqa: ANN401
+        del empty_cache
+        if name == self._dies_on and not self._mark.exists():
+            self._mark.touch()
+            if self._complains:
+                self._group.close()
+                raise TypeError("no such precision")
+            os.kill(os.getpid(), signal.SIGKILL)
+        weight = torch.empty(tuple(shape), dtype=dtype)
+        self._group.broadcast(weight, src=0)
+        self.weights[name] = weight
+
+    def taken(self) -> dict[str, Any]:
+        return {name: weight.tolist() for name, weight in self.weights.items()}
+
+
+@pytest.fixture(scope="module")
+def ray() -> Generator[Any]:
+    import ray
+
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        ray.init(
+            num_cpus=4,
+            include_dashboard=False,
+            object_store_memory=100 * 2**20,
+            _temp_dir=folder,
+            log_to_driver=False,
+        )
+        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
+        yield ray
+        distributed.destroy_process_group()
+        ray.shutdown()
+
+
+class Policy:
+    """A rank that trains, with OpenRLHF's own loop over its parameters."""
+
+    def __init__(
+        self,
+        ray: Any,  # noqa: ANN401
+        mark: Path,
+        *,
+        dies_on: str | None = None,
+        complains: bool = False,
+        restarts: int = 2,
+    ) -> None:
+        from rubric_train_openrlhf.cluster.fleet import EngineFleet
+        from rubric_train_openrlhf.cluster.learner import RubricLearner
+
+        kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=8)(Receiver)
+        self.engines = [
+            kind.remote(dies_on=dies_on if n == 1 else None, complains=complains, mark=mark)
+            for n in range(ENGINES)
+        ]
+        self._ray = ray
+        self.net = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2))
+        self.learner = RubricLearner.__new__(RubricLearner)
+        self.learner.strategy = SimpleNamespace(
+            args=SimpleNamespace(
+                vllm=SimpleNamespace(
+                    num_engines=ENGINES, tensor_parallel_size=1, sync_backend="gloo"
+                ),
+                ds=SimpleNamespace(zero_stage=2, tensor_parallel_size=1),
+            )
+        )
+        self.learner.actor = SimpleNamespace(model=SimpleNamespace(module=self.net))
+        self.learner.vllm_engines = self.engines
+        self.learner.use_cuda_ipc = False
+        self.fleet = EngineFleet(self.engines, max_len=64, rejoin=self.rejoin)
+        self.learner._init_vllm_sync_group("gloo")
+        self.fleet.check()
+
+    def rejoin(self) -> bool:
+        return self.learner.broadcast_to_vllm(rejoin=True)
+
+    def synchronise(self) -> None:
+        self.fleet.synchronise(self.learner.broadcast_to_vllm)
+
+    def has_arrived(self) -> bool:
+        own = {name: weight.tolist() for name, weight in self.net.named_parameters()}
+        return all(self._ray.get(engine.taken.remote()) == own for engine in self.engines)
+
+
+@pytest.mark.parametrize("dies_on", ["0.weight", "1.weight", "1.bias"])
+def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
+    ray: Any,  # noqa: ANN401
+    tmp_path: Path,
+    dies_on: str,
+) -> None:
+    policy = Policy(ray, tmp_path / "died", dies_on=dies_on)
+
+    policy.synchronise()
+
+    assert (tmp_path / "died").exists()
+    assert policy.has_arrived()
+    assert policy.fleet.take_restarts() == 1
+    nn.init.ones_(policy.net[0].weight)
+    policy.synchronise()
+    assert policy.has_arrived()
+
+
+def test_an_engine_that_dies_for_good_ends_the_run(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    from rubric_train_openrlhf.errors import ClusterError
+
+    policy = Policy(ray, tmp_path / "died", dies_on="1.weight", restarts=0)
+    with pytest.raises(ClusterError, match="engine 1 died and is not started again"):
+        policy.synchronise()
+
+
+def test_what_is_no_death_is_raised(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    policy = Policy(ray, tmp_path / "complained", dies_on="1.weight", complains=True)
+    with pytest.raises(RuntimeError, match=r"Connection closed|Connection reset"):
+        policy.synchronise()
+    assert policy.fleet.take_restarts() == 0
