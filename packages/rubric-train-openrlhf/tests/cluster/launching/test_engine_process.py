@@ -28,7 +28,7 @@ def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_log
 
     config = make_config(out=tmp_path / "run")
     paths = ClusterPaths(config.out)
-    PolicyRun.of(config, namespace="n", resumed=False).write(paths.run)
+    PolicyRun.of(config, namespace="n").write(paths.run)
     monkeypatch.setenv(RUN_FILE, str(paths.run))
     # This process is both here, the engine and vLLM's.
     monkeypatch.setattr(os, "getppid", os.getpid)
