@@ -13,6 +13,7 @@ __all__ = ["report"]
 def report(  # each is an option of the command
     *folders: Path,
     out: Path | None = None,
+    figures: Path | None = None,
     training: Path | None = None,
     reliability: Path | None = None,
     tasks: Path | None = None,
@@ -25,6 +26,8 @@ def report(  # each is an option of the command
     Args:
         folders: A finished held-out evaluation, a finished transfer evaluation, or one of each.
         out: Folder for report.html and tables/; the first evaluation's own when left out.
+        figures: Folder for the figures of a paper as PNG and PDF: both tables as bars, the judge
+            comparison, the curves, and all differences. Needs rubric-eval[plots].
         training: Run folder of a trainer, for the curves of reward and zero reward.
         reliability: What `rubric-judge reliability` wrote, for the trust in the judge.
         tasks: Tasks that were asked, for their passages and rubrics; needs --reveal-grounding.
@@ -45,7 +48,10 @@ def report(  # each is an option of the command
             is_revealed=reveal_grounding,
         ),
         out,
+        figures=figures,
     )
     print(f"written: {written.page}")
     print(f"written: {len(written.tables)} files in {written.tables[0].parent}")
+    if figures is not None:
+        print(f"written: {len(written.pictures)} pictures in {figures}")
     return 0

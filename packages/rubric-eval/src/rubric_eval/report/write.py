@@ -12,6 +12,7 @@ from rubric_eval.records import EvalFolder
 from rubric_eval.report.excerpts import excerpts
 from rubric_eval.report.findings import findings
 from rubric_eval.report.page import Content, page
+from rubric_eval.report.pictures import check_pictures, write_pictures
 from rubric_eval.report.reading import read_evaluations
 from rubric_eval.report.reliability import read_reliability
 from rubric_eval.report.signs import signs, signs_table
@@ -64,14 +65,18 @@ class ReportFiles:
 
     page: Path
     tables: tuple[Path, ...]
+    pictures: tuple[Path, ...] = ()
 
 
-def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles:
-    """Write the page and the tables.
+def write_report(
+    sources: ReportSources, out: Path | None = None, *, figures: Path | None = None
+) -> ReportFiles:
+    """Write the page and the tables, and pictures where they are asked for.
 
     Args:
         sources: what to report.
         out: folder for report.html and tables/; the first evaluation's own when left out.
+        figures: folder for the figures as PNG and PDF; none are drawn when left out.
 
     Returns:
         The files, each of which has replaced an earlier one in one step.
@@ -81,10 +86,13 @@ def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles
             others.
         RubricFileError: a damaged file.
         ConfigError: tasks are named that may not be shown.
+        MissingExtraError: figures are asked for and matplotlib is not installed.
         OSError: a file cannot be read or written.
     """
     if not sources.folders:
         raise EvalFolderError("no evaluation is named; give the folder of one")
+    if figures is not None:
+        check_pictures()
     heldout, transfer = read_evaluations(sources.folders)
     given = [one for one in (heldout, transfer) if one is not None]
     found = findings(given)
@@ -111,7 +119,9 @@ def write_report(sources: ReportSources, out: Path | None = None) -> ReportFiles
     folder = EvalFolder(sources.folders[0] if out is None else out)
     folder.tables.mkdir(parents=True, exist_ok=True)
     _write(folder.report, text)
-    return ReportFiles(folder.report, tuple(_write_tables(folder.tables, tables)))
+    written = tuple(_write_tables(folder.tables, tables))
+    pictures = () if figures is None else write_pictures(found, content.training, figures)
+    return ReportFiles(folder.report, written, pictures)
 
 
 def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
