@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rubric_train_openrlhf.cluster.launch import launch
+from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.report import write_report
 
@@ -41,7 +41,7 @@ class OpenRLHFBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, command, layout and sizes; starts nothing."""
-        from rubric_train_openrlhf.cluster.plan import describe_plan  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.cluster.planning.plan import describe_plan  # noqa: PLC0415  # one of two
 
         return describe_plan(parse_config(config))
 

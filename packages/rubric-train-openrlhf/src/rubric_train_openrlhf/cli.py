@@ -114,7 +114,7 @@ def _print_report(out: Path) -> None:
 
 def _train(config: TrainConfig, *, resume: bool, live: _LiveProgress) -> RunSummary:
     if config.backend == "openrlhf":
-        from rubric_train_openrlhf.cluster.launch import launch  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.cluster.launching.launch import launch  # noqa: PLC0415  # one of two
 
         return launch(config, resume=resume, on_step=live.step, on_heldout=live.heldout)
     from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
@@ -136,7 +136,7 @@ def plan(config: Path, *overrides: Overrides) -> None:
         config: YAML file.
         overrides: values that replace the file's.
     """
-    from rubric_train_openrlhf.cluster.plan import (  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.cluster.planning.plan import (  # noqa: PLC0415  # as above
         describe_plan as describe_cluster_plan,
     )
     from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415  # as above

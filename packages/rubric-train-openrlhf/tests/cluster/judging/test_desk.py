@@ -10,10 +10,10 @@ import pytest
 
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
 from rubric_judge import JudgeSetupError, Ledger
-from rubric_train_openrlhf.cluster import judge_probe
-from rubric_train_openrlhf.cluster.desk import JudgeDesk
-from rubric_train_openrlhf.cluster.judge_side import JudgeSide
-from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.judging import judge_probe
+from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run.folder import RunFolder
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import JudgeView, Task
-    from rubric_train_openrlhf.cluster.verdict import Verdict
+    from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
     from rubric_train_openrlhf.config import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from rubric_train_openrlhf.cluster.verdict import Verdict
+from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
 from rubric_train_openrlhf.errors import ClusterError
 
 pytest.importorskip("ray")
 from ray.exceptions import ActorUnavailableError
 
-from rubric_train_openrlhf.cluster import desk_calls
+from rubric_train_openrlhf.cluster.crossing import desk_calls
 
 pytestmark = pytest.mark.anyio
 VERDICT = Verdict("task:key", 0.5)

@@ -23,22 +23,16 @@ import pytest
 from rubric_core import group_advantages
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run.records import JudgementRow
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster.desk_calls import (  # imports Ray
-    ask,
-    find_desk,
-    open_desk,
-    start_desk,
-    stop_desk,
-    verdict_of,
-)
+from rubric_train_openrlhf.cluster.crossing.desk_calls import ask, find_desk, verdict_of
+from rubric_train_openrlhf.cluster.judging.desk_actor import open_desk, start_desk, stop_desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -46,8 +40,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import Task
-    from rubric_train_openrlhf.cluster.judge_side import DeskStatistics
-    from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
 
@@ -164,7 +158,7 @@ async def _sample(
     tokenizer: Tokenizer,
 ) -> tuple[DeskStatistics, list[dict[str, Any]]]:
     """Generate and judge, and kill a judge and then the desk in the middle of it."""
-    from rubric_train_openrlhf.cluster.agent import AgentExecutor  # imports OpenRLHF
+    from rubric_train_openrlhf.cluster.sampling.agent import AgentExecutor  # imports OpenRLHF
 
     executor = AgentExecutor()
     texts = [marked("It adds.", view=row, share=share) for row, share in enumerate(SHARES)]

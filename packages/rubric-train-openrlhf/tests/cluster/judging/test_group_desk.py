@@ -8,12 +8,12 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.desk import JudgeDesk
-from rubric_train_openrlhf.cluster.groups import Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster import group_desk
+from rubric_train_openrlhf.cluster.sampling import group_desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

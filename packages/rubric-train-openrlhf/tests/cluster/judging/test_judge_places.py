@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.verdict import Verdict
+from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -69,7 +69,8 @@ async def test_executors_of_a_process_share_its_judge_calls(
 ) -> None:
     from openrlhf.trainer.ray.vllm_engine import _load_agent_executor
 
-    from rubric_train_openrlhf.cluster import desk_calls, judge_places
+    from rubric_train_openrlhf.cluster.crossing import desk_calls
+    from rubric_train_openrlhf.cluster.sampling import judge_places
 
     config = make_config(judge={"workers": 2, "micro_batch": 3})
     PolicyRun.of(config, namespace="test").write(tmp_path / "run.json")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.judged_sample import Asked, judged_sample
-from rubric_train_openrlhf.cluster.verdict import JudgementId, Verdict
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId, Verdict
+from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judged_sample
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec

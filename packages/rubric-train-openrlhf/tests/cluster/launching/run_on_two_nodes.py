@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import psutil
 import ray
 
-from rubric_train_openrlhf.cluster.launch import launch
+from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.config import load_config
 
 if TYPE_CHECKING:

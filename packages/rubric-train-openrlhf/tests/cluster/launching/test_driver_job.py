@@ -12,7 +12,7 @@ pytest.importorskip("ray.job_submission", reason="a job is handed in by Ray's cl
 
 from ray.job_submission import JobStatus
 
-from rubric_train_openrlhf.cluster.driver_job import DriverJob, entrypoint
+from rubric_train_openrlhf.cluster.launching.driver_job import DriverJob, entrypoint
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ def words(
     config = make_config(cluster={"ray": {"dashboard": "http://head:8265"}}, out="runs/x")
     line = entrypoint(config, file=folder / "c", failure=folder / "f", resume=True)
     shows = "import os, sys; print(os.getcwd(), os.environ['RUBRIC_TRAIN_RUN'], *sys.argv[1:])"
-    shown = line.replace("-m rubric_train_openrlhf.cluster.driver", f"-c {shlex.quote(shows)}")
+    shown = line.replace(
+        "-m rubric_train_openrlhf.cluster.launching.driver", f"-c {shlex.quote(shows)}"
+    )
     done = subprocess.run(shown, shell=True, cwd="/", stdout=subprocess.PIPE, check=True)  # noqa: S602
     return done.stdout.decode().split(" ")
 

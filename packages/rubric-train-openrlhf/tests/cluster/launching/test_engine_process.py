@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.openrlhf
 def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_logs(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from rubric_train_openrlhf.cluster import engine_process
+    from rubric_train_openrlhf.cluster.sampling import engine_process
 
     def without_memory(**_: Any) -> None:  # noqa: ANN401
         raise RuntimeError("no available memory for the cache blocks")

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_judge import JudgeSetupError
-from rubric_train_openrlhf.cluster import driver
-from rubric_train_openrlhf.cluster.driver import run, wall_s_at_failure
-from rubric_train_openrlhf.cluster.output import Output
-from rubric_train_openrlhf.cluster.preparation import prepare
+from rubric_train_openrlhf.cluster.launching import driver
+from rubric_train_openrlhf.cluster.launching.driver import run, wall_s_at_failure
+from rubric_train_openrlhf.cluster.launching.preparation import prepare
+from rubric_train_openrlhf.cluster.processes.output import Output
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.opening import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run import MetricsRow, RunFolder

@@ -8,11 +8,11 @@ import pytest
 
 from rubric_core import MissingExtraError
 from rubric_train_openrlhf import cli
-from rubric_train_openrlhf.cluster import launch as launching
-from rubric_train_openrlhf.cluster.failure import write_failure
-from rubric_train_openrlhf.cluster.launch import check_installed
-from rubric_train_openrlhf.cluster.settings import directory
-from rubric_train_openrlhf.cluster.workers import set_up
+from rubric_train_openrlhf.cluster.launching import launch as launching
+from rubric_train_openrlhf.cluster.launching.launch import check_installed
+from rubric_train_openrlhf.cluster.processes.failure import write_failure
+from rubric_train_openrlhf.cluster.processes.settings import directory
+from rubric_train_openrlhf.cluster.processes.workers import set_up
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TURNS = """
 import sys
 from pathlib import Path
-from rubric_train_openrlhf.cluster.output import Output
+from rubric_train_openrlhf.cluster.processes.output import Output
 output = Output()
 print("before")
 output.turn_to(Path(sys.argv[1]))

@@ -9,11 +9,11 @@ import pytest
 
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_train_openrlhf.cluster import judge_probe
-from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
-from rubric_train_openrlhf.cluster.judge_probe import probe_judge
-from rubric_train_openrlhf.cluster.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.preparation import check_key, check_machine, prepare
+from rubric_train_openrlhf.cluster.judging import judge_probe
+from rubric_train_openrlhf.cluster.judging.judge_probe import probe_judge
+from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import sync_files

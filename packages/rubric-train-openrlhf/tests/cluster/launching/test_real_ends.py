@@ -22,9 +22,9 @@ import psutil
 import pytest
 
 from rubric_judge.testing import FakeEndpoint, numbered_share
-from rubric_train_openrlhf.cluster.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.temporary import PLACE, RAY
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.processes.temporary import PLACE, RAY
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run import RunFolder
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.openrlhf,
+    pytest.mark.real_run,
     pytest.mark.slow,
     pytest.mark.timeout(1200),
 ]
@@ -78,7 +79,7 @@ class Command:
         [driver] = [
             child
             for child in psutil.Process(self.process.pid).children()
-            if "rubric_train_openrlhf.cluster.driver" in child.cmdline()
+            if "rubric_train_openrlhf.cluster.launching.driver" in child.cmdline()
         ]
         return driver
 
@@ -337,7 +338,6 @@ def terminated(
     )
 
 
-@pytest.mark.real_run
 def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
     terminated: tuple[TrainConfig, End],
 ) -> None:
@@ -349,7 +349,6 @@ def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
     assert end.left == ""
 
 
-@pytest.mark.real_run
 def test_a_run_that_is_handed_in_is_followed_to_its_end(
     terminated: tuple[TrainConfig, End], cluster: Cluster
 ) -> None:
@@ -365,21 +364,21 @@ def test_a_run_that_is_handed_in_is_followed_to_its_end(
     assert titles(left_of(there.out)) == ""
 
 
-@pytest.mark.real_run
 def test_ctrl_c_of_a_follower_stops_the_job(
     config: TrainConfig, cluster: Cluster, tmp_path: Path
 ) -> None:
     handed_in = joined(config, tmp_path / "run", {"dashboard": cluster.dashboard})
     command = Command.run(handed_in, "--verbose")
     command.wait_until(ClusterPaths(handed_in.out).run.exists)
-    assert "rubric_train_openrlhf.cluster.driver" in titles(processes_of_run(handed_in.out))
+    assert "rubric_train_openrlhf.cluster.launching.driver" in titles(
+        processes_of_run(handed_in.out)
+    )
     command.process.send_signal(signal.SIGINT)
     assert command.status() == 130
     assert "goes on with --resume" in command.said
     assert titles(left_of(handed_in.out)) == ""
 
 
-@pytest.mark.real_run
 def test_the_failure_of_a_job_is_shown_with_its_type(
     config: TrainConfig, cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.step_schedule import StepSchedule
+from rubric_train_openrlhf.cluster.training.step_schedule import StepSchedule
 from rubric_train_openrlhf.objective import OptimizerConfig, warmup
 
 

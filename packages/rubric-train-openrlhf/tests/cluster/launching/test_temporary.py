@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster import temporary
-from rubric_train_openrlhf.cluster.orphans import end_processes, processes_of
-from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
-from rubric_train_openrlhf.cluster.temporary import (
+from rubric_train_openrlhf.cluster.processes import temporary
+from rubric_train_openrlhf.cluster.processes.orphans import end_processes, processes_of
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
+from rubric_train_openrlhf.cluster.processes.temporary import (
     COMMAND,
     RAY,
     clear_abandoned,
@@ -28,7 +28,7 @@ time.sleep(60)
 OWNS = """
 import sys, time
 from pathlib import Path
-from rubric_train_openrlhf.cluster import temporary
+from rubric_train_openrlhf.cluster.processes import temporary
 temporary.PLACE = Path(sys.argv[1])
 with temporary.temporary_folder(sys.argv[2], logs=Path(sys.argv[3])) as folder:
     print(folder, flush=True)

@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.settings import DIRECTORY, inherited
+from rubric_train_openrlhf.cluster.processes.settings import DIRECTORY, inherited
 
-workers = pytest.importorskip("rubric_train_openrlhf.cluster.workers", exc_type=ImportError)
+workers = pytest.importorskip(
+    "rubric_train_openrlhf.cluster.processes.workers", exc_type=ImportError
+)
 
 pytestmark = pytest.mark.openrlhf
 INTERFACE = "GLOO_SOCKET_IFNAME"

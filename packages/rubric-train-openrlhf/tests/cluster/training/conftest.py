@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.cluster.groups import Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.step_credit import informative, step_credit
-from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.cluster.crossing.step_credit import informative, step_credit
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.reward.credit import Sizes
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
 

@@ -16,12 +16,12 @@ import numpy as np
 import torch
 
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.command_check import check_command
-from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
-from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import run_file
-from rubric_train_openrlhf.cluster.shares import Shares
+from rubric_train_openrlhf.cluster.command.command_check import check_command
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import run_file
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.shares import Shares
 from rubric_train_openrlhf.config import load_config
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
     """Make the updates of one step; `place` is that of OpenRLHF's actors."""
     from openrlhf.utils import get_strategy
 
-    from rubric_train_openrlhf.cluster.policy_actor import RubricPolicyActor, RubricReferenceActor
+    from rubric_train_openrlhf.cluster.training.policy_actor import (
+        RubricPolicyActor,
+        RubricReferenceActor,
+    )
 
     config = load_config(case["config"])
     args = check_command(command_words(grpo_flags(config))).args
@@ -81,7 +84,7 @@ def run_case(case: dict[str, Any], *, place: tuple[int, int, str, int]) -> dict[
 def _maker(
     config: TrainConfig, case: dict[str, Any], *, policy: Any, frozen: Any, place: Any
 ) -> Any:
-    from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
+    from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 
     credit = SimpleNamespace(
         advantages_PG=case["advantages_PG"],

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.shares import Shares
+from rubric_train_openrlhf.cluster.training.shares import Shares
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from rubric_train_openrlhf.cluster.experience import Experiences
+    from rubric_train_openrlhf.cluster.training.experience import Experiences
 
 pytestmark = pytest.mark.openrlhf
 
@@ -46,7 +46,7 @@ def made(
     ratio_to_sampler: bool = False,
 ) -> Experiences:
     """Run OpenRLHF's maker and ours on a batch, with log-probabilities made up."""
-    from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
+    from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 
     class Maker(RubricExperienceMaker):
         def make_experience(self, samples_list: list[Any]) -> list[Any]:
@@ -213,7 +213,7 @@ def test_penalties_of_ours_are_in_the_advantages(make_batch: Callable[..., Any])
 
 
 def test_a_batch_that_is_not_whole_is_refused(make_batch: Callable[..., Any]) -> None:
-    from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
+    from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 
     batch = make_batch(REWARDS[:2])
     experiences = made(batch).batches

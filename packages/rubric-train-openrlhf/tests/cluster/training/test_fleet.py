@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.fleet import EngineFleet
+    from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 
 pytestmark = [
     pytest.mark.openrlhf,
@@ -106,7 +106,7 @@ class Weights:
         os.kill(pid, signal.SIGKILL)
 
     def fleet(self) -> EngineFleet:
-        from rubric_train_openrlhf.cluster.fleet import EngineFleet
+        from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 
         fleet = EngineFleet(self.engines, max_len=64, rejoin=self.rejoin)
         fleet.check()
@@ -114,7 +114,7 @@ class Weights:
 
 
 def requests(groups: int, size: int) -> list[Any]:
-    from rubric_train_openrlhf.cluster.fleet import Request
+    from rubric_train_openrlhf.cluster.sampling.fleet import Request
 
     sampling: Any = None
     return [

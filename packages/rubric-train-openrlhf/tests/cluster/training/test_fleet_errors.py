@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("ray")
 from ray.exceptions import ActorDiedError
 
-from rubric_train_openrlhf.cluster.fleet import died_for_good
+from rubric_train_openrlhf.cluster.sampling.fleet import died_for_good
 
 RAISED = (
     "The actor died because of an error raised in its creation task, \x1b[36mray::Engine.__init__()"

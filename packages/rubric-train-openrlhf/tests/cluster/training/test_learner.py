@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.shares import Shares, update_order
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.training.shares import Shares, update_order
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, TinyConfig, build_tiny_llama
@@ -237,8 +237,8 @@ class BothSides:
         from openrlhf.models import Actor
         from openrlhf.trainer.ray import ppo_actor
 
-        from rubric_train_openrlhf.cluster.learner import RubricLearner
-        from rubric_train_openrlhf.cluster.policy_actor import divergence
+        from rubric_train_openrlhf.cluster.training.learner import RubricLearner
+        from rubric_train_openrlhf.cluster.training.policy_actor import divergence
 
         actor = Actor(self._path, attn_implementation="eager", param_dtype="bf16").float()
         actor.model.load_state_dict(self.start.state_dict())

@@ -18,10 +18,10 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.deepspeed_states import DeepSpeedStates
-from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
-from rubric_train_openrlhf.cluster.shares import Shares
-from rubric_train_openrlhf.cluster.trained import TrainedSample, by_row, check_trained
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.shares import Shares
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample, by_row, check_trained
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.groups import Group
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.update import UpdateMetrics
     from rubric_train_openrlhf.policy import Rollouts

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.groups import Drawn, Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.rows import (
+from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.training.rows import (
     ClusterRecord,
     StepTimes,
     check_update,
@@ -17,9 +19,7 @@ from rubric_train_openrlhf.cluster.rows import (
     metrics_row,
     rollout_rows,
 )
-from rubric_train_openrlhf.cluster.step_credit import StepCredit
-from rubric_train_openrlhf.cluster.trained import TrainedSample
-from rubric_train_openrlhf.cluster.verdict import JudgementId
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.reward.heldout import HeldoutReward
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.groups import Prompt
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling.groups import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
 
@@ -68,7 +68,7 @@ class Answering:
 @pytest.fixture
 def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
     def make(**sections: Any) -> tuple[Any, Answering, Any]:  # noqa: ANN401
-        from rubric_train_openrlhf.cluster.samples import RubricSamplesGenerator
+        from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator
 
         batch = make_batch(
             [[0.0, 0.2, 0.4, 1.0], [0.5, 0.5, 0.5, 0.5]],
@@ -172,7 +172,7 @@ def test_sampling_without_seeds_is_left_to_the_engines(make_generator: Callable[
 
 
 def test_a_prompt_dataset_reads_back(tmp_path: Path) -> None:
-    from rubric_train_openrlhf.cluster.samples import read_prompts
+    from rubric_train_openrlhf.cluster.sampling.samples import read_prompts
 
     rows = [{"input": p.text, "label": p.task_id, "question": p.question} for p in PROMPTS]
     path = tmp_path / "train.jsonl"
@@ -182,7 +182,7 @@ def test_a_prompt_dataset_reads_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [None, "{\n", '{"input": "x"}\n'])
 def test_a_damaged_prompt_dataset_names_itself(tmp_path: Path, text: str | None) -> None:
-    from rubric_train_openrlhf.cluster.samples import read_prompts
+    from rubric_train_openrlhf.cluster.sampling.samples import read_prompts
 
     path = tmp_path / "train.jsonl"
     if text is not None:

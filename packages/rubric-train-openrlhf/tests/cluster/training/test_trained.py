@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.groups import Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.shares import Shares, update_order
-from rubric_train_openrlhf.cluster.trained import (
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.training.shares import Shares, update_order
+from rubric_train_openrlhf.cluster.training.trained import (
     TrainedSample,
     by_row,
     check_trained,
     trained_samples,
 )
-from rubric_train_openrlhf.cluster.verdict import JudgementId
 from rubric_train_openrlhf.errors import ClusterError
 
 SHARES = Shares(updates=2, ranks=2)

@@ -25,8 +25,8 @@ from rubric_core import (
     truncation_penalty,
     write_tasks,
 )
-from rubric_train_openrlhf.cluster.launch import launch
-from rubric_train_openrlhf.cluster.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.launching.launch import launch
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder

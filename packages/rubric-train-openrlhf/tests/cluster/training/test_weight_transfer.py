@@ -92,8 +92,8 @@ class Policy:
         complains: bool = False,
         restarts: int = 2,
     ) -> None:
-        from rubric_train_openrlhf.cluster.fleet import EngineFleet
-        from rubric_train_openrlhf.cluster.learner import RubricLearner
+        from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
+        from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 
         kind = ray.remote(num_cpus=0, max_restarts=restarts, max_concurrency=8)(Receiver)
         self.engines = [

@@ -18,12 +18,12 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.command_check import check_command
-from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.shares import Shares
+from rubric_train_openrlhf.cluster.command.command_check import check_command
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.training.shares import Shares
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import load_policy, sample_groups
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.groups import Group
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
 
@@ -283,7 +283,10 @@ def cluster_update(
     from openrlhf.trainer.ppo_utils import experience_maker
     from openrlhf.utils import get_strategy
 
-    from rubric_train_openrlhf.cluster.policy_actor import RubricPolicyActor, RubricReferenceActor
+    from rubric_train_openrlhf.cluster.training.policy_actor import (
+        RubricPolicyActor,
+        RubricReferenceActor,
+    )
 
     monkeypatch.setattr(experience_maker, "ray", SimpleNamespace(get=lambda x: x, put=lambda x: x))
     place = (1, 0, "127.0.0.1", free_port())
@@ -325,7 +328,7 @@ def named_parameters(policy: Any) -> list[tuple[str, torch.nn.Parameter]]:
 
 
 def maker(config: TrainConfig, *, policy: Any, reference: Any, strategy: Any) -> Any:
-    from rubric_train_openrlhf.cluster.experience import RubricExperienceMaker
+    from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 
     credit = SimpleNamespace(advantages_PG=advantages_PG(), valid_PG=VALID_PG, shaped_PG=REWARDS_PG)
     return RubricExperienceMaker(

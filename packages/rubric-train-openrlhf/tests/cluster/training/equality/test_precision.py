@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.rows import check_update
+from rubric_train_openrlhf.cluster.training.rows import check_update
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def test_an_update_that_deepspeed_passes_over_is_told_by_its_norm(
     both: BothBackends, tmp_path: Path
 ) -> None:
     """A gradient overflows under a loss that is finite; the run must stop, not go on."""
-    from rubric_train_openrlhf.cluster.learner import RubricLearner
+    from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 
     make_pass = RubricLearner.training_step
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import read_tasks
-from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.rehearse.checks.hidden_texts import HiddenTexts, judges_texts
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 

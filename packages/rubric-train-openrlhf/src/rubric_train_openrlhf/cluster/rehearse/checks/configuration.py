@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from rubric_train_openrlhf.cluster.command_check import check_command
-from rubric_train_openrlhf.cluster.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.refusals import check_expressible
+from rubric_train_openrlhf.cluster.command.command_check import check_command
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_expressible
+from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags
+from rubric_train_openrlhf.cluster.planning.traps import traps
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
 from rubric_train_openrlhf.cluster.rehearse.partial import sections_alone
-from rubric_train_openrlhf.cluster.traps import traps
-from rubric_train_openrlhf.cluster.warm_start import warm_start_flags
 from rubric_train_openrlhf.config import PathModel, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 

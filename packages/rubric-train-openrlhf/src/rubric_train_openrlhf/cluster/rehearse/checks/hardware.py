@@ -10,13 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
-from rubric_train_openrlhf.cluster.assumptions import GB, GPUS, Gpu
-from rubric_train_openrlhf.cluster.rehearse.checking import Check
-from rubric_train_openrlhf.cluster.rehearse.checks.storage import room
-from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
-from rubric_train_openrlhf.cluster.rehearse.subject import UnknownError
-from rubric_train_openrlhf.cluster.shapes import model_shape
-from rubric_train_openrlhf.cluster.sizing import (
+from rubric_train_openrlhf.cluster.planning.assumptions import GB, GPUS, Gpu
+from rubric_train_openrlhf.cluster.planning.shapes import model_shape
+from rubric_train_openrlhf.cluster.planning.sizing import (
     checkpoint_bytes,
     engine_room,
     memory_while_sampling,
@@ -25,16 +21,20 @@ from rubric_train_openrlhf.cluster.sizing import (
     total,
     trainer_state_bytes,
 )
-from rubric_train_openrlhf.cluster.timing import step_time
+from rubric_train_openrlhf.cluster.planning.timing import step_time
+from rubric_train_openrlhf.cluster.rehearse.checking import Check
+from rubric_train_openrlhf.cluster.rehearse.checks.storage import room
+from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.rehearse.subject import UnknownError
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from rubric_train_openrlhf.cluster.planning.shapes import ModelShape
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
     from rubric_train_openrlhf.cluster.rehearse.subject import Subject
-    from rubric_train_openrlhf.cluster.shapes import ModelShape
     from rubric_train_openrlhf.config import TrainConfig
 
 _FIRST_AND_BEST: Final = 2

@@ -11,7 +11,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
-from rubric_train_openrlhf.cluster.cpu_heads import REMEDY, refused_head_width
+from rubric_train_openrlhf.cluster.launching.cpu_heads import REMEDY, refused_head_width
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError

@@ -1,0 +1,123 @@
+"""How the other processes of a run speak to the judge's desk, which may die and come back."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# Ray's handles have no types.
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import ray
+import structlog
+from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
+
+from rubric_core import Reason
+from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.errors import ClusterError
+
+DESK = "rubric-desk"
+"""The desk's name in the namespace of its run."""
+PATIENCE_S = 300.0
+"""How long a desk that died is waited for, from the first call that finds it dead: its process
+imports, reads the tasks and starts the judge's actors again."""
+_TRY_AGAIN_S = 1.0
+
+_log = structlog.get_logger()
+
+
+def find_desk(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Find the desk of a run.
+
+    Raises:
+        ClusterError: there is none.
+    """
+    try:
+        return ray.get_actor(DESK, namespace=namespace)
+    except ValueError as error:
+        raise ClusterError(
+            f"no judge's desk in Ray's namespace {namespace!r}: it has ended for good; see the "
+            "logs of the run"
+        ) from error
+
+
+def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
+    """Call a method of the desk and wait for its answer, also through a restart.
+
+    Args:
+        method: such as `desk.credit`.
+        args: its arguments. A call may be carried out twice; the desk's methods allow it.
+
+    Raises:
+        ClusterError: the desk stays away.
+        Exception: whatever the method raises.
+    """
+    patience = _Patience()
+    while True:
+        try:
+            return ray.get(method.remote(*args))
+        except RayTaskError as error:
+            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            raise error.cause from None
+        except RayActorError as error:
+            if not _may_come_back(error) or patience.ends():
+                raise _gone(error) from None
+        time.sleep(_TRY_AGAIN_S)
+
+
+async def verdict_of(desk: Any, task_id: str, response: str) -> Verdict:  # noqa: ANN401
+    """Have a response judged.
+
+    Returns:
+        The verdict; `unavailable` where the desk fails or stays away. Nothing is ever raised.
+    """
+    patience = _Patience()
+    while True:
+        try:
+            return await desk.judge.remote(task_id, response)
+        except RayActorError as error:
+            if not _may_come_back(error) or patience.ends():
+                return _unreachable(task_id, Reason.CONNECTION, error)
+        # The named boundary of the executor: a response without a verdict is masked, and the
+        # share of those stops the run when it grows.
+        except Exception as error:  # noqa: BLE001
+            return _unreachable(task_id, Reason.JUDGE_ERROR, error)
+        await asyncio.sleep(_TRY_AGAIN_S)
+
+
+class _Patience:
+    """Of one call, which may take as long as it likes while the desk lives."""
+
+    def __init__(self) -> None:
+        self._gives_up_s: float | None = None
+
+    def ends(self) -> bool:
+        """Note that the desk is away, and tell whether that has lasted too long."""
+        now_s = time.monotonic()
+        if self._gives_up_s is None:
+            self._gives_up_s = now_s + PATIENCE_S
+        return now_s > self._gives_up_s
+
+
+def _may_come_back(error: RayActorError) -> bool:
+    """Whether the desk is being started again: it is for ever, unless the run was ended."""
+    return isinstance(error, ActorUnavailableError)
+
+
+def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
+    cause = getattr(error, "cause", None) or error
+    _log.warning(
+        "cluster.judge.unreachable",
+        task_id=task_id,
+        reason=reason.value,
+        error=type(cause).__name__,
+    )
+    return Verdict.unreachable(task_id, reason)
+
+
+def _gone(error: Exception) -> ClusterError:
+    return ClusterError(
+        f"the judge's desk does not answer ({type(error).__name__}); see the logs of the run and "
+        "continue with --resume"
+    )

@@ -1,0 +1,1 @@
+"""The judge's side of a run: the only processes that hold a passage or a criterion."""

@@ -1,0 +1,71 @@
+"""The judge's desk as an actor of Ray, from its start to its end."""
+
+# pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
+# Ray's handles have no types.
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+import ray
+import structlog
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from rubric_train_openrlhf.cluster.crossing.desk_calls import DESK, ask
+from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.config import TrainConfig
+
+_AT_ONCE = 100_000
+
+_log = structlog.get_logger()
+
+
+def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Start the judge's side of a run in an actor of its own; `open_desk` waits for it.
+
+    It stays on this node, where the task files and the run folder are, and is started again
+    whenever it dies. It ends with the process that calls this.
+
+    Args:
+        config: of the run. The judge's keys are read from the environment of Ray's workers.
+        namespace: of Ray, one for each run.
+
+    Returns:
+        Ray's handle of a `JudgeDesk`.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    options: dict[str, Any] = {
+        "name": DESK,
+        "namespace": namespace,
+        "num_cpus": 0,
+        "max_restarts": -1,
+        "max_concurrency": _AT_ONCE,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
+    }
+    return cast("Any", ray).remote(JudgeDesk).options(**options).remote(config)
+
+
+def open_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+    """Wait until the judge's side can judge.
+
+    Args:
+        desk: of `start_desk`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_book`.
+        JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
+        LedgerError: the ledger cannot be used.
+        ClusterError: the actor does not come up.
+    """
+    ask(desk.open)
+
+
+def stop_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+    """End the judge and then its desk; one that is dead already is as good."""
+    try:
+        ray.get(desk.aclose.remote(), timeout=30)
+    except RayError as error:
+        _log.warning("cluster.desk.not_closed", error=type(error).__name__)
+    ray.kill(desk)

@@ -1,0 +1,1 @@
+"""Starting a run, wherever it runs, and following it to its end."""

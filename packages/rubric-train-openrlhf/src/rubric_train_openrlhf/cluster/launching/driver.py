@@ -1,0 +1,192 @@
+"""The process that runs OpenRLHF's own command, with our classes where it looks for its own.
+
+`python -m rubric_train_openrlhf.cluster.launching.driver CONFIG [--resume] …`, started by `launch`
+on this machine or by Ray on the head node of a cluster.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false, reportCallIssue=false
+# Ray and OpenRLHF carry few types; their names are given new values here.
+from __future__ import annotations
+
+import argparse
+import contextlib
+import runpy
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import structlog
+
+from rubric_core import RubricError
+from rubric_train_openrlhf.cluster import cpu
+from rubric_train_openrlhf.cluster.launching.preparation import prepare
+from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
+from rubric_train_openrlhf.cluster.processes.orphans import end_with
+from rubric_train_openrlhf.cluster.processes.output import Output
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.config import load_config
+from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
+from rubric_train_openrlhf.run.lock import locked
+from rubric_train_openrlhf.run.summary import write_summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from rubric_train_openrlhf.cluster.launching.preparation import Prepared
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.run import RunFolder
+
+_COMMAND = "openrlhf.cli.train_ppo_ray"
+
+_log = structlog.get_logger()
+
+
+def main(words: Sequence[str] | None = None) -> None:
+    """Run a training run to its end; exit with status 1 where it fails."""
+    parser = argparse.ArgumentParser(prog=f"python -m {__spec__.name if __spec__ else __name__}")
+    parser.add_argument("config", type=Path)
+    parser.add_argument("--resume", action="store_true")
+    parser.add_argument("--failure", type=Path, help="where to leave the error that ends the run")
+    parser.add_argument("--parent", type=int, help="end when this process does")
+    arguments = parser.parse_args(words)
+    output = Output()
+    signal.signal(signal.SIGTERM, _end)
+    if arguments.parent is not None:
+        end_with(arguments.parent)
+    try:
+        run(load_config(arguments.config), resume=arguments.resume, output=output)
+    except SystemExit:
+        raise
+    # The named boundary of the process: whatever ended the run is shown by its first cause.
+    except BaseException as error:
+        is_told = arguments.failure is not None and _leave(arguments.failure, error)
+        # What the command says of an error of ours is enough where there is no log yet.
+        if output.is_file or not isinstance(first_cause(error), RubricError):
+            traceback.print_exception(error)
+            sys.stderr.write(f"{shown(error)}\n")
+        if not is_told:
+            output.say_first(shown(error))
+        raise SystemExit(1) from error
+
+
+def _leave(path: Path, error: BaseException) -> bool:
+    """Leave the error to the command, where the disk has room for it."""
+    try:
+        write_failure(path, error)
+    except OSError:
+        return False
+    return True
+
+
+def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
+    """Train, with Ray running and the judge's desk open for as long as that takes.
+
+    Args:
+        config: of the run.
+        resume: go on from the last checkpoint in `config.out`.
+        output: goes to the run folder's log once there is one.
+
+    Raises:
+        RubricError: unusable input, or what the run ended of; each with its own type.
+        Exception: what OpenRLHF or its stack raised.
+    """
+    started = time.perf_counter()
+    with locked(config.out):
+        prepared = prepare(config, resume=resume)
+        if prepared is None:
+            return
+        output.turn_to(ClusterPaths(config.out).logs / "driver.log")
+        try:
+            _run_prepared(config, prepared)
+        except Exception as error:
+            cause = first_cause(error)
+            known = cause if isinstance(cause, RubricError) else ClusterError(shown(error))
+            # The error that stopped the run must reach the caller, also from a full disk.
+            with contextlib.suppress(DiskWriteError, ResumeError):
+                wall_s = wall_s_at_failure(prepared.folder, elapsed_s=time.perf_counter() - started)
+                write_summary(prepared.folder, status="failed", wall_s=wall_s, error=known)
+            raise
+
+
+def wall_s_at_failure(folder: RunFolder, *, elapsed_s: float) -> float:
+    """Seconds that a run took until it failed, over its restarts.
+
+    The trainer keeps this clock, and has told the last of it unless its process died.
+
+    Args:
+        folder: of the run.
+        elapsed_s: since this start.
+    """
+    try:
+        told = folder.read_summary()
+    except ResumeError:
+        return elapsed_s
+    return told.wall_s + (elapsed_s if told.status == "running" else 0.0)
+
+
+def _run_prepared(config: TrainConfig, prepared: Prepared) -> None:
+    # Ray takes seconds to load, which a run that fails before has no need of.
+    from rubric_train_openrlhf.cluster.judging.desk_actor import (  # noqa: PLC0415
+        open_desk,
+        start_desk,
+        stop_desk,
+    )
+    from rubric_train_openrlhf.cluster.launching.ray_session import ray_session  # noqa: PLC0415
+
+    if config.cluster.device == "cpu":
+        cpu.install()
+    with ray_session(config, namespace=prepared.namespace):
+        desk = start_desk(config, namespace=prepared.namespace)
+        try:
+            # Loading OpenRLHF takes as long as the desk takes to start.
+            install(config)
+            open_desk(desk)
+            sys.argv = [_COMMAND, *prepared.words]
+            runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
+        finally:
+            stop_desk(desk)
+
+
+def install(config: TrainConfig) -> None:
+    """Put our classes where OpenRLHF's command looks for its own, in this process alone.
+
+    Its workers unpickle them by name, so that nothing has to be replaced there.
+    """
+    import ray  # noqa: PLC0415  # the stack is loaded where a run starts, after its shims
+    from openrlhf.trainer import ppo_trainer  # noqa: PLC0415  # as above
+    from openrlhf.trainer.ray import launcher, ppo_actor, vllm_engine  # noqa: PLC0415  # as above
+
+    from rubric_train_openrlhf.cluster.sampling.engine_actor import RubricRolloutActor  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.training.policy_actor import (  # noqa: PLC0415  # as above
+        RubricPolicyActor,
+        RubricReferenceActor,
+    )
+    from rubric_train_openrlhf.cluster.training.trainer import RubricPPOTrainer  # noqa: PLC0415  # as above
+
+    # Exact advantages, evaluation at both ends, our rows; the command imports it when it starts.
+    ppo_trainer.PPOTrainer = ray.remote(RubricPPOTrainer)
+    # Warm-up per GRPO step, decay of all weights, our divergence, Hugging Face checkpoints.
+    ppo_actor.PolicyModelActor = ray.remote(num_gpus=1)(RubricPolicyActor)
+    # The number format of the policy, where that is float32.
+    launcher.ReferenceModelActor = ray.remote(num_gpus=1)(RubricReferenceActor)
+    # Restarts of a dead engine, arguments of vLLM that have no flag, every response at once.
+    engines = ray.remote(
+        max_restarts=config.cluster.engines.restarts,
+        max_concurrency=max(1000, 2 * config.batch_size),
+    )
+    vllm_engine.RolloutRayActor = engines(RubricRolloutActor)
+
+
+def _end(signum: int, frame: FrameType | None) -> NoReturn:
+    """Leave by way of every `finally`, which ends the cluster; once, as that takes its time."""
+    del frame
+    signal.signal(signum, signal.SIG_IGN)
+    raise SystemExit(128 + signum)
+
+
+if __name__ == "__main__":
+    main()

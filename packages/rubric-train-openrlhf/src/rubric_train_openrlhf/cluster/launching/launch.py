@@ -1,0 +1,179 @@
+"""Starting the driver of a run and following it to its end, wherever it runs."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol
+from uuid import uuid4
+
+from rubric_core import ConfigError, MissingExtraError
+from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
+from rubric_train_openrlhf.cluster.launching.follow import Follower
+from rubric_train_openrlhf.cluster.processes.failure import read_failure
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.temporary import (
+    COMMAND,
+    clear_abandoned,
+    temporary_folder,
+)
+from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.errors import ClusterError, ResumeError
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+    from types import FrameType
+
+    from rubric_core import RubricError
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
+
+_LOOK_EVERY_S = 0.25
+_STACK = ("ray", "openrlhf", "deepspeed", "vllm")
+
+
+class Driver(Protocol):
+    """A driver that was started."""
+
+    def status(self) -> int | None:
+        """Exit status; negative for a signal, None while it runs."""
+        ...
+
+
+def launch(
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    on_step: Callable[[MetricsRow], None] | None = None,
+    on_heldout: Callable[[HeldoutRow], None] | None = None,
+) -> RunSummary:
+    """Run OpenRLHF to its end in processes of its own; what ends this process ends them.
+
+    Args:
+        config: of the run.
+        resume: go on from the last checkpoint in `config.out`.
+        on_step: called with every new row of metrics.
+        on_heldout: called with every new held-out pass.
+
+    Returns:
+        How the run ended; the same as summary.json.
+
+    Raises:
+        RubricError: what ended the run, with its own type where it is one of ours.
+        MissingExtraError: OpenRLHF is not installed.
+        ClusterError: the driver ended without a word; says where its output is.
+    """
+    check_installed(config)
+    clear_abandoned()
+    follower = Follower(config.out, on_step=on_step, on_heldout=on_heldout)
+    with _files(config) as (file, failure):
+        write_text(file, dump_config(config))
+        try:
+            with (
+                _signals_as_exits(),
+                _started(config, file=file, failure=failure, resume=resume) as driver,
+            ):
+                while (status := driver.status()) is None:
+                    follower.look()
+                    time.sleep(_LOOK_EVERY_S)
+        finally:
+            # What a driver could not end that was killed.
+            clear_abandoned()
+        follower.look()
+        if status:
+            raise _error(status, failure=failure, config=config)
+    return RunFolder(config.out).read_summary()
+
+
+def check_installed(config: TrainConfig) -> None:
+    """Make sure that this machine has what it needs of the stack.
+
+    Raises:
+        MissingExtraError: it has not; names the extra that brings it.
+    """
+    # Whoever hands a run in needs Ray's client alone.
+    needed = _STACK if config.cluster.ray.dashboard is None else ("ray",)
+    missing = [name for name in needed if find_spec(name) is None]
+    if missing:
+        extra = "openrlhf-cpu" if config.cluster.device == "cpu" else "openrlhf"
+        raise MissingExtraError(
+            f"backend `openrlhf` needs {', '.join(missing)}: install "
+            f"rubric-train-openrlhf[{extra}] (CPython 3.11 on Linux)"
+        )
+
+
+def _started(
+    config: TrainConfig, *, file: Path, failure: Path, resume: bool
+) -> AbstractContextManager[Driver]:
+    if config.cluster.ray.dashboard is None:
+        return DriverHere.started(config, file=file, failure=failure, resume=resume)
+    # Ray takes a second to load, which a driver on this machine has no need of here.
+    from rubric_train_openrlhf.cluster.launching.driver_job import DriverJob  # noqa: PLC0415
+
+    return DriverJob.started(config, file=file, failure=failure, resume=resume)
+
+
+@contextlib.contextmanager
+def _files(config: TrainConfig) -> Generator[tuple[Path, Path]]:
+    """Places for the driver's configuration and its last error, which it can reach."""
+    if config.cluster.ray.dashboard is None:
+        with temporary_folder(COMMAND) as folder:
+            yield folder / "config.yaml", folder / "failure"
+        return
+    # The cluster's head node sees this folder, as all of its nodes do, and no other of ours. The
+    # names are this command's own: another's run may be going on in the folder.
+    folder = ClusterPaths(config.out.absolute()).folder
+    name = uuid4().hex[:12]
+    files = folder / f"driver.{name}.yaml", folder / f"driver.{name}.failure"
+    try:
+        yield files
+    finally:
+        for file in files:
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+        # A run that was not taken leaves nothing.
+        for empty in (folder, folder.parent):
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
+@contextlib.contextmanager
+def _signals_as_exits() -> Generator[None]:
+    """End by SIGTERM as by Ctrl-C, by way of every `finally`, where this thread may say so."""
+    try:
+        before = signal.signal(signal.SIGTERM, _exit)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _exit(signum: int, frame: FrameType | None) -> None:
+    del frame
+    raise SystemExit(128 + signum)
+
+
+def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
+    logs = ClusterPaths(config.out).logs
+    cause = read_failure(failure)
+    if cause is not None:
+        # What is wrong with the input is not in the logs, which an earlier start left.
+        if logs.exists() and not isinstance(cause, ResumeError | ConfigError):
+            cause.add_note(f"logs: {logs}")
+        return cause
+    how = f"signal {-status}" if status < 0 else f"status {status}"
+    if status == -signal.SIGKILL:
+        how += ", as the system ends a process where memory runs out,"
+    return ClusterError(
+        f"the driver of the run ended by {how} and named no error; see {str(logs)!r}, and go on "
+        "with --resume"
+    )

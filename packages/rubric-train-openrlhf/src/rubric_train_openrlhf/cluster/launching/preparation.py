@@ -1,0 +1,219 @@
+"""What is done before Ray starts: input is checked, and what OpenRLHF reads is written."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import torch
+
+from rubric_judge import HybridConfig, JudgeConfig
+from rubric_judge.settings import api_key
+from rubric_train_openrlhf.cluster.command.command_check import check_command
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.judging.judge_probe import probe_judge
+from rubric_train_openrlhf.cluster.launching.cpu_heads import check_cpu_heads
+from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.sampling.prompts import write_prompts
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.policy_checkpoints import check_policies
+from rubric_train_openrlhf.config import PathModel, dump_config
+from rubric_train_openrlhf.errors import (
+    DiskWriteError,
+    PolicyLoadError,
+    ResumeError,
+    TrainConfigError,
+)
+from rubric_train_openrlhf.opening import begin, check_tasks, has_finished, holds_run_to_resume
+from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.reward.tasks import read_book
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.summary import write_summary
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+    from pathlib import Path
+
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.reward.tasks import TaskBook
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that is ready to start."""
+
+    folder: RunFolder
+    words: tuple[str, ...]
+    """Arguments of OpenRLHF's command."""
+    namespace: str
+    """Of the run's named actors in Ray: new for every start."""
+
+
+def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
+    """Check what a run reads, open its folder, and make the policy that it starts from.
+
+    What can be wrong with the input is found before the run folder is touched.
+
+    Args:
+        config: of the run.
+        resume: go on from the last checkpoint in `config.out`.
+
+    Returns:
+        What to start; None where the run that is to go on has finished, and nothing was changed.
+
+    Raises:
+        TrainConfigError: OpenRLHF cannot express the configuration, this machine has not the GPUs
+            for it, a task file is missing, a prompt is too long, or engines on a CPU cannot
+            compute the model's attention.
+        MissingExtraError: OpenRLHF is not installed.
+        LeakError: a question gives its passage or rubric away.
+        RubricFileError: a line of a task file is no task.
+        PolicyLoadError: there is no usable tokenizer at the model's path.
+        JudgeSetupError: the judge's key is missing or refused, or the judge does not answer.
+        ResumeError: `config.out` holds a run, and `resume` is off, the run is another one, or the
+            state to go on from is lost.
+        ClusterError: the warm start failed.
+        DiskWriteError: the run folder could not be written.
+    """
+    check_command(command_words(grpo_flags(config)))
+    model, codec = _model(config)
+    check_cpu_heads(config)
+    books = _books(config)
+    _check_here(config)
+    folder = RunFolder(config.out)
+    resumed = holds_run_to_resume(folder, config=config, resume=resume)
+    tasks_sha256 = {name: book.sha256 for name, book in books.items()}
+    paths = ClusterPaths(config.out)
+    states = DeepSpeedStates(paths.trainer_state)
+    last = 0
+    if resumed:
+        check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
+        if has_finished(folder, config=config):
+            return None
+        last = states.check()
+        check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
+    probe_judge(config)
+    _write_prompts(books, config=config, codec=codec)
+    if resumed:
+        write_text(folder.config, dump_config(config))
+        states.go_back()
+    else:
+        begin(folder, config=config, tasks_sha256=tasks_sha256)
+        write_summary(folder, status="running", wall_s=0.0)
+    if config.sft is not None:
+        answers = books["train"].reference_answers()
+        with _failure_told(folder):
+            model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
+    words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=last > 0)))
+    namespace = f"rubric-{uuid4().hex}"
+    PolicyRun.of(config, namespace=namespace).write(paths.run)
+    return Prepared(folder=folder, words=words, namespace=namespace)
+
+
+def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: ChatCodec) -> None:
+    paths = ClusterPaths(config.out)
+    files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
+    for name, book in books.items():
+        write_prompts(
+            files[name],
+            book.views,
+            codec=codec,
+            source="train" if name == "train" else "heldout",
+            max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
+        )
+
+
+@contextlib.contextmanager
+def _failure_told(folder: RunFolder) -> Generator[None]:
+    """Put an error into summary.json, beside what the run has done before it."""
+    started = time.perf_counter()
+    try:
+        yield
+    except Exception as error:
+        # The error must reach the caller, also from a full disk.
+        with contextlib.suppress(DiskWriteError, ResumeError):
+            wall_s = folder.read_summary().wall_s + time.perf_counter() - started
+            write_summary(folder, status="failed", wall_s=wall_s, error=error)
+        raise
+
+
+def _check_here(config: TrainConfig) -> None:
+    """Look whether this machine has the GPUs and the judge's key; as both checks."""
+    check_machine(config)
+    check_key(config)
+
+
+def check_key(config: TrainConfig) -> None:
+    """Look whether the judge's key is there, which the processes of this machine will ask for.
+
+    Those of a cluster that runs already have an environment of their own.
+
+    Raises:
+        JudgeSetupError: the variable that the judge names is not set, or holds no key.
+    """
+    if config.cluster.ray.address is not None or config.cluster.ray.dashboard is not None:
+        return
+    spec = config.judge.spec
+    model = spec.judge if isinstance(spec, HybridConfig) else spec
+    if isinstance(model, JudgeConfig):
+        api_key(model)
+
+
+def check_machine(config: TrainConfig) -> None:
+    """Look whether this machine can hold a run that starts a cluster of its own.
+
+    Raises:
+        TrainConfigError: it has too few GPUs, or several machines are asked for.
+    """
+    cluster = config.cluster
+    if cluster.ray.address is not None or cluster.ray.dashboard is not None:
+        return
+    if cluster.nodes > 1:
+        raise TrainConfigError(
+            f"cluster.nodes={cluster.nodes}: the Ray that a run starts is on this machine alone; "
+            "start it on all of them and give cluster.ray.address or cluster.ray.dashboard",
+            location="cluster.nodes",
+        )
+    found = torch.cuda.device_count()
+    if cluster.device == "cuda" and found < cluster.run_gpus:
+        raise TrainConfigError(
+            f"the run takes {cluster.run_gpus} GPUs, and this machine has {found}; set "
+            "cluster.gpus_per_node to what is there, join a cluster with cluster.ray.address or "
+            "cluster.ray.dashboard, or say cluster.device: cpu for a test without GPUs",
+            location="cluster.gpus_per_node",
+        )
+
+
+def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
+    if not isinstance(config.model, PathModel):
+        raise TrainConfigError(
+            f"model.type={config.model.type!r} is built by the local backend; give the path of a "
+            "folder in Hugging Face format",
+            location="model",
+        )
+    try:
+        codec = load_codec(config.model.path)
+    except PolicyLoadError as error:
+        raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
+    if not isinstance(codec, ChatCodec):
+        raise TrainConfigError(
+            f"the policy at {str(config.model.path)!r} reads its prompts through slots, which "
+            "vLLM does not know; use one with an ordinary tokenizer",
+            location="model.path",
+        )
+    return config.model.path, codec
+
+
+def _books(config: TrainConfig) -> dict[str, TaskBook]:
+    leak_ngram = config.data.leak_ngram
+    books = {"train": read_book(config.data.train, leak_ngram=leak_ngram, key="data.train")}
+    if config.data.validation is not None:
+        heldout = read_book(config.data.validation, leak_ngram=leak_ngram, key="data.validation")
+        books["validation"] = heldout.first(config.validation.questions)
+    return books

@@ -1,0 +1,123 @@
+"""Ray for the length of a run: a cluster of this machine's own, or one that is there already."""
+
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# Ray is typed in part only.
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import ray
+import structlog
+
+from rubric_train_openrlhf.cluster.processes.environment import process_environment
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.temporary import RAY, temporary_folder
+from rubric_train_openrlhf.cluster.processes.workers import CPU_SETUP_HOOK, SETUP_HOOK
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+_CPU_STORE_BYTES = 2**29
+"""Object store of a cluster without GPUs, whose batches are small."""
+_OWN = "local"
+"""Address of a cluster that Ray starts, whatever other one RAY_ADDRESS names."""
+_TRIES = 5
+"""Of half a minute each, which is as long as Ray waits for its own processes."""
+_SPARE_CPUS = 8
+"""For the trainer, the desk and the judges, which ask Ray for less than one each."""
+
+_log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def ray_session(config: TrainConfig, *, namespace: str) -> Generator[None]:
+    """Start or join a cluster; on leaving, end all that this run has on it.
+
+    A cluster that was started here ends, and its logs are kept in the run folder. On one that was
+    joined, Ray ends the actors and placement groups of this run when it leaves.
+
+    Args:
+        config: of the run.
+        namespace: of the run's named actors.
+    """
+    settings = config.cluster.ray
+    # A job runs on a machine of its cluster, which says where that is.
+    address = settings.address if settings.dashboard is None else "auto"
+    environment = worker_environment(config)
+    if address is not None:
+        _start(address=address, namespace=namespace, runtime_env=environment)
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        return
+    with temporary_folder(RAY, logs=ClusterPaths(config.out).logs / "ray") as folder:
+        try:
+            _start(
+                address=_OWN,
+                namespace=namespace,
+                runtime_env=environment,
+                include_dashboard=False,
+                _temp_dir=str(folder),
+                **_own_cluster(config),
+            )
+            yield
+        finally:
+            ray.shutdown()
+
+
+def _start(**options: Any) -> None:  # noqa: ANN401  # Ray's
+    """Start or join Ray.
+
+    Raises:
+        ClusterError: it does not come up; says why.
+    """
+    is_own = options["address"] == _OWN
+    for left in reversed(range(_TRIES if is_own else 1)):
+        try:
+            ray.init(**options)
+        # The named boundary of starting Ray, which raises bare exceptions: it waits for its own
+        # processes for a fixed time, which a busy machine may need more than once.
+        except Exception as error:
+            ray.shutdown()
+            _end_children()
+            if not left:
+                reason = str(error).partition("\n")[0]
+                what = "Ray does not start" if is_own else f"no Ray at {options['address']!r}"
+                raise ClusterError(f"{what}: {reason}") from error
+            _log.warning("cluster.ray.starts_again", error=type(error).__name__)
+        else:
+            return
+
+
+def _end_children() -> None:
+    """End what a start that failed left behind: all that this process has started."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
+
+
+def worker_environment(config: TrainConfig) -> dict[str, Any]:
+    """Ray's runtime environment for every process of the run."""
+    hook = CPU_SETUP_HOOK if config.cluster.device == "cpu" else SETUP_HOOK
+    return {"env_vars": process_environment(config), "worker_process_setup_hook": hook}
+
+
+def _own_cluster(config: TrainConfig) -> dict[str, Any]:
+    """Resources of a cluster on this machine; on a CPU they are numbers that Ray counts by."""
+    cluster = config.cluster
+    needed = 2 * cluster.run_gpus + _SPARE_CPUS
+    resources: dict[str, Any] = {
+        "num_gpus": cluster.run_gpus,
+        "num_cpus": cluster.ray.cpus or max(needed, os.cpu_count() or 1),
+    }
+    if cluster.device == "cpu":
+        resources["object_store_memory"] = _CPU_STORE_BYTES
+        resources["_node_ip_address"] = "127.0.0.1"
+    return resources

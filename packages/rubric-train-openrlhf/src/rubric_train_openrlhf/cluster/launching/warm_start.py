@@ -1,0 +1,243 @@
+"""Supervised warm start through OpenRLHF's SFT trainer, before GRPO: all weights, or adapters.
+
+It is done once: the folder says what it was made of, and is found again when a run is resumed.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch and transformers annotate these methods in part only.
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import structlog
+import torch
+from transformers import AutoTokenizer
+
+from rubric_core import PolicyView
+from rubric_train_openrlhf.cluster.command.flags import command_words
+from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths, sft_flags
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
+from rubric_train_openrlhf.policy import ChatCodec
+from rubric_train_openrlhf.randomness import derived_seed
+from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rubric_core import SftExample
+    from rubric_train_openrlhf.cluster.command.flags import Flag
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.policy_config import SftConfig
+
+_TRAINER = "openrlhf.cli.train_sft"
+_COMBINER = "openrlhf.cli.lora_combiner"
+_PROCESS = "rubric_train_openrlhf.cluster.launching.warm_start_process"
+_LOG_LINES = 30
+
+_log = structlog.get_logger()
+
+
+def warm_start(
+    config: TrainConfig, *, examples: Sequence[SftExample], model: Path, folder: Path
+) -> Path:
+    """Train a model on reference answers, on the GPUs of this machine.
+
+    Args:
+        config: of a run with `sft:`.
+        examples: questions with reference answers: `TaskBook.reference_answers`.
+        model: the folder to start from.
+        folder: where everything that is written goes.
+
+    Returns:
+        A folder in Hugging Face format. Adapters are merged into the weights: the reference model
+        and the engines of the run start from the same folder, and take whole models.
+
+    Raises:
+        TrainConfigError: no `sft:`, no example within its lengths, or an indivisible batch.
+        ResumeError: the folder holds a warm start of something else.
+        ClusterError: OpenRLHF failed; names its log and how that ends.
+        DiskWriteError: a file could not be written.
+    """
+    sft = _section(config)
+    paths = WarmStartPaths(folder)
+    made_of = _made_of(config, examples=examples, model=model)
+    if paths.done.exists():
+        _check_same(paths, made_of)
+        _log.info("train.sft.found", path=str(paths.model))
+        return paths.model
+    flags = warm_start_flags(config, model=model, folder=folder)
+    rows = sft_rows(examples, sft, tokenizer=_tokenizer(model), seed=config.seed)
+    with disk_errors(folder):
+        for old in (paths.trained, paths.model):
+            shutil.rmtree(old, ignore_errors=True)
+        folder.mkdir(parents=True, exist_ok=True)
+    write_lines(paths.examples, rows)
+    _run(
+        config,
+        paths,
+        module=_TRAINER,
+        words=command_words(flags),
+        processes=processes_of(config),
+    )
+    _put_model(config, paths, model=model)
+    write_text(paths.done, json.dumps(made_of, indent=2) + "\n")
+    _log.info("train.sft.finished", path=str(paths.model), steps=sft.steps)
+    return paths.model
+
+
+def warm_start_flags(
+    config: TrainConfig, *, model: Path, folder: Path | None = None
+) -> tuple[Flag, ...]:
+    """The command of a warm start; in the run's own folder unless another is given."""
+    paths = WarmStartPaths(folder or ClusterPaths(config.out).warm_start)
+    return sft_flags(config, model=model, paths=paths, processes=processes_of(config))
+
+
+def processes_of(config: TrainConfig) -> int:
+    """GPUs that take part: those of one machine that the run has; on a CPU one process."""
+    cluster = config.cluster
+    return 1 if cluster.device == "cpu" else cluster.gpus_per_node - cluster.judge_gpus_per_node
+
+
+def sft_rows(
+    examples: Sequence[SftExample],
+    config: SftConfig,
+    *,
+    tokenizer: Any,  # noqa: ANN401  # transformers has no type for it
+    seed: int,
+) -> Iterator[str]:
+    """Write out the examples of every step, each once per round.
+
+    Args:
+        examples: questions with answers.
+        config: steps, batch and lengths.
+        tokenizer: of the model.
+        seed: of the run.
+
+    Returns:
+        `steps · batch_size` JSON lines with the prompt's text as `input`, and as `output` the
+        answer with the end token behind it, to which OpenRLHF adds nothing.
+
+    Raises:
+        TrainConfigError: no example is within the configured lengths.
+    """
+    codec = ChatCodec(tokenizer)
+    pairs = list(_texts(examples, config, codec=codec, eos=tokenizer.eos_token))
+    if not pairs:
+        raise TrainConfigError(
+            f"none of {len(examples)} reference answers has a question of at most "
+            f"{config.max_prompt_tokens} tokens and an answer of at most "
+            f"{config.max_answer_tokens}; raise the limits of sft, or add answers",
+            location="sft",
+        )
+    _log.info("train.sft.examples", used=len(pairs), left_out=len(examples) - len(pairs))
+    return _in_order(pairs, n=config.steps * config.batch_size, seed=seed)
+
+
+def _texts(
+    examples: Sequence[SftExample], config: SftConfig, *, codec: ChatCodec, eos: str
+) -> Iterator[tuple[str, str]]:
+    for example in examples:
+        view = PolicyView(task_id=example.task_id, question=example.question)
+        prompt_length = len(codec.encode_prompt(view).token_ids)
+        answer_length = len(codec.encode_answer(view, example.answer))
+        if prompt_length <= config.max_prompt_tokens and answer_length <= config.max_answer_tokens:
+            yield codec.prompt_text(view), f"{codec.answer_text(example.answer)}{eos}"
+
+
+def _in_order(pairs: Sequence[tuple[str, str]], *, n: int, seed: int) -> Iterator[str]:
+    generator = torch.Generator().manual_seed(derived_seed(seed, step=0, purpose="sft"))
+    left = n
+    while left > 0:
+        order: list[int] = torch.randperm(len(pairs), generator=generator).tolist()
+        for index in order[:left]:
+            prompt, answer = pairs[index]
+            yield json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
+        left -= len(order[:left])
+
+
+def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> None:
+    """Give the whole model its name; what half of one would be called nobody looks for."""
+    if config.cluster.warm_start.lora is None:
+        with disk_errors(paths.model):
+            paths.trained.rename(paths.model)
+        return
+    merged = paths.folder / ".model.tmp"
+    words = ["--model_path", str(model), "--lora_path", str(paths.trained)]
+    words += ["--output_path", str(merged), "--ds.param_dtype", "bf16"]
+    _run(config, paths, module=_COMBINER, words=words, processes=1)
+    with disk_errors(paths.model):
+        merged.rename(paths.model)
+
+
+def _run(
+    config: TrainConfig,
+    paths: WarmStartPaths,
+    *,
+    module: str,
+    words: Sequence[str],
+    processes: int,
+) -> None:
+    device = config.cluster.device
+    command = [
+        "env",
+        # Other users' caches of other files by the same name stay out of it.
+        f"HF_DATASETS_CACHE={paths.folder / 'cache'}",
+        *("HF_HUB_OFFLINE=1", "HF_DATASETS_OFFLINE=1", "TOKENIZERS_PARALLELISM=false"),
+        *(("DS_ACCELERATOR=cpu",) if device == "cpu" else ()),
+        *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+        *("--nproc-per-node", str(processes), "--module", _PROCESS, device, module, *words),
+    ]
+    with disk_errors(paths.log), paths.log.open("ab") as log:
+        done = subprocess.run(command, stdout=log, stderr=log, check=False)  # noqa: S603  # ours
+    shutil.rmtree(paths.folder / "cache", ignore_errors=True)
+    if done.returncode:
+        end = paths.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        raise ClusterError(
+            f"{module} ended with status {done.returncode}; {str(paths.log)!r} ends:\n"
+            + "\n".join(end)
+        )
+
+
+def _made_of(
+    config: TrainConfig, *, examples: Sequence[SftExample], model: Path
+) -> dict[str, object]:
+    content = [[example.task_id, example.question, example.answer] for example in examples]
+    lora = config.cluster.warm_start.lora
+    return {
+        "model": str(model),
+        "sft": _section(config).model_dump(mode="json"),
+        "lora": None if lora is None else lora.model_dump(mode="json"),
+        "seed": config.seed,
+        "examples_sha256": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
+    }
+
+
+def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
+    try:
+        before: Any = json.loads(paths.done.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        before = None
+    if before != made_of or not (paths.model / "config.json").is_file():
+        raise ResumeError(
+            f"{str(paths.folder)!r} holds a warm start of another model, section or answers; "
+            "delete it to do it again, or choose another `out`",
+            path=paths.folder,
+        )
+
+
+def _section(config: TrainConfig) -> SftConfig:
+    if config.sft is None:
+        raise TrainConfigError("there is no warm start without the section sft", location="sft")
+    return config.sft
+
+
+def _tokenizer(model: Path) -> Any:  # noqa: ANN401  # transformers annotates it in part only
+    return AutoTokenizer.from_pretrained(model, local_files_only=True)

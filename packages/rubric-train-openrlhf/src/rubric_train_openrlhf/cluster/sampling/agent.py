@@ -1,0 +1,64 @@
+"""What OpenRLHF's engines load by path: `AgentExecutor`, which judges while others generate."""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
+# OpenRLHF has no types.
+from __future__ import annotations
+
+from typing import Any
+
+from openrlhf.utils.agent import AgentExecutorBase
+
+from rubric_train_openrlhf.cluster.crossing.desk_calls import find_desk, verdict_of
+from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.sampling.judge_places import judge_places
+from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judged_sample
+
+
+class AgentExecutor(AgentExecutorBase):
+    """Generates responses and has each judged as it ends, behind the generation of the others.
+
+    One is made in every engine's process, where at most as many judge calls are under way as the
+    judge itself takes, so that what waits does so here and not at the desk of all engines.
+    """
+
+    def __init__(self) -> None:
+        """Find the run's desk.
+
+        Raises:
+            ClusterError: this process belongs to no run, or the run has no desk.
+        """
+        run = read_policy_run()
+        self._desk = find_desk(run.namespace)
+        self._calls = run.judge_calls
+
+    async def execute(  # noqa: PLR0913, PLR0917  # OpenRLHF's
+        self,
+        prompt: str,
+        label: str,
+        sampling_params: Any,  # noqa: ANN401  # vLLM's
+        max_length: int,
+        hf_tokenizer: Any,  # noqa: ANN401  # transformers'
+        llm_engine: Any,  # noqa: ANN401  # OpenRLHF's
+        images: object = None,
+    ) -> dict[str, object]:
+        """Generate one response to a prompt and judge it; see `judged_sample`.
+
+        Args:
+            prompt: as text.
+            label: the task's id.
+            sampling_params: `vllm.SamplingParams`.
+            max_length: longest prompt and response together, in tokens.
+            hf_tokenizer: of the policy.
+            llm_engine: the actor around the engine.
+            images: none here.
+        """
+        del images
+        asked = Asked(prompt, label, sampling_params, max_length)
+        return await judged_sample(
+            asked, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
+        )
+
+    async def _judge(self, task_id: str, response: str) -> Verdict:
+        async with judge_places(self._calls):
+            return await verdict_of(self._desk, task_id, response)

@@ -1,0 +1,98 @@
+"""The engine that samples: OpenRLHF's vLLM actor, started with what its flags cannot say."""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
+# OpenRLHF, Ray's actors and vLLM carry no types.
+# ruff: noqa: ANN401
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from openrlhf.trainer.ray import vllm_engine
+from transformers import AutoTokenizer
+from vllm.v1.engine.exceptions import EngineDeadError
+
+from rubric_train_openrlhf.cluster.cpu.worker import CpuWorkerExtension
+from rubric_train_openrlhf.cluster.processes.failure import shown
+from rubric_train_openrlhf.cluster.processes.orphans import end_once
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.sampling.engine_process import cause_of_death, end_with_engine
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+
+_EngineActor: Any = vllm_engine.RolloutRayActor.__ray_metadata__.modified_class
+
+_BATCHED_TOKENS = 8192
+"""Prompt tokens that an engine reads in one pass."""
+_CPU_CACHE_BYTES = 2**28
+"""For keys and values: a CPU engine serves small models and short answers."""
+
+
+class RubricRolloutActor(_EngineActor):
+    """One engine. Ray starts it again when its process dies, with the weights of the start."""
+
+    async def __init__(self, *args: Any, **options: Any) -> None:
+        """Start vLLM.
+
+        Args:
+            args: OpenRLHF's.
+            options: OpenRLHF's, most of them vLLM's engine arguments.
+        """
+        run = read_policy_run()
+        end_with_engine()
+        try:
+            await super().__init__(*args, **options | engine_options(run))
+        except RuntimeError as error:
+            # vLLM says no more than that its own process failed.
+            raise ClusterError(
+                f"vLLM does not start: {cause_of_death() or shown(error)}"
+            ) from error
+        # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
+        end_once(self._has_lost_its_process)
+        self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)
+
+    def _has_lost_its_process(self) -> bool:
+        return bool(self.llm.errored)
+
+    async def generate_responses(self, **request: Any) -> Any:
+        """Sample and judge responses to one prompt.
+
+        Args:
+            request: OpenRLHF's. Its tokenizer is this actor's own: one that comes with every call
+                takes longer to unpickle than a response to be sampled.
+        """
+        return await super().generate_responses(**request | {"hf_tokenizer": self._tokenizer})
+
+    async def generate(
+        self, prompt_token_ids: Any, sampling_params: Any, multi_modal_data: Any = None
+    ) -> Any:
+        """Sample one response; where vLLM's own process died, end this one, to be restarted."""
+        try:
+            return await super().generate(prompt_token_ids, sampling_params, multi_modal_data)
+        except EngineDeadError:
+            os._exit(1)
+
+
+def engine_options(run: PolicyRun) -> dict[str, Any]:
+    """Engine arguments beyond OpenRLHF's flags."""
+    options: dict[str, Any] = {
+        # OpenRLHF asks for bfloat16 whatever the policy is trained in.
+        "dtype": run.precision,
+        # Those of the distribution sampled from: the denominator of the policy's ratio.
+        "logprobs_mode": "processed_logprobs",
+        "max_logprobs": 1,
+        # Without these, the way in which OpenRLHF starts vLLM gets its smallest defaults.
+        "max_num_seqs": run.cluster.engines.max_sequences,
+        "max_num_batched_tokens": max(
+            _BATCHED_TOKENS, run.cluster.max_len, run.cluster.engines.max_sequences
+        ),
+    }
+    if run.cluster.device == "cpu":
+        extension = f"{CpuWorkerExtension.__module__}.{CpuWorkerExtension.__qualname__}"
+        options |= {
+            "worker_extension_cls": extension,
+            "kv_cache_memory_bytes": _CPU_CACHE_BYTES,
+        }
+    return options

@@ -1,0 +1,52 @@
+"""vLLM's own process behind an engine, which ends with the engine's."""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# vLLM is typed in part only.
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from vllm.v1.engine.core import EngineCoreProc
+
+from rubric_train_openrlhf.cluster.processes.failure import shown
+from rubric_train_openrlhf.cluster.processes.orphans import end_with
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+
+_run: Any = EngineCoreProc.run_engine_core
+
+
+def run_engine_core(*args: Any, **options: Any) -> None:  # noqa: ANN401  # vLLM's
+    """Be that process: vLLM starts it with this function, by name, once `end_with_engine` ran."""
+    # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
+    end_with(os.getppid(), by=signal.SIGKILL)
+    try:
+        _run(*args, **options)
+    except Exception as error:
+        with contextlib.suppress(OSError):
+            _last_words(os.getppid()).write_text(shown(error), encoding="utf-8")
+        raise
+
+
+def end_with_engine() -> None:
+    """Have the process that this one starts for vLLM end when this one does, by kill -9 too."""
+    EngineCoreProc.run_engine_core = staticmethod(run_engine_core)
+
+
+def cause_of_death() -> str | None:
+    """What the process that this one started died of, on one line; None where it said nothing."""
+    try:
+        return _last_words(os.getpid()).read_text(encoding="utf-8")
+    except OSError:
+        return None
+
+
+def _last_words(engine: int) -> Path:
+    """Where vLLM's process leaves its error to the engine that started it, and to a reader."""
+    logs = ClusterPaths(read_policy_run().out).logs
+    logs.mkdir(parents=True, exist_ok=True)
+    return logs / f"vllm_{os.uname().nodename}_{engine}.txt"

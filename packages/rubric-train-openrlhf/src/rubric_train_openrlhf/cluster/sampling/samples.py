@@ -1,0 +1,220 @@
+"""The groups that a step is trained on, from engines that may die and judges that may tie.
+
+Prompts come in the order of `PromptOrder`, which has no end: a batch is never partial. Every draw
+of a token has a seed of its own, so a resumed run asks for what the killed one would have; engines
+repeat it as far as their kernels give the same numbers for batches of another make-up.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false
+# OpenRLHF and vLLM carry no types.
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
+from vllm import SamplingParams
+
+from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
+from rubric_train_openrlhf.cluster.sampling.fleet import Request
+from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
+from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
+from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from typing import Protocol
+
+    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+    from rubric_train_openrlhf.cluster.sampling.fleet import Answers, EngineFleet
+    from rubric_train_openrlhf.randomness import Purpose
+
+    class Spread(Protocol):
+        """The judge's side, as far as dynamic sampling asks it."""
+
+        def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
+            """Whether the rewards of each group differ."""
+            ...
+
+
+class RubricSamplesGenerator(SamplesGenerator):
+    """Draws prompts and has their groups sampled and judged."""
+
+    def __init__(
+        self,
+        strategy: Any,  # noqa: ANN401
+        *,
+        run: PolicyRun,
+        fleet: EngineFleet,
+        judge_side: Spread,
+        prompts: Sequence[Prompt],
+        heldout: Sequence[Prompt] = (),
+    ) -> None:
+        """Take the parts of a run.
+
+        Args:
+            strategy: OpenRLHF's, which holds its arguments.
+            run: the run.
+            fleet: samples.
+            judge_side: says which groups differ in reward.
+            prompts: to train on, in the order of the dataset.
+            heldout: of the held-out passes.
+        """
+        super().__init__(strategy, None, None, None, [])
+        self._run = run
+        self._fleet = fleet
+        self._judge_side = judge_side
+        self._prompts = prompts
+        self._heldout = heldout
+        self._order = PromptOrder(len(prompts), seed=run.seed)
+
+    def draw_step(self, *, step: int, position: int) -> Drawn:
+        """Sample and judge the groups of one step.
+
+        Args:
+            step: names the random draws.
+            position: of the first prompt in the endless order.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+            NoInformativePromptError: dynamic sampling found too few groups with a spread.
+            ClusterError: an engine died for good.
+        """
+        wanted = self._run.rollout.prompts
+        if self._run.dynamic_sampling is None:
+            return self._draw(wanted, step=step, position=position)
+        kept: list[Group] = []
+        rounds: list[Drawn] = []
+        for _ in range(self._run.dynamic_sampling.max_resample_rounds + 1):
+            drawn_before = sum(drawn.prompts for drawn in rounds)
+            # As many as are missing: no group that could be trained on is thrown away.
+            drawn = self._draw(wanted - len(kept), step=step, position=position + drawn_before)
+            rounds.append(drawn)
+            differs = self._judge_side.spread(step, drawn.groups)
+            kept += [group for group, keep in zip(drawn.groups, differs, strict=True) if keep]
+            if len(kept) == wanted:
+                return Drawn.of_rounds(rounds, groups=kept)
+        raise self._too_few(step, found=len(kept), drawn=sum(drawn.prompts for drawn in rounds))
+
+    def draw_heldout(self) -> Drawn:
+        """Sample and judge the held-out questions, with the same draws in every pass."""
+        validation = self._run.validation
+        parameters = self._sampling(temperature=validation.temperature)
+        requests = [
+            self._request(
+                prompt,
+                group=number,
+                sampling=parameters,
+                seed=self._seed("validation", step=0, part=number * validation.samples + member),
+            )
+            for number, prompt in enumerate(self._heldout)
+            for member in range(validation.samples)
+        ]
+        return self._answered(self._heldout, requests)
+
+    def _draw(self, n: int, *, step: int, position: int) -> Drawn:
+        size = self._run.rollout.group_size
+        prompts = [self._prompts[index] for index in self._order.take(n, start=position)]
+        parameters = self._sampling(temperature=self._run.rollout.temperature)
+        requests = [
+            self._request(
+                prompt,
+                group=number,
+                sampling=parameters,
+                seed=self._seed("rollout", step=step, part=(position + number) * size + member),
+            )
+            for number, prompt in enumerate(prompts)
+            for member in range(size)
+        ]
+        return self._answered(prompts, requests)
+
+    def _seed(self, purpose: Purpose, *, step: int, part: int) -> int | None:
+        if purpose == "rollout" and not self._run.cluster.engines.seeded:
+            return None
+        return derived_seed(self._run.seed, step=step, purpose=purpose, part=part)
+
+    def _sampling(self, *, temperature: float) -> dict[str, Any]:
+        return {
+            "temperature": temperature,
+            "max_tokens": self._run.rollout.max_new_tokens,
+            # OpenRLHF forbids an end token at first, which no policy in training would know of.
+            "min_tokens": 0,
+            "skip_special_tokens": False,
+            "logprobs": 0,
+        }
+
+    def _request(
+        self, prompt: Prompt, *, group: int, sampling: dict[str, Any], seed: int | None
+    ) -> Request:
+        return Request(
+            group=group,
+            prompt=prompt.text,
+            label=prompt.task_id,
+            sampling=SamplingParams(**sampling, seed=seed),
+        )
+
+    def _answered(self, prompts: Sequence[Prompt], requests: Sequence[Request]) -> Drawn:
+        if self._run.cluster.engines_sleep:
+            self._fleet.on_all("wake_up")
+        answers = self._fleet.ask(requests)
+        if self._run.cluster.engines_sleep:
+            self._fleet.on_all("sleep")
+        return self._drawn(prompts, answers)
+
+    def _drawn(self, prompts: Sequence[Prompt], answers: Answers) -> Drawn:
+        samples = [self._sample(response) for response in answers.responses]
+        size = len(samples) // len(prompts)
+        return Drawn(
+            groups=[
+                Group(prompt, tuple(samples[number * size : (number + 1) * size]))
+                for number, prompt in enumerate(prompts)
+            ],
+            generated_tokens=sum(sample.tokens for sample in samples),
+            generate_s=answers.generate_s,
+            judge_s=answers.judge_s,
+            judge_wait_s=answers.judge_wait_s,
+            resent=answers.resent,
+            prompts=len(prompts),
+        )
+
+    def _sample(self, response: dict[str, Any]) -> Sample:
+        experience = self._process_response_into_experience(
+            response, max_len=self._run.cluster.max_len
+        )
+        return Sample(
+            experience=experience,
+            judgement=JudgementId.read(response["label"]),
+            text=response["text"],
+            tokens=int(experience.response_length.item()),
+            ended=not response["truncated"],
+        )
+
+    def _too_few(self, step: int, *, found: int, drawn: int) -> NoInformativePromptError:
+        wanted = self._run.rollout.prompts
+        return NoInformativePromptError(
+            f"step {step}: only {found} of {wanted} prompts had responses of different reward, "
+            f"after {drawn} prompts; check that the judge tells responses apart, raise "
+            "rollout.group_size or dynamic_sampling.max_resample_rounds, or switch "
+            "dynamic_sampling off",
+            step=step,
+            wanted=wanted,
+            found=found,
+        )
+
+
+def read_prompts(path: Path) -> list[Prompt]:
+    """Read a prompt dataset.
+
+    Raises:
+        ClusterError: there is none, or a row is damaged.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            rows = [json.loads(line) for line in file]
+        return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
+    except (OSError, ValueError, LookupError) as error:
+        raise ClusterError(
+            f"{str(path)!r} cannot be read as a prompt dataset ({type(error).__name__}); start the "
+            "run again, which writes it anew"
+        ) from error

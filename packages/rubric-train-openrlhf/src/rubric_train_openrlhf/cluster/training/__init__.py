@@ -1,0 +1,1 @@
+"""The policy's side, learning: the trainer, its updates and its checkpoints."""

@@ -1,0 +1,267 @@
+"""The policy's updates: OpenRLHF's, in a fixed order, with figures that mean what they say.
+
+OpenRLHF shuffles responses between updates, weighs means that are normalised already, reports the
+gradient of the last update alone, and divides by zero where every response of a pass is masked.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
+# OpenRLHF carries no types, torch in part.
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from openrlhf.trainer.ray import ppo_actor
+
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.training.trained import trained_samples
+from rubric_train_openrlhf.cluster.training.weight_transfer import WeightTransfer
+from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Iterable, Iterator
+
+    from torch import Tensor
+
+    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
+
+_SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped")
+"""Sums over the tokens, or the responses, of an update."""
+_PARTS: Final = ("loss", "grad_norm")
+"""Parts that add up to the value of an update."""
+
+FIGURES: Final = "rubric/"
+"""Stands before the names of our figures in OpenRLHF's status."""
+
+_NO_TOKEN = 1e-9
+"""Weight of a pass without a valid token, which OpenRLHF divides by."""
+
+
+class MeasuredLoss(torch.nn.Module):
+    """OpenRLHF's loss, which keeps the sum of the ratios of its last pass."""
+
+    def __init__(self, loss: Any) -> None:  # noqa: ANN401  # a PolicyLoss of OpenRLHF
+        """Wrap the loss."""
+        super().__init__()
+        self._loss = loss
+        self.ratio_sum = 0.0
+
+    def forward(
+        self,
+        log_probs: Tensor,
+        old_log_probs: Tensor,
+        advantages: Tensor,
+        **others: Any,  # noqa: ANN401  # OpenRLHF's
+    ) -> tuple[Tensor | None, ...]:
+        """Compute the loss as OpenRLHF does, and look at the ratio."""
+        mask_BT = others["action_mask"].bool()
+        current_BT, old_BT = log_probs.detach().float(), old_log_probs.float()
+        if self._loss.policy_loss_type == "gspo":
+            ratio_B1 = sequence_ratio(current_BT, old_BT, mask_BT=mask_BT)[:, None]
+            ratio_BT = ratio_B1.expand_as(current_BT)
+        else:
+            ratio_BT = token_ratio(current_BT, old_BT, mask_BT=mask_BT)
+        self.ratio_sum = float(ratio_BT[mask_BT].double().sum())
+        return self._loss(log_probs, old_log_probs, advantages, **others)
+
+
+class RubricLearner(ppo_actor.ActorPPOTrainer):
+    """Makes the updates of a step in the process of one rank."""
+
+    def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401  # OpenRLHF's
+        """Build OpenRLHF's trainer and measure its loss."""
+        super().__init__(*parts, **named)
+        self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn)
+        self._by_sequence = read_policy_run().objective.aggregation == "sequence"
+        self.trained: list[TrainedSample] = []
+        """The responses of the last step, in the order of its passes."""
+        self._windows: list[dict[str, float]] = []
+        self._kl_BT: Tensor | None = None
+
+    def ppo_train(self, kl_ctl: float) -> dict[str, float]:
+        """Make the updates of a step.
+
+        Returns:
+            OpenRLHF's status, and ours under names that begin with `FIGURES`: means over the
+            updates, each of them a mean over its tokens.
+        """
+        self._windows, self.trained = [], []
+        lr = float(self.actor_scheduler.get_last_lr()[0])
+        with _replaced(
+            DataLoader=partial(_in_order, ppo_actor.DataLoader),
+            iter_grad_accum_global_norm=partial(
+                self._with_tokens, ppo_actor.iter_grad_accum_global_norm
+            ),
+            aggregate_loss=partial(
+                ppo_actor.aggregate_loss, token_level_loss=not self._by_sequence
+            ),
+            compute_approx_kl=self._kept_kl(ppo_actor.compute_approx_kl),
+        ):
+            status = super().ppo_train(kl_ctl)
+        figures = {**self._figures(), "lr": lr}
+        return {**status, **{f"{FIGURES}{name}": value for name, value in figures.items()}}
+
+    def training_step(
+        self,
+        experience: Any,  # noqa: ANN401  # an Experience of OpenRLHF
+        kl_ctl: float,
+        step: int,
+        loss_batch_info: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Make one pass, and an update if it is the last of one."""
+        self._kl_BT = None
+        self.trained += trained_samples(experience)
+        result = super().training_step(experience, kl_ctl, step, loss_batch_info)
+        passes = max(int(self.strategy.accumulated_gradient), 1)
+        ends = (step + 1) % passes == 0
+        self._record(experience, result, kl_ctl=kl_ctl, passes=passes, ends=ends)
+        return _countable(result)
+
+    def broadcast_to_vllm(self, *, rejoin: bool = False) -> bool:
+        """Send the policy's weights to the engines.
+
+        Args:
+            rejoin: open a new group first, as one of them was started again.
+
+        Returns:
+            Whether every engine has them; False where one died over it.
+        """
+        transfer = WeightTransfer(self.vllm_engines)
+        with self._sent_by(transfer):
+            if rejoin and not self.use_cuda_ipc and torch.distributed.get_rank() == 0:
+                self._model_update_group = None
+                backend = self.strategy.args.vllm.sync_backend
+                transfer.attempt(partial(self._init_vllm_sync_group, backend))
+            transfer.group = getattr(self, "_model_update_group", None)
+            self._model_update_group = transfer
+            super().broadcast_to_vllm()
+            well = transfer.ends_well()
+            self._model_update_group = transfer.group
+        return well
+
+    @contextlib.contextmanager
+    def _sent_by(self, transfer: WeightTransfer) -> Generator[None]:
+        """Have OpenRLHF's loop call engines that may die."""
+        engines = self.vllm_engines
+        self.vllm_engines = transfer.engines
+        try:
+            with _replaced(ray=transfer):
+                yield
+        finally:
+            self.vllm_engines = engines
+
+    def _record(
+        self,
+        experience: Any,  # noqa: ANN401  # as above
+        result: dict[str, Any],
+        *,
+        kl_ctl: float,
+        passes: int,
+        ends: bool,
+    ) -> None:
+        if not self._windows or "grad_norm" in self._windows[-1]:
+            self._windows.append(dict.fromkeys((*_SUMMED, "loss"), 0.0))
+        window, metrics = self._windows[-1], result["metrics"]
+        mask_BT = experience.action_mask.bool()
+        tokens = float(mask_BT.sum())
+        responses = float(mask_BT.any(dim=-1).sum())
+        kl_loss = float(metrics["kl"]) * kl_ctl if self.args.algo.kl.use_loss else 0.0
+        window["tokens"] += tokens
+        window["responses"] += responses
+        window["loss"] += (float(metrics["policy_loss"]) + kl_loss) / passes
+        if tokens:
+            window["clip_frac"] += float(metrics["ppo_clip_ratio"]) * tokens
+            window["ratio_mean"] += self.actor_loss_fn.ratio_sum
+            window["dropped"] += self._dropped(
+                metrics, tokens=tokens, responses=responses, rows=len(mask_BT)
+            )
+            if self._kl_BT is not None:
+                window["kl"] += float(self._kl_BT[mask_BT].double().sum())
+        if ends:
+            window["grad_norm"] = float(metrics["actor_grad_norm"])
+
+    def _dropped(
+        self, metrics: dict[str, Any], *, tokens: float, responses: float, rows: int
+    ) -> float:
+        """How many tokens, or responses, the importance correction left out."""
+        if "is_filter_ratio" not in metrics:
+            return 0.0
+        frac = float(metrics["is_filter_ratio"])
+        if self.args.algo.advantage.is_correction_level == "token":
+            return frac * tokens
+        # A masked response has no ratio, and OpenRLHF counts it among those out of the band.
+        return frac * rows - (rows - responses)
+
+    def _figures(self) -> dict[str, float]:
+        """Means over updates, of all ranks together; the same on each."""
+        if not self._windows:
+            return {"updates": 0.0}
+        names = (*_SUMMED, *_PARTS)
+        sums_UK = torch.tensor(
+            [[window[name] for name in names] for window in self._windows], dtype=torch.float64
+        )
+        # A mean over ranks: OpenRLHF scales the loss of a rank by their number.
+        means_UK = self.strategy.all_reduce(sums_UK, op="mean")
+        by_name = {name: means_UK[:, k] for k, name in enumerate(names)}
+        tokens_U = by_name["tokens"].clamp(min=_NO_TOKEN)
+        level = self.args.algo.advantage.is_correction_level
+        units_U = by_name["responses"] if level == "seq" else tokens_U
+        figures_U = {
+            **{name: by_name[name] for name in ("loss", "grad_norm")},
+            **{name: by_name[name] / tokens_U for name in ("kl", "clip_frac", "ratio_mean")},
+        }
+        if level != "off":
+            figures_U["dropped_frac"] = by_name["dropped"] / units_U
+        figures = {name: float(values_U.mean()) for name, values_U in figures_U.items()}
+        return {**figures, "updates": float(len(self._windows))}
+
+    def _with_tokens(
+        self,
+        windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]],
+        *parts: Any,  # noqa: ANN401  # OpenRLHF's
+    ) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Leave out updates without a valid response; what they would divide by is zero."""
+        for one_pass, info in windows(*parts):
+            if float(info["batch_num_tokens"]) > 0:
+                yield one_pass, info
+            else:
+                self.trained += trained_samples(one_pass)
+
+    def _kept_kl(self, divergence: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def kept(*tensors: Any, **options: Any) -> Tensor:  # noqa: ANN401  # OpenRLHF's
+            kl_BT = divergence(*tensors, **options)
+            self._kl_BT = kl_BT.detach()
+            return kl_BT
+
+        return kept
+
+
+@contextlib.contextmanager
+def _replaced(**names: object) -> Generator[None]:
+    """Put our own in the place of what the loop of OpenRLHF calls, for one step."""
+    before = {name: getattr(ppo_actor, name) for name in names}
+    vars(ppo_actor).update(names)
+    try:
+        yield
+    finally:
+        vars(ppo_actor).update(before)
+
+
+def _in_order(loader: Callable[..., Any], *parts: Any, **options: Any) -> Any:  # noqa: ANN401  # OpenRLHF's
+    """Load responses as they were laid out: an update takes a share of prompts, groups whole."""
+    return loader(*parts, **{**options, "shuffle": False})
+
+
+def _countable(result: dict[str, Any]) -> dict[str, Any]:
+    """Keep 0/0 out of OpenRLHF's own means."""
+    if result["num_action_tokens"]:
+        return result
+    metrics = {
+        name: torch.zeros_like(value)
+        if isinstance(value, torch.Tensor) and result["weights"][name] == "token"
+        else value
+        for name, value in result["metrics"].items()
+    }
+    return {**result, "metrics": metrics, "num_action_tokens": _NO_TOKEN}

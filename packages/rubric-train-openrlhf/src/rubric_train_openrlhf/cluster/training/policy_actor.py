@@ -1,0 +1,190 @@
+"""The policy in training, and its reference: OpenRLHF's actors with the optimiser of the paper.
+
+What OpenRLHF builds inside is replaced where it is looked up, in the process of the actor alone,
+before the actor builds it: number format, groups of the optimiser, schedule and divergence.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false, reportPrivateUsage=false
+# OpenRLHF, Ray's actors and DeepSpeed carry no types.
+# ruff: noqa: ANN401, SLF001
+from __future__ import annotations
+
+import contextlib
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from openrlhf.trainer.ray import launcher, ppo_actor
+from openrlhf.utils import utils as openrlhf_dtypes
+from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
+
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.training.learner import RubricLearner
+from rubric_train_openrlhf.cluster.training.step_schedule import StepSchedule
+from rubric_train_openrlhf.objective import k3
+from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
+    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
+    from rubric_train_openrlhf.objective import ObjectiveConfig
+
+_PolicyActor: Any = ppo_actor.PolicyModelActor.__ray_metadata__.modified_class
+_ReferenceActor: Any = launcher.ReferenceModelActor.__ray_metadata__.modified_class
+
+_SINGLE = "fp32"
+"""How DeepSpeed's flags would call float32, which OpenRLHF's do not know."""
+
+
+class RubricPolicyActor(_PolicyActor):
+    """One process of the policy in training."""
+
+    def init_model_from_pretrained(
+        self, strategy: Any, pretrain: str, max_steps: int | None = None, vllm_engines: Any = None
+    ) -> None:
+        """Load the policy and build its optimiser.
+
+        Args:
+            strategy: OpenRLHF's, of which this process has its own copy.
+            pretrain: folder of the policy.
+            max_steps: optimiser updates of the whole run, which our schedule does not ask for.
+            vllm_engines: the engines that get new weights.
+        """
+        run = read_policy_run()
+        _use_precision(strategy, run)
+        strategy.get_grad_norm = partial(_norm_of_update, strategy.get_grad_norm)
+        openrlhf_deepspeed.get_optimizer_grouped_parameters = one_group
+        openrlhf_deepspeed.get_scheduler = partial(_schedule, run=run)
+        ppo_actor.compute_approx_kl = partial(divergence, objective=run.objective)
+        ppo_actor.ActorPPOTrainer = RubricLearner
+        super().init_model_from_pretrained(strategy, pretrain, max_steps, vllm_engines)
+
+    def fit(self, kl_ctl: float = 0) -> dict[str, Any]:
+        """Make the updates of one GRPO step, then move the learning rate by one step."""
+        status = super().fit(kl_ctl)
+        self.actor_scheduler.end_step()
+        return status
+
+    def trained(self) -> list[TrainedSample]:
+        """Say which responses the last step's updates were made of, masked ones included."""
+        return self.trainer.trained
+
+    def save_state(self, path: str, client_state: dict[str, Any]) -> dict[str, int]:
+        """Write what training goes on from, and wait until it is on disk; all ranks take part.
+
+        DeepSpeed alone does it: OpenRLHF deletes older states before the new one is whole, and has
+        it named as the latest while other ranks still write.
+
+        Args:
+            path: folder of the state.
+            client_state: kept beside DeepSpeed's own.
+
+        Returns:
+            Bytes of the files in the folder, by name, as this process sees them.
+
+        Raises:
+            DiskWriteError: a file could not be written.
+        """
+        folder = Path(path)
+        with disk_errors(folder):
+            self.actor.model.save_checkpoint(
+                str(folder.parent), tag=folder.name, client_state=client_state, save_latest=False
+            )
+            return sync_files(folder)
+
+    def save_policy(self, path: str) -> None:
+        """Write the policy as a Hugging Face folder, which appears whole or not at all.
+
+        Raises:
+            DiskWriteError: the folder could not be written.
+        """
+        with self._folder_to_fill(Path(path)) as folder, self._for_readers():
+            self.strategy.save_model(self.actor, self.tokenizer, str(folder))
+
+    def save_model(self) -> None:
+        """Save nothing at the end: the last step has its checkpoint already."""
+
+    def broadcast_to_vllm(self) -> bool:
+        """Send weights to all engines; tell whether they have them, as `RubricLearner` does."""
+        return self.trainer.broadcast_to_vllm()
+
+    def rejoin_engines(self) -> bool:
+        """Open a new group with all engines, one of which was started again, and send weights."""
+        return self.trainer.broadcast_to_vllm(rejoin=True)
+
+    def _folder_to_fill(self, path: Path) -> contextlib.AbstractContextManager[Path]:
+        """Rank 0 writes; the others take part in gathering the weights."""
+        if self.strategy.is_rank_0():
+            return whole_folder(path)
+        return contextlib.nullcontext(path)
+
+    @contextlib.contextmanager
+    def _for_readers(self) -> Generator[None]:
+        """Save the model with its cache of keys and values on, which training switched off."""
+        config = self.strategy._unwrap_model(self.actor).config
+        config.use_cache = True
+        try:
+            yield
+        finally:
+            config.use_cache = False
+
+
+class RubricReferenceActor(_ReferenceActor):
+    """One process of the frozen reference policy."""
+
+    def init_model_from_pretrained(self, strategy: Any, pretrain: str) -> None:
+        """Load the reference in the number format of the policy."""
+        _use_precision(strategy, read_policy_run())
+        super().init_model_from_pretrained(strategy, pretrain)
+
+
+def one_group(model: Any, weight_decay: float, *_names: object) -> list[dict[str, Any]]:
+    """All trained weights in one group: biases and norms decay too, as in `adamw`."""
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    return [{"params": trained, "weight_decay": weight_decay}]
+
+
+def divergence(
+    log_probs: torch.Tensor,
+    log_probs_base: torch.Tensor,
+    *_others: object,
+    objective: ObjectiveConfig,
+    **_options: object,
+) -> torch.Tensor:
+    """k3 with the clamps of the configuration; OpenRLHF's are fixed at ±10."""
+    return k3(
+        log_probs.float(),
+        log_probs_base.float(),
+        input_clamp=objective.kl_input_clamp,
+        output_clamp=objective.kl_output_clamp,
+    )
+
+
+def _norm_of_update(norm_of: Callable[[Any], float], model: Any) -> float:
+    """Norm of the last gradient, before clipping; nan where DeepSpeed made no update of it.
+
+    In bfloat16 it passes over a gradient that holds what is not a number, without a word, and goes
+    on naming the norm of the one before.
+    """
+    passed_over = getattr(model.model.optimizer, "overflow", False)
+    return math.nan if passed_over else norm_of(model)
+
+
+def _schedule(_name: str, optimizer: Any, *, run: PolicyRun, **_counts: object) -> StepSchedule:
+    return StepSchedule(optimizer, config=run.optim)
+
+
+def _use_precision(strategy: Any, run: PolicyRun) -> None:
+    """Train in float32 where asked to, for which OpenRLHF has no flag."""
+    if run.precision != "float32":
+        return
+    strategy.param_dtype = strategy.args.ds.param_dtype = _SINGLE
+    openrlhf_dtypes.convert_to_torch_dtype = _torch_dtype
+
+
+def _torch_dtype(name: str) -> torch.dtype:
+    return {"bf16": torch.bfloat16, "fp16": torch.float16, _SINGLE: torch.float32}[name]

@@ -1,0 +1,132 @@
+"""What the learner says that it trained on, held against what it was to train on.
+
+Between the judge's side and the loss, OpenRLHF cuts, pads, orders and sends the responses. Each
+process of the policy reports what reached its loss: the tokens, which of them counted, and by what
+advantage.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# torch is typed in part.
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from rubric_train_openrlhf.cluster.training.shares import update_order
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.training.shares import Shares
+
+_DIGEST_BYTES = 16
+_CLOSE = 1e-6
+"""Of an advantage, which the loss has in float32, relative to 1 or to itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedSample:
+    """One response, as it reached the loss."""
+
+    digest: bytes
+    """Of its tokens, the prompt's included."""
+    tokens: int
+    """That counted; none of a masked response."""
+    advantage: float
+    """Mean over the tokens that counted; 0 without any."""
+
+
+def trained_samples(experience: Any) -> list[TrainedSample]:  # noqa: ANN401  # OpenRLHF's
+    """Describe every response of an `Experience` that was given its advantages, in its order."""
+    mask_BT = experience.action_mask.bool().cpu()
+    advantages_BT = experience.advantages.double().cpu()
+    return [
+        TrainedSample(
+            digest=digest,
+            tokens=int(mask_T.sum()),
+            advantage=float(advantages_T[mask_T].mean()) if mask_T.any() else 0.0,
+        )
+        for digest, mask_T, advantages_T in zip(
+            _digests(experience), mask_BT, advantages_BT, strict=True
+        )
+    ]
+
+
+def _digests(experience: Any) -> list[bytes]:  # noqa: ANN401  # as above
+    attended_BT = experience.attention_mask.bool().cpu()
+    tokens_BT = experience.sequences.cpu()
+    return [
+        hashlib.blake2b(tokens_T[attended_T].numpy(), digest_size=_DIGEST_BYTES).digest()
+        for tokens_T, attended_T in zip(tokens_BT, attended_BT, strict=True)
+    ]
+
+
+def by_row(
+    reports: Sequence[Sequence[TrainedSample]], *, shares: Shares, step: int
+) -> list[TrainedSample]:
+    """Bring what the ranks trained on into the order of the step's rows.
+
+    Args:
+        reports: of each rank, in the order in which it trained.
+        shares: how the responses were divided.
+        step: number of the step.
+
+    Raises:
+        ClusterError: the ranks did not train on equal parts.
+    """
+    samples = [sample for report in reports for sample in report]
+    if len(reports) != shares.ranks or len(samples) % (shares.updates * shares.ranks):
+        raise ClusterError(
+            f"step {step}: {len(reports)} ranks trained on {[len(report) for report in reports]} "
+            f"responses, which is no equal part of {shares.updates} updates on {shares.ranks} ranks"
+        )
+    order = update_order(len(samples), shares)
+    return [
+        sample for _, sample in sorted(zip(order, samples, strict=True), key=lambda one: one[0])
+    ]
+
+
+def check_trained(
+    trained: Sequence[TrainedSample],
+    groups: Sequence[Group],
+    credit: StepCredit,
+    *,
+    step: int,
+) -> None:
+    """Stop a run in which a response was trained on by what is another's.
+
+    Args:
+        trained: by row.
+        groups: that were drawn for the step.
+        credit: of the groups.
+        step: number of the step.
+
+    Raises:
+        ClusterError: responses, masks or advantages are not those of the step; says of which row.
+    """
+    samples = [sample for group in groups for sample in group.samples]
+    if len(trained) != len(samples):
+        raise ClusterError(
+            f"step {step}: the policy was trained on {len(trained)} of {len(samples)} responses; "
+            "report this, with the versions in environment.json"
+        )
+    advantages_B, valid_B = credit.advantages_PG.reshape(-1), credit.valid_PG.reshape(-1)
+    for row, (found, sample) in enumerate(zip(trained, samples, strict=True)):
+        tokens = sample.tokens if valid_B[row] else 0
+        advantage = float(advantages_B[row]) if tokens else 0.0
+        problem = None
+        if [found.digest] != _digests(sample.experience):
+            problem = "another response"
+        elif found.tokens != tokens:
+            problem = f"{found.tokens} tokens instead of {tokens}"
+        elif not abs(found.advantage - advantage) <= _CLOSE * max(1.0, abs(advantage)):
+            problem = f"an advantage of {found.advantage!r} instead of {advantage!r}"
+        if problem is not None:
+            raise ClusterError(
+                f"step {step}, response {row} of {len(samples)}: the policy was trained on "
+                f"{problem}; report this, with the versions in environment.json"
+            )

@@ -1,0 +1,275 @@
+"""OpenRLHF's single controller, running the paper's Algorithm 1 over its actors.
+
+Its models, engines, updates and weight transfer are used as they are; the loop is ours, because
+OpenRLHF's evaluates neither before training nor after it, keeps the value of an earlier held-out
+pass beside a checkpoint, and ends an epoch in a partial batch.
+"""
+
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
+# OpenRLHF and Ray's actors carry no types.
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+import ray
+import structlog
+from openrlhf.trainer import ppo_trainer
+
+from rubric_train_openrlhf.cluster.crossing.desk_calls import find_desk
+from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
+from rubric_train_openrlhf.cluster.sampling.group_desk import GroupDesk
+from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
+from rubric_train_openrlhf.cluster.training.learner import FIGURES
+from rubric_train_openrlhf.cluster.training.policy_checkpoints import PolicyCheckpoints
+from rubric_train_openrlhf.cluster.training.rows import (
+    ClusterRecord,
+    StepTimes,
+    check_update,
+    heldout_row,
+    log_figures,
+    metrics_row,
+    rollout_rows,
+)
+from rubric_train_openrlhf.cluster.training.shares import Shares
+from rubric_train_openrlhf.cluster.training.train_state import RunClock, TrainPosition
+from rubric_train_openrlhf.cluster.training.trained import by_row, check_trained
+from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.events import EventWriter
+from rubric_train_openrlhf.run.summary import write_summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
+    from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
+    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
+
+_log = structlog.get_logger()
+
+_Trainer: Any = ppo_trainer.PPOTrainer.__ray_metadata__.modified_class
+"""The plain class under `@ray.remote`."""
+
+
+class RubricPPOTrainer(_Trainer):
+    """Runs a training run to its end, or goes on with one."""
+
+    def __init__(self, *parts: Any, **generation: Any) -> None:  # noqa: ANN401  # OpenRLHF's
+        """Build OpenRLHF's trainer, and put our parts in the place of its own."""
+        super().__init__(*parts, **generation)
+        self._run = run = read_policy_run()
+        self._folder = RunFolder(run.out)
+        self._checkpoints = PolicyCheckpoints(
+            self._folder, config=run.checkpoint, heldout=run.heldout
+        )
+        self._desk = GroupDesk(find_desk(run.namespace))
+        self._fleet = EngineFleet(
+            self.vllm_engines, max_len=run.cluster.max_len, rejoin=self._rejoin_engines
+        )
+        paths = ClusterPaths(run.out)
+        self._states = DeepSpeedStates(paths.trainer_state)
+        heldout = read_prompts(paths.heldout_prompts) if run.heldout else []
+        self.samples_generator = RubricSamplesGenerator(
+            self.strategy,
+            run=run,
+            fleet=self._fleet,
+            judge_side=self._desk,
+            prompts=read_prompts(paths.train_prompts),
+            heldout=heldout[: run.validation.questions],
+        )
+        theirs = self.experience_maker
+        self.experience_maker = RubricExperienceMaker(
+            *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
+            *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
+            judge_side=self._desk,
+            shares=self._shares(),
+            ratio_to_sampler=run.objective.importance.type == "none",
+        )
+
+    def get_max_steps(self) -> int:
+        """Optimiser updates of the whole run."""
+        return self._run.steps * self._run.optim.updates_per_rollout
+
+    def fit(self, global_step: int = 0) -> None:
+        """Train to the last step.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+            NoInformativePromptError: dynamic sampling found too few groups with a spread.
+            NonFiniteUpdateError: the loss or its gradient is not a number.
+            ClusterError: an engine or the judge's desk died for good, or responses were trained on
+                by what is not theirs.
+            DiskWriteError: the run folder could not be written.
+        """
+        del global_step
+        position = TrainPosition.of_checkpoint(self.init_checkpoint_states())
+        clock = RunClock(position.wall_s)
+        try:
+            self._go_back(position)
+            write_summary(self._folder, status="running", wall_s=clock.total_s)
+            events = EventWriter(self._folder.tensorboard, first_step=position.step + 1)
+            with events, contextlib.closing(self.tensorboard_logger):
+                self._train(position, clock=clock, events=events)
+        except Exception as error:
+            # The error that stopped the run must reach the driver, also from a full disk.
+            with contextlib.suppress(DiskWriteError, ResumeError):
+                write_summary(self._folder, status="failed", wall_s=clock.total_s, error=error)
+            raise
+        write_summary(self._folder, status="finished", wall_s=clock.total_s)
+
+    def _train(self, position: TrainPosition, *, clock: RunClock, events: EventWriter) -> None:
+        self._evaluate_if_due(position.step, events=events)
+        if not self._checkpoints.path(position.step).exists():
+            self._checkpoints.save(position.step, self._write_policy)
+        prompts_drawn = position.prompts_drawn
+        for step in range(position.step + 1, self._run.steps + 1):
+            prompts_drawn += self._one_step(step, position=prompts_drawn, events=events)
+            improved = self._evaluate_if_due(step, events=events)
+            due = step % self._run.checkpoint.every == 0 or step == self._run.steps
+            if due:
+                self._save_state(TrainPosition(step, prompts_drawn, clock.total_s))
+            if due or improved:
+                # After the state: a state without its policy is completed when the run goes on.
+                self._checkpoints.save(step, self._write_policy)
+
+    def _go_back(self, position: TrainPosition) -> None:
+        """Drop what comes after the checkpoint, and give the engines its weights."""
+        passes = range(0, position.step + 1, self._run.validation.every)
+        expected = self._run.heldout and position.step > 0
+        self._states.check_loaded(position.step)
+        self._folder.cut_back(position.step, heldout=passes if expected else ())
+        self._checkpoints.go_back(position.step)
+        self._fleet.check()
+        if position.step:
+            self._fleet.synchronise(self._broadcast)
+
+    def _one_step(self, step: int, *, position: int, events: EventWriter) -> int:
+        """Sample, judge, update and hand the new weights over.
+
+        Returns:
+            How many prompts were drawn.
+        """
+        started = time.perf_counter()
+        drawn: Drawn = self.samples_generator.draw_step(step=step, position=position)
+        drawn_at = time.perf_counter()
+        made = self.experience_maker.make_step(step, drawn.groups)
+        made_at = time.perf_counter()
+        figures = self._update(made.batches, step=step)
+        trained = self._trained(drawn.groups, made.credit, step=step)
+        updated_at = time.perf_counter()
+        self._fleet.synchronise(self._broadcast)
+        synced_at = time.perf_counter()
+        record = ClusterRecord(
+            step=step,
+            drawn=drawn,
+            credit=made.credit,
+            trained=trained,
+            figures=figures,
+            sampler_gap=made.sampler_gap,
+            engine_restarts=self._fleet.take_restarts(),
+            times=StepTimes(
+                experience_s=made_at - drawn_at,
+                update_s=updated_at - made_at,
+                sync_s=synced_at - updated_at,
+                step_s=synced_at - started,
+            ),
+        )
+        self._write_step(record, events=events)
+        return drawn.prompts
+
+    def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
+        """Make the updates of a step."""
+        ray.get(
+            self.actor_model_group.async_run_method_batch(method_name="append", experience=batches)
+        )
+        status = self.ppo_train(step)
+        figures = {
+            name.removeprefix(FIGURES): value
+            for name, value in status.items()
+            if name.startswith(FIGURES)
+        }
+        check_update(figures, step=step)
+        return figures
+
+    def _trained(
+        self, groups: Sequence[Group], credit: StepCredit, *, step: int
+    ) -> list[TrainedSample]:
+        """Ask the learner what it trained on, which must be what it was to train on."""
+        reports = ray.get(self.actor_model_group.async_run_method(method_name="trained"))
+        trained = by_row(reports, shares=self._shares(), step=step)
+        check_trained(trained, groups, credit, step=step)
+        return trained
+
+    def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> None:
+        row = metrics_row(record)
+        self._folder.write_rollouts(row.step, rollout_rows(record))
+        self._folder.write_metrics(row)
+        events.write("train", row, step=row.step)
+        self.tensorboard_logger.log_train(row.step, log_figures(row))
+        _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
+
+    def _evaluate_if_due(self, step: int, *, events: EventWriter) -> bool:
+        """Ask the held-out questions before training, every so many steps, and at the end.
+
+        Returns:
+            Whether this is the best policy so far.
+        """
+        rows = self._folder.read_heldout()
+        due = step % self._run.validation.every == 0 or step == self._run.steps
+        if not self._run.heldout or not due or any(row.step == step for row in rows):
+            return False
+        started = time.perf_counter()
+        groups = self.samples_generator.draw_heldout().groups
+        row = heldout_row(
+            self._desk.heldout(step, groups),
+            groups,
+            step=step,
+            eval_s=time.perf_counter() - started,
+            best_so_far=max((row.reward_mean for row in rows), default=None),
+        )
+        self._folder.write_heldout(row)
+        events.write("heldout", row, step=step)
+        figures = row.model_dump(exclude={"step", "best", "criteria"})
+        self.tensorboard_logger.log_eval(step, figures)
+        _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
+        return row.best
+
+    def _save_state(self, position: TrainPosition) -> None:
+        """Save what training goes on from: DeepSpeed's state, and where the run is."""
+        seen = ray.get(
+            self.actor_model_group.async_run_method(
+                method_name="save_state",
+                path=str(self._states.path(position.step)),
+                client_state=position.client_state(),
+            )
+        )
+        # All ranks have come back, so that the state is whole.
+        self._states.mark(position.step, seen, keep=self._run.checkpoint.keep)
+        self._checkpoints.state_saved(position.step)
+
+    def _write_policy(self, path: Path) -> None:
+        ray.get(self.actor_model_group.async_run_method(method_name="save_policy", path=str(path)))
+
+    def _broadcast(self) -> bool:
+        return self._send_weights("broadcast_to_vllm")
+
+    def _rejoin_engines(self) -> bool:
+        return self._send_weights("rejoin_engines")
+
+    def _send_weights(self, method: str) -> bool:
+        if self._run.cluster.engines_sleep:
+            self._fleet.on_all("wake_up", tags=["weights"])
+        return self._fleet.take_part(self.actor_model_group.async_run_method(method_name=method))
+
+    def _shares(self) -> Shares:
+        # Every rank has responses of its own: rings and tensor-parallel groups are refused.
+        return Shares(
+            updates=self._run.optim.updates_per_rollout, ranks=self._run.cluster.policy_gpus
+        )
