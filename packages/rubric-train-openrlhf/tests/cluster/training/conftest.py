@@ -15,7 +15,7 @@ from rubric_train_openrlhf.policy import load_policy, sample_groups
 from rubric_train_openrlhf.reward.credit import Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from conftest import RealInput
@@ -28,6 +28,20 @@ RUBRIC = Rubric(criteria=(Criterion(id="a", weight=2), Criterion(id="b", weight=
 MAX_LEN = 96
 _DRIFT = 0.5
 """Of the policy from its sampler, in standard deviations of each tensor."""
+
+
+@pytest.fixture(scope="module")
+def group_of_one(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
+    """A group of one process, over which OpenRLHF sums; DeepSpeed leaves one behind it."""
+    if torch.distributed.is_initialized():
+        yield
+        return
+    store = tmp_path_factory.mktemp("group") / "store"
+    torch.distributed.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=0, world_size=1
+    )
+    yield
+    torch.distributed.destroy_process_group()
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,12 @@ from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, TinyConfig, build_tiny_llama
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
 
-pytestmark = pytest.mark.openrlhf
+pytestmark = [pytest.mark.openrlhf, pytest.mark.usefixtures("group_of_one")]
 
 SHAPE = TinyConfig(
     vocab_size=300,
@@ -37,20 +37,6 @@ SHAPE = TinyConfig(
     max_positions=64,
 )
 CLOSE = 1e-4
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _alone(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
-    """A group of one process, over which OpenRLHF sums; DeepSpeed leaves one behind it."""
-    if torch.distributed.is_initialized():
-        yield
-        return
-    store = tmp_path_factory.mktemp("group") / "store"
-    torch.distributed.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=0, world_size=1
-    )
-    yield
-    torch.distributed.destroy_process_group()
 
 
 class PlainStrategy:

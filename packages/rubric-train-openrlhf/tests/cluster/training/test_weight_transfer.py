@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import torch
-from torch import distributed, nn
+from torch import nn
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -62,7 +62,7 @@ class Receiver:
 
 
 @pytest.fixture(scope="module")
-def ray() -> Generator[Any]:
+def ray(group_of_one: None) -> Generator[Any]:  # noqa: ARG001
     import ray
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -74,9 +74,7 @@ def ray() -> Generator[Any]:
             _temp_dir=folder,
             log_to_driver=False,
         )
-        distributed.init_process_group("gloo", store=distributed.HashStore(), rank=0, world_size=1)
         yield ray
-        distributed.destroy_process_group()
         ray.shutdown()
 
 
