@@ -34,7 +34,7 @@ import structlog
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.testing import FakeEndpoint, marked, marked_share
-from rubric_train_openrlhf import cluster
+from rubric_train_openrlhf.cluster import sampling
 from rubric_train_openrlhf.cluster.crossing.desk_calls import ask
 from rubric_train_openrlhf.cluster.judging.desk_actor import start_desk, stop_desk
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
@@ -100,7 +100,7 @@ class EngineActor:
 
     def __init__(self, texts: Sequence[str]) -> None:
         """Load the executor, and a vocabulary for the texts."""
-        executor = Path(str(cluster.__file__)).with_name("agent.py")
+        executor = Path(str(sampling.__file__)).with_name("agent.py")
         spec = importlib.util.spec_from_file_location("agent_module", executor)
         if spec is None or spec.loader is None:
             raise ImportError(str(executor))
