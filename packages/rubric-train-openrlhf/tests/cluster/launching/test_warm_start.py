@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -88,7 +87,7 @@ def test_long_examples_are_left_out(tokenizer: Any) -> None:  # noqa: ANN401  # 
         sft_rows([long], config, tokenizer=tokenizer, seed=0)
 
 
-@pytest.mark.skipif(find_spec("openrlhf") is None, reason="OpenRLHF is not installed")
+@pytest.mark.openrlhf
 @pytest.mark.parametrize("lora", [None, {"rank": 8, "alpha": 16, "targets": ["q_proj", "v_proj"]}])
 def test_openrlhf_takes_the_command(
     make_config: Callable[..., TrainConfig], model: Path, lora: dict[str, Any] | None
@@ -100,7 +99,7 @@ def test_openrlhf_takes_the_command(
     args = check_command(words, program="openrlhf.cli.train_sft").args
     assert args.train.batch_size == 64
     assert args.train.micro_batch_size == 2
-    assert args.data.input_template is None
+    assert args.data.input_template == "{}"
     assert args.data.output_key == "output"
     assert args.ds.lora.rank == (8 if lora else 0)
     assert args.ds.lora.target_modules == (["q_proj", "v_proj"] if lora else "all-linear")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
@@ -75,7 +74,7 @@ def test_packing_without_flash_attention(production: Production, check_only: Che
     assert "flash attention" in problem.detail
 
 
-@pytest.mark.skipif(find_spec("openrlhf") is None, reason="OpenRLHF is not installed")
+@pytest.mark.openrlhf
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
