@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,26 @@ def group_of_one(tmp_path_factory: pytest.TempPathFactory) -> Generator[None]:
     )
     yield
     torch.distributed.destroy_process_group()
+
+
+@pytest.fixture(scope="module")
+def module_ray(request: pytest.FixtureRequest) -> Generator[Any]:
+    """Ray of its own for a test module, whose classes its workers are told of."""
+    import ray  # the stack is loaded only by tests that need it
+
+    # Ray's workers know no test module.
+    ray.cloudpickle.register_pickle_by_value(request.module)
+    # A short name: the paths of Ray's sockets are bounded.
+    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
+        ray.init(
+            num_cpus=4,
+            include_dashboard=False,
+            object_store_memory=100 * 2**20,
+            _temp_dir=folder,
+            log_to_driver=False,
+        )
+        yield ray
+        ray.shutdown()
 
 
 @pytest.fixture(scope="session")

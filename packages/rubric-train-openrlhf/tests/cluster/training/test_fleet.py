@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sys
-import tempfile
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +13,6 @@ import pytest
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
     from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
@@ -52,25 +49,6 @@ class Engine:
 
     async def process(self) -> int:
         return os.getpid()
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Generator[Any]:
-    import ray
-
-    # Ray's workers know no test module.
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    # A short name: the paths of Ray's sockets are bounded.
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        ray.init(
-            num_cpus=4,
-            include_dashboard=False,
-            object_store_memory=100 * 2**20,
-            _temp_dir=folder,
-            log_to_driver=False,
-        )
-        yield ray
-        ray.shutdown()
 
 
 class Weights:
@@ -124,8 +102,8 @@ def requests(groups: int, size: int) -> list[Any]:
     ]
 
 
-def test_answers_come_in_order_and_the_judge_is_waited_for_apart(cluster: Any) -> None:  # noqa: ANN401
-    weights = Weights(cluster, engines=2, restarts=0)
+def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any) -> None:  # noqa: ANN401
+    weights = Weights(module_ray, engines=2, restarts=0)
     asked = requests(4, 3)
     answers = weights.fleet().ask(asked)
     assert [one["label"] for one in answers.responses] == [one.label for one in asked]
@@ -136,10 +114,10 @@ def test_answers_come_in_order_and_the_judge_is_waited_for_apart(cluster: Any) -
 
 
 def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
-    cluster: Any,  # noqa: ANN401
+    module_ray: Any,  # noqa: ANN401
     tmp_path: Path,
 ) -> None:
-    weights = Weights(cluster, engines=2, restarts=1, dies_on="t3.1", mark=tmp_path / "died")
+    weights = Weights(module_ray, engines=2, restarts=1, dies_on="t3.1", mark=tmp_path / "died")
     fleet = weights.fleet()
     weights.version = 7
     fleet.synchronise(weights.broadcast)
@@ -153,8 +131,8 @@ def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
     assert weights.calls == ["broadcast", "rejoin"]
 
 
-def test_an_engine_that_came_back_between_two_steps_joins_again(cluster: Any) -> None:  # noqa: ANN401
-    weights = Weights(cluster, engines=2, restarts=1)
+def test_an_engine_that_came_back_between_two_steps_joins_again(module_ray: Any) -> None:  # noqa: ANN401
+    weights = Weights(module_ray, engines=2, restarts=1)
     fleet = weights.fleet()
     weights.kill(0)
     time.sleep(3)  # it is back, with the weights of the start, before anyone asks
@@ -167,8 +145,8 @@ def test_an_engine_that_came_back_between_two_steps_joins_again(cluster: Any) ->
     assert {one["version"] for one in fleet.ask(requests(4, 1)).responses} == {3}
 
 
-def test_an_engine_that_died_for_good_ends_the_run(cluster: Any) -> None:  # noqa: ANN401
-    weights = Weights(cluster, engines=2, restarts=0)
+def test_an_engine_that_died_for_good_ends_the_run(module_ray: Any) -> None:  # noqa: ANN401
+    weights = Weights(module_ray, engines=2, restarts=0)
     fleet = weights.fleet()
     weights.kill(1)
     with pytest.raises(ClusterError, match="engine 1 died and is not started again"):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
-import tempfile
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +12,11 @@ import torch
 from torch import nn
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
     from pathlib import Path
 
 pytestmark = [
     pytest.mark.openrlhf,
+    pytest.mark.usefixtures("group_of_one"),
     pytest.mark.slow,
     pytest.mark.timeout(600),
     # Ray and vLLM leave processes and sockets to the interpreter's end.
@@ -59,23 +57,6 @@ class Receiver:
 
     def taken(self) -> dict[str, Any]:
         return {name: weight.tolist() for name, weight in self.weights.items()}
-
-
-@pytest.fixture(scope="module")
-def ray(group_of_one: None) -> Generator[Any]:  # noqa: ARG001
-    import ray
-
-    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    with tempfile.TemporaryDirectory(prefix="ray-", ignore_cleanup_errors=True) as folder:
-        ray.init(
-            num_cpus=4,
-            include_dashboard=False,
-            object_store_memory=100 * 2**20,
-            _temp_dir=folder,
-            log_to_driver=False,
-        )
-        yield ray
-        ray.shutdown()
 
 
 class Policy:
@@ -129,11 +110,11 @@ class Policy:
 
 @pytest.mark.parametrize("dies_on", ["0.weight", "1.weight", "1.bias"])
 def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
-    ray: Any,  # noqa: ANN401
+    module_ray: Any,  # noqa: ANN401
     tmp_path: Path,
     dies_on: str,
 ) -> None:
-    policy = Policy(ray, tmp_path / "died", dies_on=dies_on)
+    policy = Policy(module_ray, tmp_path / "died", dies_on=dies_on)
 
     policy.synchronise()
 
@@ -145,16 +126,16 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
     assert policy.has_arrived()
 
 
-def test_an_engine_that_dies_for_good_ends_the_run(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
     from rubric_train_openrlhf.errors import ClusterError
 
-    policy = Policy(ray, tmp_path / "died", dies_on="1.weight", restarts=0)
+    policy = Policy(module_ray, tmp_path / "died", dies_on="1.weight", restarts=0)
     with pytest.raises(ClusterError, match="engine 1 died and is not started again"):
         policy.synchronise()
 
 
-def test_what_is_no_death_is_raised(ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
-    policy = Policy(ray, tmp_path / "complained", dies_on="1.weight", complains=True)
+def test_what_is_no_death_is_raised(module_ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+    policy = Policy(module_ray, tmp_path / "complained", dies_on="1.weight", complains=True)
     with pytest.raises(RuntimeError, match=r"Connection closed|Connection reset"):
         policy.synchronise()
     assert policy.fleet.take_restarts() == 0
