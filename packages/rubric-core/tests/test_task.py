@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -85,6 +86,28 @@ def test_the_constructor_takes_the_passages_hash_where_none_is_given(rubric: Rub
     grounding = Grounding("p")
 
     assert Task(question="q", grounding=grounding, rubric=rubric).doc_hash == grounding.sha256
+
+
+@pytest.mark.parametrize(
+    "form",
+    [list, json.dumps, lambda criteria: {"criteria": criteria}, tuple],
+    ids=["list", "json", "mapping", "tuple"],
+)
+def test_the_criteria_may_be_in_a_column_rubric(form: Callable[[object], object]) -> None:
+    row = {name: value for name, value in PAPER_JSON.items() if name != "criteria"}
+
+    task = Task.from_json({**row, "rubric": form(PAPER_JSON["criteria"]), "criteria": None})
+
+    assert task == Task.from_json(PAPER_JSON)
+
+
+def test_two_columns_of_criteria_or_none_are_refused() -> None:
+    with pytest.raises(SchemaError, match="'rubric': Extra inputs are not permitted"):
+        Task.from_json({**PAPER_JSON, "rubric": PAPER_JSON["criteria"]})
+    with pytest.raises(SchemaError, match="'rubric' is a text that is not JSON"):
+        Task.from_json({"question": "q", "passage": "p", "rubric": "1. Be good."})
+    with pytest.raises(SchemaError, match="'criteria'"):
+        Task.from_json({"question": "q", "passage": "p", "rubric": None})
 
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)

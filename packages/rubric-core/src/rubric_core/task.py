@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field
 from rubric_core.errors import SchemaError
 from rubric_core.fields import Identifier, Prose, Text, not_blank
 from rubric_core.grounding import Grounding
+from rubric_core.row_form import paper_row
 from rubric_core.rubric import Criteria, Rubric
 from rubric_core.sealed import Sealed
 from rubric_core.views import JudgeView, PolicyView
@@ -39,6 +40,13 @@ class DocumentAnalysis(Sealed):
 
     reasoning_mode: Text = ""
     """Dominant mode of reasoning, such as "derivation"."""
+
+
+def task_id_of(doc_hash: str, question: str, rubric: Rubric) -> str:
+    """Return the id of the task that these make: 16 hex digits."""
+    content = [doc_hash, question, rubric.reveal()]
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
 
 
 def _with_text(grounding: Grounding) -> Grounding:
@@ -83,9 +91,7 @@ class Task(Sealed):
     @property
     def task_id(self) -> str:
         """16 hex digits from the document's hash, the question and the whole rubric."""
-        content = [self.doc_hash, self.question, self.rubric.reveal()]
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+        return task_id_of(self.doc_hash, self.question, self.rubric)
 
     def policy_view(self) -> PolicyView:
         """Return what the policy may see."""
@@ -105,6 +111,8 @@ class Task(Sealed):
     def from_json(cls, row: Mapping[str, object]) -> Task:
         """Read the paper's JSON: `question`, `passage`, `criteria` and the optional rest.
 
+        The criteria may be in `rubric` instead, as rows of other stacks have them.
+
         Raises:
             SchemaError: a missing, unknown or ill-typed field, named with its path.
 
@@ -112,7 +120,7 @@ class Task(Sealed):
         """
         if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
             raise SchemaError(f"a task is read from a mapping, not {type(row).__name__}")
-        return TaskRow.model_validate(dict(row)).task()
+        return TaskRow.model_validate(paper_row(row)).task()
 
     def to_json(self, *, reveal_grounding: bool = False) -> dict[str, object]:
         """Return the paper's JSON, or without `reveal_grounding` only what the policy may see.

@@ -151,6 +151,12 @@ def test_a_row_may_hold_its_rubric_and_no_response_is_an_empty_one(
     assert server.post("/verify", json=silent).json()["reward"] == 0.0
 
 
+def test_a_row_may_be_a_line_of_a_task_file(judge_file: str, task: Task) -> None:
+    sent = body("It is cross entropy.", **task.to_json(reveal_grounding=True))
+
+    assert client(judge=judge_file).post("/verify", json=sent).json()["reward"] == 0.75
+
+
 @pytest.fixture
 def timing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     judge = ScriptedJudge(JudgeResult.unavailable(Reason.TIMEOUT))

@@ -99,6 +99,18 @@ def test_the_reward_is_a_tensor_with_its_logs(tasks: dict[str, Task], task: Task
     assert logs == {"rubric/score": [0.75], "rubric/invalid": [0.0], "rubric/unavailable": [0.0]}
 
 
+def test_a_label_may_be_a_line_of_the_task_file_or_a_row_with_its_rubric(
+    task: Task, row: dict[str, Any]
+) -> None:
+    reward = rubric_reward(judge=LexicalJudge())
+    line = task.to_json(reveal_grounding=True)
+    labels = [json.dumps(line), line, json.dumps(row)]
+
+    found: Any = reward([f"?{ANSWER}"] * 3, ["?"] * 3, labels)
+
+    assert found["rewards"].tolist() == [0.75] * 3
+
+
 def test_what_was_not_judged_is_0_and_marked(row: dict[str, Any]) -> None:
     outcomes = {"lost": JudgeResult.unavailable(Reason.TIMEOUT), "fine": 1.0}
     reward = rubric_reward(judge=ScriptedJudge(lambda view: outcomes[view.response]))

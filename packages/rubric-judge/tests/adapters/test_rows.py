@@ -38,6 +38,29 @@ def test_a_row_brings_its_own_task(task: Task, row: dict[str, Any]) -> None:
     assert len(view.task_id) == 16
 
 
+def test_a_line_of_a_task_file_is_judged_as_its_task(task: Task) -> None:
+    line = json.dumps(task.to_json(reveal_grounding=True))
+
+    view = TaskSource({}).view(label_row(line), prompt="", response="An answer.")
+
+    assert view == task.judge_view("An answer.")
+
+
+def test_a_row_with_the_parts_of_a_task_has_the_id_of_that_task(
+    task: Task, row: dict[str, Any]
+) -> None:
+    other = Task(
+        question=task.question, grounding=task.grounding, rubric=task.rubric, doc_hash="mine"
+    )
+
+    ids = [
+        TaskSource({}).view(one, prompt="", response="y").task_id
+        for one in (row, {**row, "doc_hash": "mine"})
+    ]
+
+    assert ids == [task.task_id, other.task_id]
+
+
 @pytest.mark.parametrize(
     "form",
     [
@@ -128,6 +151,7 @@ def test_a_label_counts_where_the_columns_name_no_task() -> None:
     assert joined_row("0123", {"index": 3}) == {"task_id": "0123", "index": 3}
     assert joined_row("{no task", {"task_id": "0123"}) == {"task_id": "0123"}
     assert joined_row("a known answer", {"rubric": []}) == {"rubric": []}
+    assert joined_row("a known answer", {"criteria": []}) == {"criteria": []}
 
 
 def test_a_label_that_is_an_answer_is_not_shown() -> None:

@@ -48,6 +48,14 @@ def test_columns_may_hold_the_rubric(row: dict[str, Any]) -> None:
     assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [0.75, 0.0]
 
 
+def test_columns_may_be_those_of_a_task_file(task: Task) -> None:
+    reward = rubric_reward(judge=LexicalJudge())
+    line = task.to_json(reveal_grounding=True)
+    columns: dict[str, Any] = {name: [value] * 2 for name, value in line.items()}
+
+    assert called(reward, ["It is the cross entropy here.", "No."], **columns) == [0.75, 0.0]
+
+
 def test_an_unavailable_judgement_is_none_and_an_invalid_one_0(
     tasks: dict[str, Task], task: Task
 ) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
+from rubric_judge.adapters.rows import ROW_FIELDS
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.adapters.stacks import stack_module
 
@@ -87,6 +88,8 @@ def _messages(server: Any) -> tuple[type[Any], type[Any]]:
 
         task_id: str | None = None
         rubric: JsonValue = None
+        criteria: JsonValue = None
+        doc_hash: str | None = None
         passage: str | None = None
         question: str | None = None
         instance_config: dict[str, JsonValue] = Field(default_factory=dict)
@@ -103,7 +106,7 @@ def _submission(body: BaseModel) -> Submission:
     sent = body.model_dump()
     messages = [item for item in sent["response"]["output"] if item.get("type") == "message"]
     return Submission(
-        row={name: sent[name] for name in ("task_id", "rubric", "passage", "question")},
+        row={name: sent[name] for name in ROW_FIELDS},
         response=messages[-1] if messages else "",
         prompt=sent["responses_create_params"]["input"],
     )

@@ -43,7 +43,8 @@ def rubric_reward(
 
     Args:
         judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that labels name, or their file; a label may instead be a row as JSON.
+        tasks: the tasks that labels name, or their file; a label may instead be a row, or a line
+            of a task file, as JSON.
         workers: judge workers of each engine's process; each holds up to four responses.
         on_unavailable: "zero", with `rubric/unavailable` 1 in `extra_logs`; or "raise".
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.

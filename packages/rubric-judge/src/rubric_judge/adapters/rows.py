@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,10 +9,16 @@ from typing import Final, Literal, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
 from rubric_core.errors import RepeatedKeyError
+from rubric_core.row_form import criteria_of
 from rubric_core.strict_json import decode
+from rubric_core.task import task_id_of
 
-__all__ = ["TaskSource", "Tasks", "joined_row", "label_row", "task_source", "text_of"]
+__all__ = ["ROW_FIELDS", "TaskSource", "Tasks", "joined_row", "label_row", "task_source", "text_of"]
 
+ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
+"""The columns of a row that are read; a line of a task file has more, which no judge sees."""
+
+_CRITERIA: Final = ("rubric", "criteria")
 _LONGEST_ID: Final = 64
 
 Tasks = Mapping[str, Task] | Iterable[Task] | Path | str | None
@@ -57,7 +62,8 @@ class TaskSource:
 
         Args:
             row: `task_id` of a known task; or `rubric` (criteria in the paper's JSON, as a list or
-                as a string), and where there are any `passage` and `question`.
+                as a string), and where there are any `passage` and `question`; or a line of a task
+                file, which has `criteria` in place of `rubric`.
             prompt: what the policy was asked, a text or messages; the question of a row that has
                 no column `question`.
             response: what the policy answered, a text or messages.
@@ -70,15 +76,22 @@ class TaskSource:
         task = self._tasks.get(str(row.get("task_id")))
         if task is not None:
             return task.judge_view(answer)
-        if row.get("rubric") is None:
+        column = _rubric_column(row)
+        if column is None:
             raise ConfigError(
                 f"no task has the id {_shown(row.get('task_id'))} ({len(self._tasks)} are known) "
-                f"and the row has no column 'rubric', only {sorted(row)!r}: give `tasks` the file "
-                "that the ids are from, or the rows a rubric",
+                f"and the row has no column 'rubric' or 'criteria', only {sorted(row)!r}: give "
+                "`tasks` the file that the ids are from, or the rows a rubric",
                 location="task_id",
             )
         question = row.get("question")
-        return _own_view(row, question=prompt if question is None else question, answer=answer)
+        asked = prompt if question is None else question
+        return _own_view(row, column=column, question=asked, answer=answer)
+
+
+def _rubric_column(row: Mapping[str, object]) -> str | None:
+    """Return the column that holds the criteria, or None where the row brings no rubric."""
+    return next((name for name in _CRITERIA if row.get(name) is not None), None)
 
 
 def _shown(task_id: object) -> str:
@@ -87,52 +100,21 @@ def _shown(task_id: object) -> str:
     return shown if len(shown) <= _LONGEST_ID else f"of {len(shown)} characters"
 
 
-def _own_view(row: Mapping[str, object], *, question: object, answer: str) -> JudgeView:
-    rubric = Rubric.model_validate({"criteria": _criteria(row["rubric"])})
+def _own_view(
+    row: Mapping[str, object], *, column: str, question: object, answer: str
+) -> JudgeView:
+    rubric = Rubric.model_validate({"criteria": criteria_of(row[column], column=column)})
     passage = row.get("passage")
     grounding = Grounding("" if passage is None else cast("str", passage))
     asked = text_of(question, role="user")
-    content = json.dumps([grounding.sha256, asked, rubric.reveal()], sort_keys=True)
-    task_id = row.get("task_id")
+    doc_hash = str(row.get("doc_hash") or grounding.sha256)
     return JudgeView(
-        task_id=str(task_id or hashlib.sha256(content.encode()).hexdigest()[:16]),
+        task_id=str(row.get("task_id") or task_id_of(doc_hash, asked, rubric)),
         question=asked,
         grounding=grounding,
         response=answer,
         rubric=rubric,
     )
-
-
-def _criteria(rubric: object) -> object:
-    """Return the criteria of a column, whatever a file format has made of them."""
-    if isinstance(rubric, str):
-        try:
-            rubric = decode(rubric)
-        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
-            raise SchemaError(
-                f"the column 'rubric' is a text that is not JSON ({type(error).__name__})",
-                field="rubric",
-            ) from None
-    rubric = _plain(rubric)
-    if isinstance(rubric, dict):
-        rubric = cast("dict[str, object]", rubric).get("criteria")
-    return rubric
-
-
-def _plain(value: object) -> object:
-    """Drop the keys without a value, which Arrow gives to every row that lacks a field."""
-    match value:
-        case Mapping():
-            fields = cast("Mapping[str, object]", value)
-            return {key: _plain(item) for key, item in fields.items() if item is not None}
-        case str():
-            return value
-        case Sequence():
-            return [_plain(item) for item in cast("Sequence[object]", value)]
-        case _:
-            # A list column read through pandas is an array, and a number in it a scalar.
-            to_list = getattr(value, "tolist", None)
-            return value if to_list is None else _plain(to_list())
 
 
 def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, object]:
@@ -144,7 +126,7 @@ def joined_row(label: object, columns: Mapping[str, object]) -> Mapping[str, obj
     if not isinstance(cast("object", columns), Mapping):
         kind = type(columns).__name__
         raise SchemaError(f"the row's columns must be a mapping, not {kind}", field="columns")
-    if columns.get("task_id") or columns.get("rubric") is not None:
+    if columns.get("task_id") or _rubric_column(columns) is not None:
         return columns
     return {**columns, **label_row(label)}
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Final, Protocol, cast
+from typing import Protocol, cast
 
 from rubric_core import Judge, RewardShapeError
 from rubric_core.reward import OnUnavailable
-from rubric_judge.adapters.rows import Tasks
+from rubric_judge.adapters.rows import ROW_FIELDS, Tasks
 from rubric_judge.adapters.scoring import Judgement, RubricScorer, Submission
 from rubric_judge.config import JudgeSpec
 
 __all__ = ["RewardFunction", "rubric_reward"]
-
-_READ: Final = ("task_id", "rubric", "passage", "question")
 
 
 class RewardFunction(Protocol):
@@ -48,7 +46,7 @@ def rubric_reward(
     Args:
         judge: a judge, its configuration, or the YAML file with it.
         tasks: the tasks that the column `task_id` names, or their file; rows may instead have the
-            columns `rubric`, `passage` and `question`.
+            columns `rubric`, `passage` and `question`, or those of a task file.
         workers: judge workers of this process; each holds up to four responses.
         on_unavailable: "mask" returns None, which TRL leaves out of the group.
         ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
@@ -82,7 +80,7 @@ class _Reward:
             RewardShapeError: a column that does not have one entry for each completion.
             ConfigError, SchemaError: a row without a task.
         """
-        read = {name: columns[name] for name in _READ if name in columns}
+        read = {name: columns[name] for name in ROW_FIELDS if name in columns}
         rows = _rows({"prompts": prompts, **read}, count=len(completions))
         submissions = [
             Submission(row, completion, prompt)

@@ -43,8 +43,8 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
             # Its message holds the label, which may be anything where `label_key` is wrong.
             raise RefusedError(
                 "unknown_task",
-                "no task has the label's id, and the label has no column 'rubric': set "
-                "--data.label_key to the column with the task ids",
+                "no task has the label's id, and the label has no column 'rubric' or 'criteria': "
+                "set --data.label_key to the column with the task ids",
                 field=f"labels.{position}",
             ) from None
         except SchemaError as error:
