@@ -1,38 +1,157 @@
-"""Rows of tasks in Parquet files; pyarrow is imported at the first use."""
+"""Rows of Parquet files, bounded before they are in memory; pyarrow is imported at the first use.
+
+A value that a column repeats is stored once, so that a file of two kilobytes can stand for
+gigabytes. What the file declares is checked first; then repeated values stay stored once until
+each row's size is known.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, cast
+from itertools import islice
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from rubric_core.errors import MissingExtraError, RubricFileError
+from rubric_core.errors import MissingExtraError, RubricFileError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _BATCH_ROWS: Final = 256
+_BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
+_MOST_ROW_BYTES: Final = 1 << 26  # of a task
+_MOST_BATCH_BYTES: Final = 1 << 26  # above it, row by row
+_MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
+_ALWAYS_BYTES: Final = 1 << 28
+_VALUE_BYTES: Final = 8  # that a value takes in memory at least
+_TEXT_TYPES: Final = frozenset({"NONE", "STRING", "JSON", "ENUM"})
+
+
+class TooLargeError(SchemaError):
+    """A Parquet file that declares far more than its size can hold."""
+
+
+class LongRow(NamedTuple):
+    """A row that was not read, since it is too large."""
+
+    size_bytes: int
+    """Of its values in memory."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield (1-based row, its columns without the nulls), a batch in memory at a time.
 
     Raises:
-        RubricFileError: not a readable Parquet file.
+        RubricFileError: not a readable Parquet file, or a file or row that is too large.
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
     with path.open("rb") as file:
         try:
-            batches = pa.parquet.ParquetFile(file).iter_batches(batch_size=_BATCH_ROWS)
-            rows = chain.from_iterable(batch.to_pylist() for batch in batches)
-            for row, columns in enumerate(rows, start=1):
-                yield row, cast("dict[str, object]", _without_nulls(columns))
+            for number, row in enumerate(bounded_rows(file), start=1):
+                if isinstance(row, LongRow):
+                    raise RubricFileError(
+                        f"the row has {row.size_bytes} bytes and may have {_MOST_ROW_BYTES}: "
+                        "shorten its texts",
+                        path=path,
+                        line=number,
+                    )
+                yield number, cast("dict[str, object]", _without_nulls(row))
+        except TooLargeError as error:
+            raise RubricFileError(str(error), path=path) from None
         except (pa.ArrowException, OSError):
             raise RubricFileError(
                 "not a readable Parquet file: write it again", path=path
             ) from None
+
+
+def bounded_rows(
+    file: BinaryIO,
+    *,
+    columns: tuple[str, ...] | None = None,
+    most_row_bytes: int = _MOST_ROW_BYTES,
+) -> Iterator[dict[str, object] | LongRow]:
+    """Yield the rows of a Parquet file, some hundred in memory at a time.
+
+    Args:
+        file: Opened for reading bytes.
+        columns: Names of those to read, as far as the file has them; all if None.
+        most_row_bytes: Of one row; a larger one is passed over.
+
+    Raises:
+        TooLargeError: The file declares more than 200 times its size, and more than 256 MiB.
+        pyarrow.ArrowException: Not a readable Parquet file.
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    plain: Any = pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    schema: Any = plain.schema_arrow
+    if columns is not None:
+        present = set(columns)
+        schema = pa.schema([field for field in schema if field.name in present])
+    leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
+    chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
+    _check_declared(plain.metadata, chosen, file.seek(0, 2))
+    joined = {field.name for field in schema if _can_be_joined(pa, field.type)}
+    stored_once: Any = pa.parquet.ParquetFile(
+        file,
+        metadata=plain.metadata,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
+        read_dictionary=[
+            leaf.path
+            for leaf in leaves
+            if leaf.path.partition(".")[0] in joined
+            and leaf.physical_type == "BYTE_ARRAY"
+            and leaf.logical_type.type in _TEXT_TYPES
+        ],
+    )
+    for batch in stored_once.iter_batches(_BATCH_ROWS, columns=schema.names, use_threads=False):
+        if _size(pa, batch.to_struct_array()) <= min(_MOST_BATCH_BYTES, most_row_bytes):
+            yield from cast("list[dict[str, object]]", batch.cast(schema).to_pylist())
+            continue
+        for index in range(batch.num_rows):
+            row = batch.slice(index, 1)
+            size = _size(pa, row.to_struct_array())
+            yield LongRow(size) if size > most_row_bytes else row.cast(schema).to_pylist()[0]
+
+
+def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int) -> None:  # noqa: ANN401  # pyarrow ships no types
+    """Refuse a file whose footer declares far more than its size can hold."""
+    chunks = [
+        metadata.row_group(group).column(index)
+        for group in range(metadata.num_row_groups)
+        for index, is_chosen in enumerate(chosen)
+        if is_chosen
+    ]
+    values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
+    declared = _VALUE_BYTES * values + sum(chunk.total_uncompressed_size for chunk in chunks)
+    most = max(_ALWAYS_BYTES, _MOST_EXPANSION * file_bytes)
+    if declared > most:
+        raise TooLargeError(
+            f"a Parquet file of {file_bytes} bytes that declares {values} values and {declared} "
+            f"bytes, above the {most} that it may: write it again, in several files"
+        )
+
+
+def _can_be_joined(pa: Any, kind: Any) -> bool:  # noqa: ANN401  # as above
+    """Say whether pyarrow can turn values stored once into ordinary ones, inside this type."""
+    if pa.types.is_map(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return False
+    return all(_can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _size(pa: Any, array: Any) -> int:  # noqa: ANN401  # as above
+    """Return the bytes of the values of an array, each counted as often as it is repeated."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        sizes = pa.compute.take(pa.compute.binary_length(array.dictionary), array.indices)
+        return int(pa.compute.sum(sizes).as_py() or 0) + array.indices.nbytes
+    if pa.types.is_struct(kind):
+        return sum(_size(pa, part) for part in array.flatten())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _size(pa, array.flatten()) + _VALUE_BYTES * len(array)
+    return int(array.nbytes)
 
 
 def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
@@ -50,6 +169,7 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
 
 def _pyarrow() -> Any:  # noqa: ANN401  # pyarrow ships no types
     try:
+        import_module("pyarrow.compute")
         import_module("pyarrow.parquet")
         return import_module("pyarrow")
     except ImportError as error:
