@@ -78,7 +78,7 @@ def test_a_file_that_declares_far_more_than_it_holds_is_refused_before_it_is_rea
 def test_a_task_file_that_repeats_a_huge_text_costs_an_error_and_no_memory(tmp_path: Path) -> None:
     path = tmp_path / "tasks.parquet"
     passages = _repeated("A" * 70_000_000, times=60)
-    pq.write_table(pa.table({"question": ["Why?"] * 40, "passage": passages}), path)
+    pq.write_table(pa.table({"question": ["Why?"] * 60, "passage": passages}), path)
     assert path.stat().st_size < 10_000_000
     script = (
         "import resource, sys\n"
