@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -107,6 +110,35 @@ async def test_criteria_without_weight_are_no_reason_for_a_call(make_view: ViewF
     result = await judge.judge(make_view(RESPONSE, rubric=_rubric(free, SPEED)))
 
     assert list(result.scores.items()) == [("free", 0.0), ("speed", 2.0)]
+
+
+async def test_the_work_grows_with_the_criteria_and_no_faster(make_view: ViewFactory) -> None:
+    async def lines_for(count: int) -> int:
+        criteria = (
+            Criterion(id=f"c{n}", weight=1.0, verification_method="contains_any: mass")
+            for n in range(count)
+        )
+        view = make_view(RESPONSE, rubric=_rubric(*criteria))
+        lines = 0
+
+        def trace(frame: FrameType, event: str, _arg: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return trace if frame.f_globals["__name__"].startswith("rubric_") else None
+
+        judge = HybridJudge(ScriptedJudge(), CONFIG)
+        before = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            result = await judge.judge(view)
+        finally:
+            sys.settrace(before)
+        assert result.total == count
+        return lines
+
+    await lines_for(10)  # fills what is kept from call to call
+
+    assert await lines_for(400) < 6 * await lines_for(100)
 
 
 METHODS = ("regex: drag", "numeric: 12 m/s", "numeric: 7", "contains_any: lift | mass",

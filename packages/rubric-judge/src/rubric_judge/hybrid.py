@@ -156,7 +156,8 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
 
 
 def _scores(rubric: Rubric, verdicts: dict[str, Verdict]) -> dict[str, float]:
-    return {name: rubric[name].weight * verdict.share for name, verdict in verdicts.items()}
+    # Not `rubric[name]` for each verdict: that looks through the criteria every time.
+    return {c.id: c.weight * verdicts[c.id].share for c in rubric if c.id in verdicts}
 
 
 def _account(verdicts: dict[str, Verdict]) -> str:
