@@ -48,6 +48,8 @@ CHAT = (
     "{% if add_generation_prompt %}<bos>assistant\n{% endif %}"
 )
 LONGEST_TOKENS = 8192
+NO_DEADLINE_S = 86_400.0
+"""All calls wait for one server at once, and only its counters are read: no clock may end them."""
 WORDS = ("import", "return", "argument", "object", "default", "method", "string", "number")
 
 Messages = list[dict[str, str]]
@@ -303,7 +305,8 @@ def judge_config(layout: str, addresses: Sequence[str], **more: object) -> Judge
         "api_base": tuple(addresses),
         "prompt": layout,
         "temperature": 0.0,
-        "timeout_s": 600,
+        "timeout_s": NO_DEADLINE_S,
+        "deadline_s": NO_DEADLINE_S,
         **more,
     }
     return JudgeConfig.model_validate(options)

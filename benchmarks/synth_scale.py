@@ -1,10 +1,12 @@
-"""CPU of rubric-synth per document over its three stages, with everything that a run does.
+"""CPU of rubric-synth per document over its three stages, over that of its bare calls.
 
 Generated documents are collected, and a run asks an endpoint in a process of its own, which answers
 at once from a template, three questions about each: prompts, HTTP, strict reading, checks, four
-judgements by the lexical judge, journal, shards, dataset and Parquet are in the figure. Each run
+judgements by the lexical judge, journal, shards, dataset and Parquet are in the figure. The bound
+is bare aiohttp, which sends the requests of one document as often and parses the replies. Each run
 has a process of its own, whose user and system time and peak memory are read at its end; starting
-Python is left out. Then the finished run is resumed, and one is timed whose calls take 200 ms.
+Python is left out. Then the finished run is resumed, beside a command that only starts, and a run
+is timed whose calls take 200 ms, beside bare calls that take as long.
 
     uv run python benchmarks/synth_scale.py [--quick] [--json PATH]
 
@@ -14,11 +16,11 @@ The whole takes some twenty minutes.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import logging
 import multiprocessing
 import resource
-import shutil
 import statistics
 import subprocess
 import sys
@@ -29,24 +31,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import structlog
 import yaml
 from rich.console import Console
 from rich.table import Table
 
-from rubric_judge.testing import FakeEndpointProcess
+from rubric_judge.testing import FakeEndpoint, FakeEndpointProcess
 from rubric_synth import collect, synthesise
 from rubric_synth.config import SynthConfig
 from rubric_synth.testing import generated_documents, template_reply
 
-CLAIM = "a run takes at most 3 ms of CPU per document over three stages, in flat memory"
-TARGET = 3.0
+CLAIM = "a run takes at most 7 times the CPU of its bare calls, in flat memory"
+TARGET = 7.0
 MOST_RSS_MB = 500.0
 MOST_GROWTH = 1.5
 """Peak memory with all documents over that with a tenth of them."""
-MOST_RESUME_S = 5.0
-LEAST_OF_IDEAL = 0.9
-"""Documents per second at 200 ms a call, over in flight / (calls × latency)."""
+MOST_OF_START = 3.0
+"""Resuming a finished run, over starting the command for its help."""
+LEAST_OF_BARE = 0.9
+"""Documents per second at 200 ms a call, over those of bare calls with as many in flight."""
 STAGES = 3
 IN_FLIGHT = 64
 IN_WORK = 128
@@ -102,18 +106,60 @@ def measure(folder: Path, documents: int, *, quick: bool) -> dict[str, Any]:
         write_source(source, count)
         collected[count] = in_a_process(run_collect, source, folder / f"collected_{count}")
         print(f"collected {count}: {collected[count].cpu_s / count * 1000:.2f} ms each", flush=True)
+    requests = requests_of_a_document(folder)
     runs: dict[int, list[Measured]] = {few: [], documents: []}
     with FakeEndpointProcess(template_reply, keep="counts") as endpoint:
         config = write_config(folder / "fast.yaml", endpoint.url)
+        bare = []
         for turn, count in enumerate((few, documents, few)):  # the small ones before and after
             out = folder / f"dataset_{count}_{turn}"
             run = in_a_process(run_synthesise, folder / f"collected_{count}", out, config)
             runs[count].append(run)
-            print(f"{count} documents: {per_document_ms(run, count):.2f} ms each", flush=True)
+            bare.append(in_a_process(run_bare, requests, endpoint.url, few))
+            print(
+                f"{count} documents: {per_document_ms(run, count):.2f} ms each, "
+                f"bare calls {per_document_ms(bare[-1], few):.2f} ms",
+                flush=True,
+            )
         large = folder / f"dataset_{documents}_1"
         again = resumed(folder / f"collected_{documents}", large, config)
-        rate_of_ideal, slow = rate_at_latency(folder, quick=quick)
-    return record(documents, collected[documents], runs, again, rate_of_ideal, slow)
+    bare_ms = statistics.median(per_document_ms(run, few) for run in bare)
+    slow = rate_at_latency(folder, requests, quick=quick)
+    return record(documents, collected[documents], runs, bare_ms, again | slow)
+
+
+def requests_of_a_document(folder: Path) -> Path:
+    """Write the three requests that a run sends about one document, as they are sent."""
+    source, collected = folder / "one.jsonl", folder / "collected_one"
+    write_source(source, 1)
+    run_collect(source, collected)
+    with FakeEndpoint(template_reply) as endpoint:
+        run_synthesise(
+            collected, folder / "dataset_one", write_config(folder / "one.yaml", endpoint.url)
+        )
+        bodies = [call.body for call in endpoint.calls][-STAGES:]  # after "Are you ready?"
+    path = folder / "requests.json"
+    path.write_text(json.dumps(bodies), encoding="utf-8")
+    return path
+
+
+def run_bare(requests: Path, url: str, documents: int) -> None:
+    """Send the requests of one document as often as there are documents, and parse the replies."""
+    bodies = json.loads(requests.read_text("utf-8"))
+    numbers = iter(range(documents))
+
+    async def work(session: aiohttp.ClientSession) -> None:
+        for _ in numbers:
+            for body in bodies:
+                async with session.post(f"{url}/chat/completions", json=body) as answer:
+                    reply = json.loads(await answer.read())
+                json.loads(reply["choices"][0]["message"]["content"])
+
+    async def run() -> None:
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
+            await asyncio.gather(*(work(session) for _ in range(IN_FLIGHT)))
+
+    asyncio.run(run())
 
 
 def write_source(path: Path, count: int) -> None:
@@ -163,14 +209,14 @@ def run_synthesise(collected: Path, out: Path, config: Path) -> dict[str, Any]:
     }
 
 
-def in_a_process(function: Callable[..., Any], *arguments: Path) -> Measured:
+def in_a_process(function: Callable[..., Any], *arguments: object) -> Measured:
     """Run a function in a new process and measure it there."""
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         return pool.apply(_measured, (function, *arguments))
 
 
-def _measured(function: Callable[..., Any], *arguments: Path) -> Measured:
+def _measured(function: Callable[..., Any], *arguments: object) -> Measured:
     # As the command line does: an event is made for each step, and filtered.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     start_mb = peak_rss_mb()
@@ -202,33 +248,51 @@ def resumed(collected: Path, out: Path, config: Path) -> dict[str, float]:
     The second time the files of the dataset are gone, so that it is written again from the shards;
     no document is worked on again.
     """
-    options = ["--out", str(out), "--config", str(config)]
-    command = [sys.executable, "-m", "rubric_synth.cli", "run", str(collected), *options]
-    times: list[float] = []
+    program = [sys.executable, "-m", "rubric_synth.cli", "run"]
+    options = [str(collected), "--out", str(out), "--config", str(config)]
+    resuming_s: list[float] = []
+    starting_s: list[float] = []
     for _ in range(3):
-        began = time.perf_counter()
-        subprocess.run(command, check=True, capture_output=True)
-        times.append(time.perf_counter() - began)
-    before = statistics.median(times)
+        starting_s.append(command_s([*program, "--help"]))
+        resuming_s.append(command_s([*program, *options]))
+    start_s, before_s = statistics.median(starting_s), statistics.median(resuming_s)
     for path in out.iterdir():
         if path.is_file():
             path.unlink()
     rewritten = in_a_process(run_synthesise, collected, out, config)
-    return {"command_s": before, "rewrite_s": rewritten.wall_s, "rewrite_mb": rewritten.peak_mb}
+    return {
+        "resume_s": before_s,
+        "start_s": start_s,
+        "resume_of_start": before_s / start_s,
+        "rewrite_s": rewritten.wall_s,
+        "rewrite_mb": rewritten.peak_mb,
+    }
 
 
-def rate_at_latency(folder: Path, *, quick: bool) -> tuple[float, Measured]:
-    """Return the rate over the ideal one, where each call takes 200 ms, and what was measured."""
+def command_s(command: list[str]) -> float:
+    """Return the seconds of a command."""
+    began = time.perf_counter()
+    subprocess.run(command, check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def rate_at_latency(folder: Path, requests: Path, *, quick: bool) -> dict[str, float]:
+    """Return documents per second where each call takes 200 ms, of a run and of bare calls."""
     count = SLOW_DOCUMENTS // 5 if quick else SLOW_DOCUMENTS
     source, collected = folder / "slow.jsonl", folder / "collected_slow"
     write_source(source, count)
     run_collect(source, collected)
     with FakeEndpointProcess(template_reply, latency=LATENCY_S, keep="counts") as endpoint:
+        bare = in_a_process(run_bare, requests, endpoint.url, count)
         config = write_config(folder / "slow.yaml", endpoint.url, in_work=IN_WORK)
         slow = in_a_process(run_synthesise, collected, folder / "dataset_slow", config)
-    shutil.rmtree(folder / "dataset_slow")
-    ideal = IN_FLIGHT / (STAGES * LATENCY_S)
-    return count / slow.result["worked_s"] / ideal, slow
+    rate, bare_rate = count / slow.result["worked_s"], count / bare.wall_s
+    return {
+        "documents_per_s_at_200_ms": rate,
+        "bare_documents_per_s_at_200_ms": bare_rate,
+        "rate_of_bare": rate / bare_rate,
+        "rate_of_ideal": rate / (IN_FLIGHT / (STAGES * LATENCY_S)),
+    }
 
 
 def per_document_ms(run: Measured, documents: int) -> float:
@@ -240,22 +304,22 @@ def record(
     documents: int,
     collecting: Measured,
     runs: dict[int, list[Measured]],
-    again: dict[str, float],
-    rate_of_ideal: float,
-    slow: Measured,
+    bare_ms: float,
+    timed: dict[str, float],
 ) -> dict[str, Any]:
     """Put the figures beside their bounds."""
     few = min(runs)
     (large,) = runs[documents]
     small_ms = statistics.median(per_document_ms(run, few) for run in runs[few])
     small_mb = statistics.median(run.peak_mb for run in runs[few])
-    value = per_document_ms(large, documents)
+    large_ms = per_document_ms(large, documents)
+    value = large_ms / bare_ms
     within = {
         "cpu": value <= TARGET,
         "memory": max(large.peak_mb, small_mb) <= MOST_RSS_MB,
         "flat memory": large.peak_mb <= MOST_GROWTH * small_mb,
-        "resume": again["command_s"] <= MOST_RESUME_S,
-        "rate at 200 ms": rate_of_ideal >= LEAST_OF_IDEAL,
+        "resume": timed["resume_of_start"] <= MOST_OF_START,
+        "rate at 200 ms": timed["rate_of_bare"] >= LEAST_OF_BARE,
         "every document a task": large.result["accepted"] >= 0.99 * documents,
     }
     missed = [name for name, is_within in within.items() if not is_within]
@@ -268,18 +332,18 @@ def record(
         "details": {
             "missed": missed,
             "documents": documents,
+            "cpu_ms": large_ms,
             "cpu_ms_at_a_tenth": small_ms,
+            "bare_cpu_ms": bare_ms,
             "documents_per_s": documents / large.wall_s,
             "peak_mb": large.peak_mb,
             "peak_mb_at_a_tenth": small_mb,
             "start_mb": large.start_mb,
             "accepted": large.result["accepted"],
             "rejected": large.result["rejected"],
-            "resume": again,
-            "rate_of_ideal_at_200_ms": rate_of_ideal,
-            "documents_per_s_at_200_ms": slow.result["accepted"] / slow.result["worked_s"],
             "collect_cpu_ms": per_document_ms(collecting, documents),
             "collect_peak_mb": collecting.peak_mb,
+            **timed,
         },
     }
 
@@ -289,14 +353,18 @@ def show(result: dict[str, Any]) -> None:
     details = result["details"]
     table = Table("what", "figure", "bound", title=f"{details['documents']} documents")
     rows = (
-        ("CPU ms per document", f"{result['value']:.2f}", f"≤ {TARGET:g}"),
-        ("  with a tenth of them", f"{details['cpu_ms_at_a_tenth']:.2f}", ""),
+        ("CPU per document over bare calls", f"{result['value']:.2f}", f"≤ {TARGET:g}"),
+        ("  in ms", f"{details['cpu_ms']:.2f}", ""),
+        ("  with a tenth of them, in ms", f"{details['cpu_ms_at_a_tenth']:.2f}", ""),
+        ("  bare calls, in ms", f"{details['bare_cpu_ms']:.2f}", ""),
         ("documents per second", f"{details['documents_per_s']:.0f}", ""),
         ("peak memory, MB", f"{details['peak_mb']:.0f}", f"≤ {MOST_RSS_MB:g}"),
         ("  with a tenth of them", f"{details['peak_mb_at_a_tenth']:.0f}", f"≤ {MOST_RSS_MB:g}"),
-        ("resume of the finished run, s", f"{details['resume']['command_s']:.1f}", "≤ 5"),
-        ("  dataset written again, s", f"{details['resume']['rewrite_s']:.1f}", ""),
-        ("rate over ideal at 200 ms", f"{details['rate_of_ideal_at_200_ms']:.3f}", "≥ 0.9"),
+        ("resume over start", f"{details['resume_of_start']:.2f}", f"≤ {MOST_OF_START:g}"),
+        ("  in s", f"{details['resume_s']:.2f}", ""),
+        ("  dataset written again, s", f"{details['rewrite_s']:.1f}", ""),
+        ("rate over bare calls at 200 ms", f"{details['rate_of_bare']:.3f}", f"≥ {LEAST_OF_BARE}"),
+        ("  over the ideal", f"{details['rate_of_ideal']:.3f}", ""),
         ("collect: CPU ms per document", f"{details['collect_cpu_ms']:.2f}", ""),
         ("collect: peak memory, MB", f"{details['collect_peak_mb']:.0f}", ""),
     )
@@ -305,7 +373,7 @@ def show(result: dict[str, Any]) -> None:
     Console(width=100).print(table)
     for name in details["missed"]:
         print(f"missed: {name}")
-    print(f"{result['value']:.2f} ms per document (target {TARGET}): {result['passed']=}")
+    print(f"{result['value']:.2f} times bare calls (target {TARGET}): {result['passed']=}")
 
 
 if __name__ == "__main__":
