@@ -49,8 +49,12 @@ MOST_GROWTH = 1.5
 """Peak memory with all documents over that with a tenth of them."""
 MOST_OF_START = 3.0
 """Resuming a finished run, over starting the command for its help."""
-LEAST_OF_BARE = 0.9
-"""Documents per second at 200 ms a call, over those of bare calls with as many in flight."""
+MOST_OVER_BOUND = 1.0
+"""A run whose calls take 200 ms, over bare calls that wait as long and the run's own work.
+
+The work is the time of as many documents where the endpoint answers at once. A run that never waits
+while it has something to do stays below 1, on a slow machine too.
+"""
 STAGES = 3
 IN_FLIGHT = 64
 IN_WORK = 128
@@ -124,7 +128,7 @@ def measure(folder: Path, documents: int, *, quick: bool) -> dict[str, Any]:
         large = folder / f"dataset_{documents}_1"
         again = resumed(folder / f"collected_{documents}", large, config)
     bare_ms = statistics.median(per_document_ms(run, few) for run in bare)
-    slow = rate_at_latency(folder, requests, quick=quick)
+    slow = at_latency(folder, requests, documents / runs[documents][0].wall_s, quick=quick)
     return record(documents, collected[documents], runs, bare_ms, again | slow)
 
 
@@ -276,8 +280,15 @@ def command_s(command: list[str]) -> float:
     return time.perf_counter() - began
 
 
-def rate_at_latency(folder: Path, requests: Path, *, quick: bool) -> dict[str, float]:
-    """Return documents per second where each call takes 200 ms, of a run and of bare calls."""
+def at_latency(folder: Path, requests: Path, rate: float, *, quick: bool) -> dict[str, float]:
+    """Time a run, and bare calls, where each call takes 200 ms.
+
+    Args:
+        folder: for the documents and the dataset.
+        requests: of one document.
+        rate: documents per second of a run where the endpoint answers at once.
+        quick: whether there are few documents.
+    """
     count = SLOW_DOCUMENTS // 5 if quick else SLOW_DOCUMENTS
     source, collected = folder / "slow.jsonl", folder / "collected_slow"
     write_source(source, count)
@@ -286,12 +297,12 @@ def rate_at_latency(folder: Path, requests: Path, *, quick: bool) -> dict[str, f
         bare = in_a_process(run_bare, requests, endpoint.url, count)
         config = write_config(folder / "slow.yaml", endpoint.url, in_work=IN_WORK)
         slow = in_a_process(run_synthesise, collected, folder / "dataset_slow", config)
-    rate, bare_rate = count / slow.result["worked_s"], count / bare.wall_s
+    worked_s, ideal_s = slow.result["worked_s"], count * STAGES * LATENCY_S / IN_FLIGHT
     return {
-        "documents_per_s_at_200_ms": rate,
-        "bare_documents_per_s_at_200_ms": bare_rate,
-        "rate_of_bare": rate / bare_rate,
-        "rate_of_ideal": rate / (IN_FLIGHT / (STAGES * LATENCY_S)),
+        "documents_per_s_at_200_ms": count / worked_s,
+        "rate_of_bare": bare.wall_s / worked_s,
+        "rate_of_ideal": ideal_s / worked_s,
+        "time_over_bound": worked_s / (bare.wall_s + count / rate),
     }
 
 
@@ -319,7 +330,7 @@ def record(
         "memory": max(large.peak_mb, small_mb) <= MOST_RSS_MB,
         "flat memory": large.peak_mb <= MOST_GROWTH * small_mb,
         "resume": timed["resume_of_start"] <= MOST_OF_START,
-        "rate at 200 ms": timed["rate_of_bare"] >= LEAST_OF_BARE,
+        "time at 200 ms": timed["time_over_bound"] <= MOST_OVER_BOUND,
         "every document a task": large.result["accepted"] >= 0.99 * documents,
     }
     missed = [name for name, is_within in within.items() if not is_within]
@@ -363,8 +374,9 @@ def show(result: dict[str, Any]) -> None:
         ("resume over start", f"{details['resume_of_start']:.2f}", f"≤ {MOST_OF_START:g}"),
         ("  in s", f"{details['resume_s']:.2f}", ""),
         ("  dataset written again, s", f"{details['rewrite_s']:.1f}", ""),
-        ("rate over bare calls at 200 ms", f"{details['rate_of_bare']:.3f}", f"≥ {LEAST_OF_BARE}"),
-        ("  over the ideal", f"{details['rate_of_ideal']:.3f}", ""),
+        ("time at 200 ms over its bound", f"{details['time_over_bound']:.2f}", "≤ 1"),
+        ("  rate over bare calls", f"{details['rate_of_bare']:.2f}", ""),
+        ("  rate over the ideal", f"{details['rate_of_ideal']:.2f}", ""),
         ("collect: CPU ms per document", f"{details['collect_cpu_ms']:.2f}", ""),
         ("collect: peak memory, MB", f"{details['collect_peak_mb']:.0f}", ""),
     )
