@@ -40,7 +40,7 @@ LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
 RUN = re.compile(r"^uv run python (\S+)", re.MULTILINE)
 RECIPE = re.compile(r"^uv run just (\S+)", re.MULTILINE)
 COMMAND = re.compile(r"^(rubric-\w+) ([\w-]+)", re.MULTILINE)
-LOCAL_PACKAGE = re.compile(r"\./(packages/\S+)")
+LOCAL_PACKAGE = re.compile(r"\./(packages/[\w-]+)")
 TITLE = (
     "Rubric-Grounded Reinforcement Learning: Structured Judge Rewards for Generalizable Reasoning "
     "in Language Models"

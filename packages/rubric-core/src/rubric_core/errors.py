@@ -133,6 +133,11 @@ class MissingExtraError(RubricError, ImportError):
     """An optional dependency that is not installed."""
 
 
+def install_command(package: str, extra: str) -> str:
+    """Return what to do to install an extra of one of these packages, which are on no index."""
+    return f"run `uv pip install './packages/{package}[{extra}]'` in the checkout"
+
+
 class ConfigError(RubricError, ValueError):
     """A configuration that does not fit its model.
 

@@ -11,7 +11,12 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
-from rubric_core.errors import MissingExtraError, RubricFileError, SchemaError
+from rubric_core.errors import (
+    MissingExtraError,
+    RubricFileError,
+    SchemaError,
+    install_command,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -174,7 +179,8 @@ def _pyarrow() -> Any:  # noqa: ANN401  # pyarrow ships no types
         return import_module("pyarrow")
     except ImportError as error:
         raise MissingExtraError(
-            "Parquet files need pyarrow: install rubric-core[parquet], or use .jsonl"
+            "Parquet files need pyarrow: "
+            f"{install_command('rubric-core', 'parquet')}; or use .jsonl"
         ) from error
 
 

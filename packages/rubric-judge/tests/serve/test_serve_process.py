@@ -123,9 +123,10 @@ def test_a_ledger_answers_what_was_asked_before(serving: Serving) -> None:
 def test_what_is_not_installed_is_named() -> None:
     code = "import sys; sys.modules['uvicorn'] = None; from rubric_judge.serve import serve"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "MissingExtraError: serving a judge needs uvicorn: install rubric-judge[serve]" in (
-        done.stderr
-    )
+    assert (
+        "MissingExtraError: serving a judge needs uvicorn: "
+        "run `uv pip install './packages/rubric-judge[serve]'` in the checkout"
+    ) in done.stderr
 
 
 @pytest.mark.parametrize(

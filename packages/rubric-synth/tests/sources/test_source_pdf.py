@@ -138,7 +138,7 @@ def test_without_its_library_a_pdf_is_counted_and_named_alone_it_is_an_error(
     (root / "a.pdf").write_bytes(pdf([_PROSE]))
     monkeypatch.setitem(extras._MODULES, "pdf", "no_such_library")
     assert reasons(root) == {"in/a.pdf": "missing_extra"}
-    with pytest.raises(SourceError, match=r"pip install 'rubric-synth\[pdf\]'"):
+    with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[pdf\]'"):
         reasons(root / "a.pdf")
 
 

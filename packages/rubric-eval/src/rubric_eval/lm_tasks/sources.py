@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rubric_core import MissingExtraError, SchemaError
+from rubric_core.errors import install_command
 from rubric_core.files import read_lines
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
@@ -126,8 +127,8 @@ def _hub_rows(benchmark: str, source: HubSource) -> Iterator[dict[str, object]]:
         datasets: Any = import_module("datasets")
     except ImportError as error:
         raise MissingExtraError(
-            "data from the Hub needs datasets: install rubric-eval[lm-eval], or name a folder "
-            "with local copies"
+            "data from the Hub needs datasets: "
+            f"{install_command('rubric-eval', 'lm-eval')}; or name a folder with local copies"
         ) from error
     for name in source.names:
         try:

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from rubric_core import MissingExtraError
+from rubric_core.errors import install_command
 from rubric_core.files import replacing
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.plots import bars, curve, forest
@@ -210,6 +211,6 @@ def _library(module: str) -> Any:  # noqa: ANN401
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"--figures needs matplotlib, which is not usable here ({error}): install "
-            "rubric-eval[plots]"
+            f"--figures needs matplotlib, which is not usable here ({error}): "
+            f"{install_command('rubric-eval', 'plots')}"
         ) from error

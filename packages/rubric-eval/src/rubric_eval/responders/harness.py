@@ -21,6 +21,7 @@ from rubric_core import (
     ResponderError,
     config_error,
 )
+from rubric_core.errors import install_command
 from rubric_core.model_files import adapter_base, model_files
 from rubric_core.prompt_form import prompt_form
 from rubric_eval.records.run import FROZEN
@@ -78,7 +79,8 @@ class HarnessResponder:
             raise config_error(error, model=HarnessOptions, source=source) from None
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
             raise MissingExtraError(
-                f"model {spec.name!r}: kind 'hf' needs lm-eval: install rubric-eval[lm-eval]"
+                f"model {spec.name!r}: kind 'hf' needs lm-eval: "
+                f"{install_command('rubric-eval', 'lm-eval')}"
             )
         self._files = model_files(self._options.path)
         self._form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))

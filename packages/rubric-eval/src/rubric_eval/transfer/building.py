@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rubric_core import ConfigError, Decoding, MissingExtraError
+from rubric_core.errors import install_command
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
 from rubric_eval.lm_tasks.sources import load_items
@@ -95,8 +96,8 @@ def harness(module: str) -> Any:  # noqa: ANN401  # lm-eval has no types
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(
-            f"benchmarks are run by lm-eval 0.4.13, which is not usable here ({error}): install "
-            "rubric-eval[lm-eval]"
+            f"benchmarks are run by lm-eval 0.4.13, which is not usable here ({error}): "
+            f"{install_command('rubric-eval', 'lm-eval')}"
         ) from error
 
 

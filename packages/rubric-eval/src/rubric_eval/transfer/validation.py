@@ -17,6 +17,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
+from rubric_core.errors import install_command
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import build, harness, quiet
@@ -60,8 +61,8 @@ def validate(
     for module in ("lm_eval", "math_verify"):
         if find_spec(module) is None:
             raise MissingExtraError(
-                f"{module} is not installed, so no benchmark can be run: install "
-                "rubric-eval[lm-eval]"
+                f"{module} is not installed, so no benchmark can be run: "
+                f"{install_command('rubric-eval', 'lm-eval')}"
             )
     built = [_validate(one, data) for suite in suites for one in SUITES[suite]]
     return [*built, _validate_heldout(tasks, judge)]

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
+from rubric_core.errors import install_command
 from rubric_judge.config import (
     HybridConfig,
     JudgeConfig,
@@ -184,7 +185,7 @@ def _ray() -> Any:  # noqa: ANN401
         import ray  # noqa: PLC0415
     except ImportError:
         raise MissingExtraError(
-            "RayJudgePool needs Ray: install it with `pip install 'rubric-judge[ray]'`"
+            f"RayJudgePool needs Ray: {install_command('rubric-judge', 'ray')}"
         ) from None
     return ray
 

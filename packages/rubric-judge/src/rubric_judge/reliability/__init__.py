@@ -8,13 +8,14 @@ from __future__ import annotations
 from importlib import import_module
 
 from rubric_core import MissingExtraError
+from rubric_core.errors import install_command
 
 try:
     for _library in ("krippendorff", "matplotlib", "scipy", "sklearn"):
         import_module(_library)
 except ImportError as error:
     raise MissingExtraError(
-        f"{error.name!r} is not installed: pip install 'rubric-judge[reliability]'"
+        f"{error.name!r} is not installed: {install_command('rubric-judge', 'reliability')}"
     ) from None
 
 from rubric_judge.reliability.measure import measure

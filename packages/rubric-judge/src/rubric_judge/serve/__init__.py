@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from rubric_core import MissingExtraError
+from rubric_core.errors import install_command
 from rubric_judge.serve.config import ServeConfig
 
 if TYPE_CHECKING:
@@ -29,5 +30,5 @@ def __getattr__(name: str) -> object:
         return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
     except ModuleNotFoundError as error:
         raise MissingExtraError(
-            f"serving a judge needs {error.name}: install rubric-judge[serve]"
+            f"serving a judge needs {error.name}: {install_command('rubric-judge', 'serve')}"
         ) from error

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from structlog import get_logger
 
 from rubric_core import MissingExtraError
+from rubric_core.errors import install_command
 from rubric_judge.settings import variable
 from rubric_synth.errors import EngineError
 
@@ -119,6 +120,6 @@ def _ray() -> Any:  # noqa: ANN401
     try:
         import ray  # noqa: PLC0415 - takes a second, and is an extra
     except ImportError:
-        message = "engine: ray needs Ray: install it with `pip install 'rubric-synth[ray]'`"
+        message = f"engine: ray needs Ray: {install_command('rubric-synth', 'ray')}"
         raise MissingExtraError(message) from None
     return ray

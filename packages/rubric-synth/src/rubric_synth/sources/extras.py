@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Final, Literal
 
+from rubric_core.errors import install_command
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
@@ -22,7 +23,7 @@ def missing_extra(extra: Extra) -> NotTextError | None:
     """Return the refusal of a file whose library is not installed; None where it is."""
     if find_spec(_MODULES[extra]) is not None:
         return None
-    return NotTextError(RejectionReason.MISSING_EXTRA, install_command(extra))
+    return NotTextError(RejectionReason.MISSING_EXTRA, install_command("rubric-synth", extra))
 
 
 def need_extra(extra: Extra, *, source: str) -> None:
@@ -32,10 +33,6 @@ def need_extra(extra: Extra, *, source: str) -> None:
         SourceError: Its library is not installed.
     """
     if find_spec(_MODULES[extra]) is None:
-        message = f"source {source!r} needs {_MODULES[extra]}; run {install_command(extra)}"
+        how = install_command("rubric-synth", extra)
+        message = f"source {source!r} needs {_MODULES[extra]}; {how}"
         raise SourceError(message, source=source)
-
-
-def install_command(extra: Extra) -> str:
-    """Return the command that installs an extra."""
-    return f"pip install 'rubric-synth[{extra}]'"

@@ -36,9 +36,9 @@ output.say_first("to whoever started it")
 @pytest.mark.parametrize(
     ("cluster", "says"),
     [
-        ({}, r"needs ray, openrlhf, deepspeed, vllm: install rubric-train-openrlhf\[openrlhf\]"),
-        ({"device": "cpu", "gpus_per_node": 1}, r"rubric-train-openrlhf\[openrlhf-cpu\]"),
-        ({"ray": {"dashboard": "http://head:8265"}}, r"needs ray: install"),
+        ({}, r"needs ray, openrlhf, deepspeed, vllm: run `uv sync --extra openrlhf` in"),
+        ({"device": "cpu", "gpus_per_node": 1}, r"`uv sync --extra openrlhf-cpu`"),
+        ({"ray": {"dashboard": "http://head:8265"}}, r"needs ray: run `uv sync --extra openrlhf`"),
     ],
 )
 def test_what_is_not_installed_is_named_with_its_extra(

@@ -18,6 +18,7 @@ import threading
 from typing import Final
 
 from rubric_core import MissingExtraError
+from rubric_core.errors import install_command
 from rubric_eval.lm_tasks.answers.notation import (
     alike,
     decided_by_form,
@@ -100,7 +101,8 @@ class _Algebra:
         if ready != b"ready":
             self._end()
             raise MissingExtraError(
-                "comparing mathematical answers needs math-verify: install rubric-eval[lm-eval]"
+                "comparing mathematical answers needs math-verify: "
+                f"{install_command('rubric-eval', 'lm-eval')}"
             )
         return self._process
 

@@ -103,8 +103,8 @@ def check_installed(config: TrainConfig) -> None:
     if missing:
         extra = "openrlhf-cpu" if config.cluster.device == "cpu" else "openrlhf"
         raise MissingExtraError(
-            f"backend `openrlhf` needs {', '.join(missing)}: install "
-            f"rubric-train-openrlhf[{extra}] (CPython 3.11 on Linux)"
+            f"backend `openrlhf` needs {', '.join(missing)}: "
+            f"run `uv sync --extra {extra}` in the checkout (CPython 3.11 on Linux)"
         )
 
 

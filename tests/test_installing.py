@@ -1,0 +1,64 @@
+"""The packages are on no index: where one is to be installed, its folder is named."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rubric_core.errors import install_command
+
+INSTALLS = re.compile(r"\b(?:install|uv add|uvx|pipx run|--with)\b[^\n`]*")
+NAME = r"rubric-(?:core|eval|judge|synth|train-openrlhf)\b"
+OURS = re.compile(rf"(?P<folder>\./packages/)?(?P<name>{NAME})(?:\[(?P<extras>[\w,-]+)\])?")
+
+
+@pytest.fixture(scope="module")
+def commands(tracked_texts: dict[str, str]) -> list[tuple[str, re.Match[str]]]:
+    """Each of our packages after a word that installs, with the file that it stands in."""
+    written = {
+        name: text
+        for name, text in tracked_texts.items()
+        if name.endswith((".md", ".py", ".yaml", ".toml", ".j2", "justfile", "run"))
+        and name not in {"tests/test_installing.py", "CHANGELOG.md"}
+    }
+    return [
+        (name, package)
+        for name, text in written.items()
+        for command in INSTALLS.findall(text)
+        for package in OURS.finditer(command)
+    ]
+
+
+def test_nobody_is_told_to_install_a_package_from_an_index(
+    commands: list[tuple[str, re.Match[str]]],
+) -> None:
+    assert [(name, found[0]) for name, found in commands if not found["folder"]] == []
+
+
+def test_the_folders_and_the_extras_that_are_named_exist(
+    commands: list[tuple[str, re.Match[str]]], root: Path
+) -> None:
+    def extras(package: str) -> set[str]:
+        project: dict[str, Any] = tomllib.loads(
+            (root / "packages" / package / "pyproject.toml").read_text("utf-8")
+        )["project"]
+        return set(project.get("optional-dependencies", {}))
+
+    wrong = [
+        (name, found[0])
+        for name, found in commands
+        if not set((found["extras"] or "").split(",")) - {""} <= extras(found["name"])
+    ]
+
+    assert len(commands) > 5
+    assert wrong == []
+
+
+def test_an_extra_that_is_missing_is_told_in_the_same_way() -> None:
+    said = install_command("rubric-judge", "ray")
+
+    assert [found["folder"] for found in OURS.finditer(said)] == ["./packages/"]
