@@ -174,7 +174,7 @@ def test_the_type_checker_reads_every_package(root: Path, package_folders: list[
 
     included = {root / folder for folder in tools["pyright"]["include"]}
 
-    assert included == {folder.parent for folder in package_folders}
+    assert included == {root / "tests/typing", *(folder.parent for folder in package_folders)}
 
 
 @pytest.mark.parametrize("pattern", [INDEX_ADDRESS, MACHINE_PATH], ids=["index", "machine path"])

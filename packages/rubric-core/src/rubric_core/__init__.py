@@ -38,7 +38,7 @@ from rubric_core.usage import Usage
 from rubric_core.views import JudgeView, PolicyView, SftExample
 
 if TYPE_CHECKING:
-    from rubric_core.advantage import group_advantages, leave_one_out_baseline
+    from rubric_core.advantage import Std, group_advantages, leave_one_out_baseline
     from rubric_core.attribution import criterion_attribution, decoupled_advantages
     from rubric_core.dataset import read_tasks, write_tasks
     from rubric_core.effective import (
@@ -65,6 +65,8 @@ if TYPE_CHECKING:
         SaysPromptForm,
     )
     from rubric_core.reward import (
+        GroupRewards,
+        OnUnavailable,
         criterion_scores_z,
         group_rewards,
         normalized_reward,
@@ -73,17 +75,21 @@ if TYPE_CHECKING:
         reward_delta,
     )
     from rubric_core.shaping import length_penalty, truncation_penalty
-    from rubric_core.split import split_of
+    from rubric_core.split import Split, split_of
 
 _MODULE_OF: Final = {
     "Ask": "responding",
     "Decoding": "responding",
     "Finish": "responding",
+    "GroupRewards": "reward",
     "LeakedNgrams": "leak",
+    "OnUnavailable": "reward",
     "Reply": "responding",
     "Responder": "responding",
     "ResponderFactory": "responding",
     "SaysPromptForm": "responding",
+    "Split": "split",
+    "Std": "advantage",
     "attainable_levels": "effective",
     "check_no_leak": "leak",
     "criterion_attribution": "attribution",
@@ -121,6 +127,7 @@ __all__ = [
     "Evidence",
     "Finish",
     "Grounding",
+    "GroupRewards",
     "Judge",
     "JudgeFactory",
     "JudgeResult",
@@ -128,6 +135,7 @@ __all__ = [
     "LeakError",
     "LeakedNgrams",
     "MissingExtraError",
+    "OnUnavailable",
     "Outcome",
     "PluginError",
     "PolicyView",
@@ -144,6 +152,8 @@ __all__ = [
     "SaysPromptForm",
     "SchemaError",
     "SftExample",
+    "Split",
+    "Std",
     "Task",
     "TrainerBackend",
     "UnavailableRewardError",

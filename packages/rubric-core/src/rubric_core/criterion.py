@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rubric_core.fields import Amount, Identifier, Text
+from rubric_core.fields import Amount, Identifier, Many, Text
 from rubric_core.sealed import Sealed
 
 
@@ -29,7 +29,7 @@ class Criterion(Sealed):
     description: Text = Field(default="", repr=False, exclude=True)
     """η_j: what is asked, in words."""
 
-    required_elements: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    required_elements: Many[Text] = Field(default=(), repr=False, exclude=True)
     """E_j: what a full answer must contain."""
 
     scoring_guide: Text = Field(default="", repr=False, exclude=True)
@@ -38,10 +38,10 @@ class Criterion(Sealed):
     verification_method: Text = Field(default="", repr=False, exclude=True)
     """ν_j: how to check the criterion; program judges read directives in it."""
 
-    expected_keywords: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    expected_keywords: Many[Text] = Field(default=(), repr=False, exclude=True)
     """κ_j: terminology that a good answer uses."""
 
-    expected_concepts: tuple[Text, ...] = Field(default=(), repr=False, exclude=True)
+    expected_concepts: Many[Text] = Field(default=(), repr=False, exclude=True)
     """Ideas that a good answer conveys."""
 
     def reveal(self) -> dict[str, object]:

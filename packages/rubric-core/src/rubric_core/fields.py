@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 from pydantic import AfterValidator, Field, StringConstraints
 
@@ -24,3 +24,12 @@ Identifier = Annotated[str, StringConstraints(strict=True, min_length=1)]
 Prose = Annotated[Text, AfterValidator(not_blank)]
 Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True, ge=0)]
+
+_T = TypeVar("_T")
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Many = Sequence[_T]
+    """The type of a field that holds a tuple, and may be made of a list."""
+else:
+    Many = tuple[_T, ...]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, Self, runtime_checkable
 
 from pydantic import Field, model_validator
 
-from rubric_core.fields import Text
+from rubric_core.fields import Many, Text
 from rubric_core.outcome import Outcome, Reason
 from rubric_core.sealed import Sealed
 from rubric_core.views import PolicyView
@@ -36,7 +36,7 @@ class Decoding(Sealed):
     max_tokens: int = Field(default=1024, ge=1)
     """Tokens after which an answer is cut."""
 
-    stop: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    stop: Many[Annotated[str, Field(min_length=1)]] = ()
     """Texts that end an answer and do not belong to it."""
 
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator
 
 from rubric_core.criterion import Criterion
 from rubric_core.errors import SchemaError
+from rubric_core.fields import Many
 from rubric_core.sealed import Sealed
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
 
-def _well_formed(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+def _well_formed(criteria: Many[Criterion]) -> Many[Criterion]:
     if not criteria:
         raise ValueError("a rubric needs at least one criterion")
     repeated = [key for key, count in Counter(c.id for c in criteria).items() if count > 1]
@@ -34,7 +35,7 @@ def _well_formed(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
     return criteria
 
 
-Criteria = Annotated[tuple[Criterion, ...], AfterValidator(_well_formed)]
+Criteria = Annotated[Many[Criterion], AfterValidator(_well_formed)]
 
 
 class Rubric(Sealed):

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, Field
 
 from rubric_core.errors import SchemaError
-from rubric_core.fields import Identifier, Prose, Text, not_blank
+from rubric_core.fields import Identifier, Many, Prose, Text, not_blank
 from rubric_core.grounding import Grounding
 from rubric_core.row_form import paper_row
 from rubric_core.rubric import Criteria, Rubric
@@ -32,7 +32,7 @@ class DocumentAnalysis(Sealed):
     contribution: Text = Field(default="", repr=False)
     """What the document is there to say."""
 
-    concepts: tuple[Text, ...] = Field(default=(), repr=False)
+    concepts: Many[Text] = Field(default=(), repr=False)
     """Central concepts."""
 
     depth: Text = ""

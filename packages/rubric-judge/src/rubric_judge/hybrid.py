@@ -149,7 +149,7 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
     found = {c.id: check_executable(c, python_tests=python_tests) for c in rubric}
     checks = {name: check for name, check in found.items() if check is not None}
     if not checks:
-        return _Plan({}, rubric.criteria, rubric)
+        return _Plan({}, tuple(rubric), rubric)
     rest = tuple(criterion for criterion in rubric if criterion.id not in checks)
     weighs = any(criterion.weight for criterion in rest)
     return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)

@@ -20,6 +20,7 @@ from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key
+from rubric_core.fields import Many
 from rubric_judge.address import wrong_with
 from rubric_judge.parameters import wrong_with_parameters
 
@@ -88,7 +89,7 @@ class ModelConfig(BaseModel):
     with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name
     that the server knows, with or without a prefix `openai/` or `hosted_vllm/`."""
 
-    api_base: str | tuple[str, ...] | None = None
+    api_base: str | Many[str] | None = None
     """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
     one model: all that share a prefix go to the same one."""
 
@@ -207,4 +208,6 @@ class ModelConfig(BaseModel):
     @property
     def addresses(self) -> tuple[str | None, ...]:
         """The replicas' addresses; one None where the provider's own is used."""
-        return self.api_base if isinstance(self.api_base, tuple) else (self.api_base,)
+        if self.api_base is None or isinstance(self.api_base, str):
+            return (self.api_base,)
+        return tuple(self.api_base)

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubric_core.configuration import config_error
+from rubric_core.fields import Many
 from rubric_judge import LexicalConfig, ModelConfig
 from rubric_judge.config import JudgeSpec
 from rubric_judge.yaml_files import read_yaml
@@ -39,13 +40,13 @@ class _Config(BaseModel):
 class RecordFields(_Config):
     """Where a record (JSON, Parquet, Hugging Face) holds what: the first name it has counts."""
 
-    id: tuple[str, ...] = ("osti_id", "id", "doi", "identifier")
+    id: Many[str] = ("osti_id", "id", "doi", "identifier")
     """Names the record within its file; a record without one is named by its number."""
-    title: tuple[str, ...] = ("title",)
+    title: Many[str] = ("title",)
     """Left out, the first heading of the text."""
-    description: tuple[str, ...] = ("description", "abstract")
+    description: Many[str] = ("description", "abstract")
     """Comes before the full text, or alone where there is none."""
-    text: tuple[str, ...] = ("text", "full_text", "fulltext", "body", "content")
+    text: Many[str] = ("text", "full_text", "fulltext", "body", "content")
     """The full text: a string, or a list of strings, one a paragraph."""
 
 
@@ -62,7 +63,7 @@ class CollectConfig(_Config):
     near_duplicate_cosine: float = Field(default=0.55, gt=0.0, le=1.0)
     """Two API entries whose TF-IDF vectors are closer than this are near duplicates: their common
     layout says nothing."""
-    languages: tuple[str, ...] = ("en",)
+    languages: Many[str] = ("en",)
     """Codes of the languages that are kept, in ISO 639 (`en`, `de`); empty for all."""
     fields: RecordFields = RecordFields()
     """Names of the fields of records."""
@@ -108,7 +109,7 @@ class LLMConfig(_Config):
     """At most this many questions from one document (K_d)."""
     document_chars: int = Field(default=50_000, ge=500)
     """The model reads at most this many characters of a document: its richest parts."""
-    task_types: tuple[TaskType, ...] = Field(default=("open",), min_length=1)
+    task_types: Many[TaskType] = Field(default=("open",), min_length=1)
     """Kinds of questions to ask for; quantitative and code ones hold executable checks."""
 
 
@@ -135,7 +136,7 @@ class QualityConfig(_Config):
 
     min_discrimination: float = Field(default=0.1, ge=0.0, le=1.0)
     """The reference answer earns at least this much more than a corrupted copy of it."""
-    corruptions: tuple[Corruption, ...] = Field(default=("half",), min_length=1)
+    corruptions: Many[Corruption] = Field(default=("half",), min_length=1)
     """How copies are corrupted, each one more call of the judge: `half` of the sentences left out,
     all but the `first_sentence` left out, `terms` of the rubric replaced by other words of the
     passage, or `numbers` changed."""

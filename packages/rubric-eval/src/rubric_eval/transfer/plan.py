@@ -86,7 +86,7 @@ class TransferPlan:
             suite=self.suite,
             templates=templates,
             max_tokens={built.benchmark.task: built.decoding.max_tokens for built in self.built},
-            stops={built.benchmark.task: built.decoding.stop for built in self.built},
+            stops={built.benchmark.task: tuple(built.decoding.stop) for built in self.built},
             versions={name: metadata.version(name) for name in _VERSIONED},
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal
@@ -42,7 +42,7 @@ class Target:
         return self.task.reference_answer
 
     @property
-    def criteria(self) -> tuple[Criterion, ...]:
+    def criteria(self) -> Sequence[Criterion]:
         """The rubric's criteria."""
         return self.task.rubric.criteria
 

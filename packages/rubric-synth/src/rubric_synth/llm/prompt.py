@@ -15,6 +15,8 @@ from rubric_synth.llm.fence import fenced
 from rubric_synth.llm.task_types import instructions, type_prompt_hashes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rubric_core import DocumentAnalysis
     from rubric_synth.config import LLMConfig, TaskType
     from rubric_synth.document import Document
@@ -75,7 +77,7 @@ class Prompts(NamedTuple):
 
 def load_prompts(config: LLMConfig) -> Prompts:
     """Read the files and fill in what the configuration decides; the same object every time."""
-    return _load(config.questions_per_document, config.task_types)
+    return _load(config.questions_per_document, tuple(config.task_types))
 
 
 def prompt_hashes(config: LLMConfig) -> dict[str, str]:
@@ -86,7 +88,7 @@ def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     return dict(sorted(hashes.items()))
 
 
-def asks_for_checks(task_types: tuple[TaskType, ...]) -> bool:
+def asks_for_checks(task_types: Sequence[TaskType]) -> bool:
     """Whether a question may hold checks that a program runs; none of the paper's does."""
     return any(kind != "open" for kind in task_types)
 

@@ -8,6 +8,8 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rubric_synth.config import TaskType
 
 __all__ = ["instructions", "type_prompt_hashes"]
@@ -16,7 +18,7 @@ _VERSION = "v1"
 _SEVERAL = "several"
 
 
-def instructions(task_types: tuple[TaskType, ...]) -> str:
+def instructions(task_types: Sequence[TaskType]) -> str:
     """Return the part of the prompt of stage 2 on the kinds of questions.
 
     Args:
@@ -28,7 +30,7 @@ def instructions(task_types: tuple[TaskType, ...]) -> str:
     return "\n\n".join(_read(name).strip() for name in _names(task_types))
 
 
-def type_prompt_hashes(task_types: tuple[TaskType, ...]) -> dict[str, str]:
+def type_prompt_hashes(task_types: Sequence[TaskType]) -> dict[str, str]:
     """Return the files behind `instructions` with their SHA-256.
 
     Args:
@@ -43,7 +45,7 @@ def type_prompt_hashes(task_types: tuple[TaskType, ...]) -> dict[str, str]:
     }
 
 
-def _names(task_types: tuple[TaskType, ...]) -> tuple[str, ...]:
+def _names(task_types: Sequence[TaskType]) -> tuple[str, ...]:
     kinds = tuple(dict.fromkeys(task_types))
     return kinds if len(kinds) == 1 else (_SEVERAL, *kinds)
 

@@ -21,7 +21,7 @@ from rubric_judge.lexical.words import stem
 from rubric_synth.language import content_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rubric_core import Task
     from rubric_synth.config import Corruption
@@ -37,7 +37,7 @@ _SHORTEST_STAND_IN: Final = 4
 
 
 def corrupted_copies(
-    task: Task, kinds: tuple[Corruption, ...], *, seed: str | None = None
+    task: Task, kinds: Sequence[Corruption], *, seed: str | None = None
 ) -> dict[Corruption, str]:
     """Return a worse copy of the reference answer for each kind.
 

@@ -16,7 +16,7 @@ from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError, cleaned, within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from rubric_synth.config import CollectConfig
 
@@ -95,7 +95,7 @@ class RecordReader:
         return identifier, key
 
 
-def _field(columns: Mapping[str, object], names: tuple[str, ...]) -> tuple[str, str]:
+def _field(columns: Mapping[str, object], names: Sequence[str]) -> tuple[str, str]:
     """Return the first of the named fields that holds something, and its text; two "" for none."""
     empty = ""
     for name in names:

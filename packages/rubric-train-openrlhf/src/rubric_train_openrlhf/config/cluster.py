@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
+from rubric_core.fields import Many
 from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, Section
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ class LoraConfig(Section):
     """Scale of an adapter, divided by the rank."""
     dropout: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of an adapter's inputs that is dropped in training."""
-    targets: tuple[str, ...] = ("all-linear",)
+    targets: Many[str] = ("all-linear",)
     """Names of the layers that get one; `all-linear` is every linear layer but the output's."""
 
 

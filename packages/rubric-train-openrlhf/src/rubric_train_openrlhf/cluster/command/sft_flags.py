@@ -127,5 +127,6 @@ def _adapters(config: TrainConfig) -> Iterator[Flag]:
     yield Flag("ds.lora.rank", lora.rank, f"{section}.rank", "")
     yield Flag("ds.lora.alpha", lora.alpha, f"{section}.alpha", "")
     yield Flag("ds.lora.dropout", lora.dropout, f"{section}.dropout", "")
-    if lora.targets != ("all-linear",):  # their default, and no list then
-        yield Flag("ds.lora.target_modules", lora.targets, f"{section}.targets", "")
+    targets = tuple(lora.targets)
+    if targets != ("all-linear",):  # their default, and no list then
+        yield Flag("ds.lora.target_modules", targets, f"{section}.targets", "")
