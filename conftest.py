@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 # Under `uv run`, Ray would copy this folder, and start every worker by `uv run` in the copy.
 os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # noqa: TID251  # read when Ray is imported
 
+# Nothing is downloaded: where there is no network, every look at a hub is tried six times.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")  # noqa: TID251  # read when the hub's client is imported
+
 # A deadline measures the machine, not the code; shared machines are slow at random moments.
 settings.register_profile(
     "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]

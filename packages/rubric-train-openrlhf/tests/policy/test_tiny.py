@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -47,14 +48,13 @@ def test_the_same_texts_give_the_same_tokenizer_in_every_process() -> None:
         "from rubric_train_openrlhf.policy import build_tokenizer;"
         f"print(sorted(build_tokenizer({TEXTS!r}, 290).get_vocab().items()))"
     )
-    outputs = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            capture_output=True, check=True, env={"PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
-        ).stdout
-        for seed in ("1", "2")
-    }  # fmt: skip
-    assert len(outputs) == 1
+    here = str(sorted(build_tokenizer(TEXTS, 290).get_vocab().items()))
+    seed = "1" if os.environ.get("PYTHONHASHSEED") != "1" else "2"  # noqa: TID251  # of this process
+    there = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True, check=True, text=True, env={"PYTHONHASHSEED": seed, "PYTHONUTF8": "1"},
+    )  # fmt: skip
+    assert there.stdout.strip() == here
 
 
 def test_the_model_is_as_wide_as_its_vocabulary(tiny_config: TinyConfig) -> None:
