@@ -9,16 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 from cyclopts import App, Parameter
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeRemainingColumn,
-)
 
 from rubric_core import RubricError, find_trainer
+from rubric_judge.console import Progress, sigterm_raised, typed_command
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.log import configure_logging, quieten_libraries
 
@@ -27,8 +20,7 @@ if TYPE_CHECKING:
 
     from rubric_core import TrainerBackend
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.policy import SupervisedStep
-    from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunSummary
+    from rubric_train_openrlhf.run import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -47,7 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an error that has a name is one line and exit status 1."""
     quieten_libraries()
     try:
-        app(arguments)
+        with sigterm_raised():
+            app(arguments)
     except RubricError as error:
         _fail(error)
     except KeyboardInterrupt:
@@ -66,40 +59,58 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         verbose: log every step to stderr.
     """
     configure_logging(verbose=verbose)
-    # The tensor libraries take seconds to import; `--help` should not.
-    from transformers.utils.logging import disable_progress_bar  # noqa: PLC0415
+    words = [*overrides, *(["--verbose"] if verbose else [])]
+    go_on = typed_command(app.name[0], ["run", str(config), *words], "--resume")
+    with Progress.of(app.name[0]) as progress:
+        with progress.phase("reading the configuration"):
+            # These take seconds to import; `--help` should not.
+            from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
 
-    from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
-
-    disable_progress_bar()
-    values = read_values(config, overrides=overrides)
-    if (backend := _backend_from_elsewhere(values)) is not None:
-        print(backend.run(values, resume=resume))
-        return
-    loaded = parse_config(values, source=str(config))
-    try:
-        with _LiveProgress(steps=loaded.steps) as live:
-            summary = _train(loaded, resume=resume, live=live)
-    except (KeyboardInterrupt, SystemExit):
-        print(_stopped(loaded.out), file=sys.stderr)
-        raise
-    except (TrainConfigError, PolicyLoadError) as error:
-        error.add_note(f"configuration: {config}")
-        raise
+            values = read_values(config, overrides=overrides)
+        if (backend := _backend_from_elsewhere(values)) is not None:
+            with progress.phase(f"backend {backend.name}"):
+                print(backend.run(values, resume=resume))
+            return
+        loaded = parse_config(values, source=str(config))
+        if resume and (ended := _silent_end(loaded.out)) is not None:
+            print(ended, file=sys.stderr)
+        try:
+            summary = _train(loaded, resume=resume, progress=progress)
+        except (KeyboardInterrupt, SystemExit):
+            print(_stopped(loaded.out, go_on=go_on), file=sys.stderr)
+            raise
+        except (TrainConfigError, PolicyLoadError) as error:
+            error.add_note(f"configuration: {config}")
+            raise
+        with progress.phase("writing the report"):
+            report = _report(loaded.out)
     print(summary.model_dump_json(indent=2))
-    _print_report(loaded.out)
+    print(report)
 
 
-def _stopped(out: Path) -> str:
+def _stopped(out: Path, *, go_on: str) -> str:
     from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
 
-    if RunFolder(out).holds_run:
-        return f"stopped; {str(out)!r} goes on with --resume"
-    return f"stopped before the run began; {str(out)!r} holds nothing of it"
+    if not (folder := RunFolder(out)).holds_run:
+        return f"rubric-train: stopped before the run began; {str(out)!r} holds nothing of it"
+    return f"rubric-train: stopped after step {folder.steps_done}; go on with: {go_on}"
 
 
-def _print_report(out: Path) -> None:
-    """Write the report and print where it is, with the folder kept from a run that goes on."""
+def _silent_end(out: Path) -> str | None:
+    """Say of a run that was killed how far it came; None for any other."""
+    from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.run.standing import ended_silently  # noqa: PLC0415  # as above
+
+    if not ended_silently(folder := RunFolder(out)):
+        return None
+    return (
+        f"rubric-train: {str(out)!r} ended without saying so at step {folder.steps_done}: "
+        "it was killed, or its machine was"
+    )
+
+
+def _report(out: Path) -> str:
+    """Write the report and say where it is, with the folder kept from a run that goes on."""
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.run.lock import locked  # noqa: PLC0415  # as above
 
@@ -107,25 +118,18 @@ def _print_report(out: Path) -> None:
         try:
             held.enter_context(locked(out))
         except ResumeError as error:
-            print(f"no report is written: {error}", file=sys.stderr)
-            return
-        print(write_report(out))
+            return f"no report is written: {error}"
+        return str(write_report(out))
 
 
-def _train(config: TrainConfig, *, resume: bool, live: _LiveProgress) -> RunSummary:
+def _train(config: TrainConfig, *, resume: bool, progress: Progress) -> RunSummary:
     if config.backend == "openrlhf":
         from rubric_train_openrlhf.cluster.launching.launch import launch  # noqa: PLC0415  # one of two
 
-        return launch(config, resume=resume, on_step=live.step, on_heldout=live.heldout)
+        return launch(config, resume=resume, progress=progress)
     from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
 
-    return run_grpo(
-        config,
-        resume=resume,
-        on_step=live.step,
-        on_heldout=live.heldout,
-        on_supervised=live.supervised,
-    )
+    return run_grpo(config, resume=resume, progress=progress)
 
 
 @app.command
@@ -224,6 +228,8 @@ def report(folder: Path) -> None:
     """
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
 
+    if (ended := _silent_end(folder)) is not None:
+        print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)
     print(write_report(folder))
 
 
@@ -231,44 +237,6 @@ def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | No
     """Find the backend that a configuration names; None for ours, which show progress here."""
     name = str(values.get("backend", "local"))
     return None if name in {"local", "openrlhf"} else find_trainer(name)
-
-
-class _LiveProgress(Progress):
-    """One bar with reward and divergence beside it; nothing at all where there is no terminal."""
-
-    def __init__(self, *, steps: int) -> None:
-        console = Console(stderr=True)
-        super().__init__(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self._steps = steps
-        self._heldout = ""
-        self._bars: dict[str, TaskID] = {}
-
-    def supervised(self, phase: str, step: SupervisedStep) -> None:
-        """Show a step of pre-training or of the warm start."""
-        self._show(phase, done=step.step, total=step.steps, numbers=f"loss {step.loss:.3f}")
-
-    def step(self, row: MetricsRow) -> None:
-        """Show a training step."""
-        numbers = f"reward {row.reward_mean:.3f}  KL {row.kl:.4f}{self._heldout}"
-        self._show("grpo", done=row.step, total=self._steps, numbers=numbers)
-
-    def heldout(self, row: HeldoutRow) -> None:
-        """Show the latest held-out reward beside the step's."""
-        self._heldout = f"  held-out {row.reward_mean:.3f}"
-        self._show("grpo", done=row.step, total=self._steps, numbers=self._heldout.strip())
-
-    def _show(self, name: str, *, done: int, total: int, numbers: str) -> None:
-        if name not in self._bars:
-            self._bars[name] = self.add_task(name, total=total, numbers="")
-        self.update(self._bars[name], completed=done, numbers=numbers)
 
 
 def _fail(error: RubricError) -> NoReturn:

@@ -49,7 +49,7 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
     summary, _, report = shown.out.strip().rpartition("\n")
     assert json.loads(summary)["status"] == "finished"
     assert report.endswith("report.html")
-    assert "grpo" not in shown.err, "progress is for terminals"
+    assert "rubric-train: training: 0 of 1 steps\n" in shown.err
 
     assert call("run", str(file), "--steps", "2", "--resume") == 0
     assert json.loads(capsys.readouterr().out.rpartition("}")[0] + "}")["steps"] == 2
@@ -87,7 +87,6 @@ def test_a_wrong_path_is_named_with_its_configuration(
 
 
 def test_the_folder_is_kept_while_its_report_is_written(
-    capsys: pytest.CaptureFixture[str],
     file: Path,
     monkeypatch: pytest.MonkeyPatch,
     make_config: Callable[..., TrainConfig],
@@ -96,8 +95,7 @@ def test_the_folder_is_kept_while_its_report_is_written(
     out = make_config().out
     (out / "report.html").unlink()
     with locked(out):
-        cli._print_report(out)
-    assert "no report is written: " in capsys.readouterr().err
+        assert "no report is written: " in cli._report(out)
     assert not (out / "report.html").exists()
 
     write = report.write_report
@@ -108,15 +106,19 @@ def test_the_folder_is_kept_while_its_report_is_written(
         return write(folder)
 
     monkeypatch.setattr(report, "write_report", write_while_another_asks)
-    cli._print_report(out)
+    assert cli._report(out) == str(out / "report.html")
     assert (out / "report.html").exists()
 
 
 def test_an_interrupted_start_is_told_from_an_interrupted_run(tmp_path: Path) -> None:
-    assert "holds nothing of it" in cli._stopped(tmp_path / "run")
+    assert "holds nothing of it" in cli._stopped(
+        tmp_path / "run", go_on="rubric-train run C --resume"
+    )
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "config.resolved.yaml").touch()
-    assert "goes on with --resume" in cli._stopped(tmp_path / "run")
+    assert "after step 0; go on with: rubric-train run C --resume" in cli._stopped(
+        tmp_path / "run", go_on="rubric-train run C --resume"
+    )
 
 
 def test_help_does_not_load_the_tensor_libraries() -> None:

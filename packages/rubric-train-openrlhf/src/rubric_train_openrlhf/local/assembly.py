@@ -25,16 +25,16 @@ from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.events import EventWriter
-from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+    from pathlib import Path
 
     from transformers import PreTrainedModel
 
     from rubric_core import Judge
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.local.policy_start import OnSupervised
+    from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy
     from rubric_train_openrlhf.reward.tasks import TaskBook
 
@@ -54,6 +54,7 @@ class LocalRun:
     order: PromptOrder
     start: TrainerState
     """Where the loop begins."""
+    watch: Watch
 
 
 @contextlib.contextmanager
@@ -61,39 +62,32 @@ def assembled(
     config: TrainConfig,
     *,
     resume: bool,
+    watch: Watch,
     judge: Judge | None = None,
-    on_supervised: OnSupervised | None = None,
 ) -> Generator[LocalRun]:
     """Check the input, open the run folder, load the models and keep a judge running.
 
-    What can be wrong with the input is found before the run folder is touched.
+    What can be wrong with the input is found before anything but summary.json is written. The
+    folder is this process's own.
 
     Raises:
         RubricError: unusable tasks, model, judge or run folder; each with its own type.
     """
     use_threads(config.threads)
-    device = pick_device(config.device)
+    pick_device(config.device)
     folder = RunFolder(config.out)
+    progress = watch.progress
     with contextlib.ExitStack() as held:
-        held.enter_context(locked(folder.path))
-        checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
-        book = read_book(config.data.train, leak_ngram=config.data.leak_ngram, key="data.train")
-        heldout_book = _heldout_book(config)
-        replicas = load_replicas(config.judge.spec) if judge is None else (judge,)
-        tasks_sha256 = {
-            name: tasks.sha256
-            for name, tasks in (("train", book), ("validation", heldout_book))
-            if tasks is not None
-        }
-        if checkpoint is None:
-            policy = start_policy(config, book=book, device=device, on_step=on_supervised)
-            begin(folder, config=config, tasks_sha256=tasks_sha256)
-            start = TrainerState.before_training()
-            save_checkpoint(folder.checkpoints, policy, start)
-        else:
-            policy = load_policy(checkpoint, device=device)
-            start = go_back(folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint)
-        learner = _learner(policy, start=start, config=config, folder=folder)
+        with progress.phase("reading tasks"):
+            checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
+            book = read_book(config.data.train, leak_ngram=config.data.leak_ngram, key="data.train")
+            heldout_book = _heldout_book(config)
+            replicas = load_replicas(config.judge.spec) if judge is None else (judge,)
+        policy, start = _policy(
+            config, (book, heldout_book), folder=folder, checkpoint=checkpoint, watch=watch
+        )
+        with progress.phase("loading the reference model"):
+            learner = _learner(policy, start=start, config=config, folder=folder)
         ledger = None
         if judge is None and not isinstance(config.judge.spec, LexicalConfig):
             # A step that was cut off samples the same responses again; they are judged already.
@@ -102,7 +96,8 @@ def assembled(
             background_judge(*replicas, config=config.judge, ledger=ledger)
         )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
-        examiner = Examiner(policy, judge=background, autocast=learner.autocast)
+        examiner = Examiner(policy, judge=background, autocast=learner.autocast, progress=progress)
+        watch.standing.start_clock()
         yield LocalRun(
             config=config,
             folder=folder,
@@ -114,7 +109,35 @@ def assembled(
             examiner=examiner,
             order=PromptOrder(len(book), seed=config.seed),
             start=start,
+            watch=watch,
         )
+
+
+def _policy(
+    config: TrainConfig,
+    books: tuple[TaskBook, TaskBook | None],
+    *,
+    folder: RunFolder,
+    checkpoint: Path | None,
+    watch: Watch,
+) -> tuple[Policy, TrainerState]:
+    """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
+    device = pick_device(config.device)
+    named = zip(("train", "validation"), books, strict=True)
+    tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
+    if checkpoint is not None:
+        with watch.progress.phase("loading the checkpoint"):
+            policy = load_policy(checkpoint, device=device)
+            start = go_back(folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint)
+            watch.standing.begin(wall_s=start.wall_s)
+        return policy, start
+    policy = start_policy(config, book=books[0], device=device, watch=watch)
+    start = TrainerState.before_training()
+    with watch.progress.phase("writing the first checkpoint"):
+        begin(folder, config=config, tasks_sha256=tasks_sha256)
+        watch.standing.begin(wall_s=start.wall_s)
+        save_checkpoint(folder.checkpoints, policy, start)
+    return policy, start
 
 
 def _heldout_book(config: TrainConfig) -> TaskBook | None:

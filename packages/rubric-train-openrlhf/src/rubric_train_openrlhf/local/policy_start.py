@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import structlog
 import torch
@@ -16,13 +17,12 @@ from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrai
 from rubric_train_openrlhf.randomness import derived_seed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy, SupervisedStep
     from rubric_train_openrlhf.reward.tasks import TaskBook
-
-OnSupervised: TypeAlias = "Callable[[str, SupervisedStep], None]"
 
 _log = structlog.get_logger()
 
@@ -32,7 +32,7 @@ def start_policy(
     *,
     book: TaskBook,
     device: torch.device,
-    on_step: OnSupervised | None = None,
+    watch: Watch,
 ) -> Policy:
     """Make the policy that step 1 starts from; the reference model is a copy of it.
 
@@ -41,7 +41,7 @@ def start_policy(
         book: training tasks: their reference answers are what the warm start learns, and only
             their documents are pre-trained on.
         device: where the model goes.
-        on_step: called with "pretrain" or "sft" after every step of these.
+        watch: told of every phase, and of the steps of "pretrain" and "sft".
 
     Returns:
         The policy, in float32.
@@ -53,9 +53,10 @@ def start_policy(
     """
     match config.model:
         case PathModel(path=path):
-            policy = load_policy(path, device=device)
+            with watch.progress.phase("loading the policy"):
+                policy = load_policy(path, device=device)
         case TinyModel() as model:
-            policy = _tiny_policy(model, seed=config.seed, book=book, on_step=on_step)
+            policy = _tiny_policy(model, seed=config.seed, book=book, watch=watch)
             torch.nn.Module.to(policy.model, device)
     if config.sft is not None:
         examples = book.reference_answers()
@@ -66,7 +67,8 @@ def start_policy(
                 location="sft",
             )
         seed = derived_seed(config.seed, step=0, purpose="sft")
-        report = sft(policy, examples, config.sft, seed=seed, on_step=_phase("sft", on_step))
+        with _told(watch, "sft", title="warm start", steps=config.sft.steps) as on_step:
+            report = sft(policy, examples, config.sft, seed=seed, on_step=on_step)
         _log.info("train.sft.finished", **report._asdict())
     return policy
 
@@ -103,22 +105,26 @@ def use_threads(threads: int | None) -> None:
     torch.set_num_threads(threads)
 
 
-def _tiny_policy(
-    model: TinyModel, *, seed: int, book: TaskBook, on_step: OnSupervised | None
-) -> Policy:
-    texts = read_corpus(model.documents, doc_hashes=book.doc_hashes)
-    pairs = [f"{example.question}\n{example.answer}" for example in book.reference_answers()]
-    policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
-    loss = pretrain(
-        policy,
-        texts,
-        model.pretrain,
-        seed=derived_seed(seed, step=0, purpose="pretrain"),
-        progress=_phase("pretrain", on_step),
-    )
+def _tiny_policy(model: TinyModel, *, seed: int, book: TaskBook, watch: Watch) -> Policy:
+    with watch.progress.phase("reading the documents, building the tokenizer"):
+        texts = read_corpus(model.documents, doc_hashes=book.doc_hashes)
+        pairs = [f"{example.question}\n{example.answer}" for example in book.reference_answers()]
+        policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
+    with _told(watch, "pretrain", title="pre-training", steps=model.pretrain.steps) as on_step:
+        loss = pretrain(
+            policy,
+            texts,
+            model.pretrain,
+            seed=derived_seed(seed, step=0, purpose="pretrain"),
+            progress=on_step,
+        )
     _log.info("train.pretrain.finished", loss=loss, steps=model.pretrain.steps)
     return policy
 
 
-def _phase(name: str, on_step: OnSupervised | None) -> Callable[[SupervisedStep], None] | None:
-    return None if on_step is None else partial(on_step, name)
+@contextlib.contextmanager
+def _told(
+    watch: Watch, name: str, *, title: str, steps: int
+) -> Generator[Callable[[SupervisedStep], None]]:
+    with watch.progress.phase(title, total=steps, unit="steps") as phase:
+        yield partial(watch.supervised, name, phase=phase)

@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from rubric_judge.console import Progress
 from rubric_train_openrlhf.local.batch import JudgedBatch, join_batches
 from rubric_train_openrlhf.local.precision import bfloat16_if
 from rubric_train_openrlhf.policy import sample_groups
@@ -68,8 +69,16 @@ class Examiner:
     The policy gets views; passages and rubrics go from the book to the judge alone.
     """
 
-    def __init__(self, policy: Policy, *, judge: BackgroundJudge, autocast: bool) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        *,
+        judge: BackgroundJudge,
+        autocast: bool,
+        progress: Progress | None = None,
+    ) -> None:
         """Bring both sides together; `autocast` samples in bfloat16."""
+        self._progress = progress or Progress.silent()
         self._policy = policy
         self._judge = judge
         self._autocast = autocast
@@ -92,13 +101,15 @@ class Examiner:
         sampled: list[tuple[Sequence[PolicyView], Rollouts, tuple[str, ...]]] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
-        for first in range(0, len(views), sampling.micro_batch):
-            part = views[first : first + sampling.micro_batch]
-            rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
-            sampled.append((part, rollouts, responses))
-            pending.append(self._judge.submit(_judge_views(part, responses, book=book)))
+        with self._progress.phase("sampling", total=len(views), unit="prompts") as phase:
+            for first in range(0, len(views), sampling.micro_batch):
+                part = views[first : first + sampling.micro_batch]
+                rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
+                sampled.append((part, rollouts, responses))
+                pending.append(self._judge.submit(_judge_views(part, responses, book=book)))
+                phase.advance(len(part))
         sampled_at = time.perf_counter()
-        judged = [future.result() for future in pending]
+        judged = self._judged(pending, responses=len(views) * sampling.group_size)
         timing = Timing(
             generate_s=sampled_at - started,
             judge_s=sum(part.judge_s for part in judged),
@@ -109,6 +120,15 @@ class Examiner:
             for (part, rollouts, responses), done in zip(sampled, judged, strict=True)
         ]
         return join_batches(parts), timing
+
+    def _judged(self, pending: Sequence[Future[Judged]], *, responses: int) -> list[Judged]:
+        """Wait for what is not judged yet."""
+        judged: list[Judged] = []
+        with self._progress.phase("judging", total=responses, unit="responses") as phase:
+            for future in pending:
+                judged.append(future.result())
+                phase.advance(len(judged[-1].results))
+        return judged
 
     def _sample(
         self, views: Sequence[PolicyView], *, sampling: Sampling, generator: torch.Generator

@@ -22,7 +22,7 @@ from rubric_train_openrlhf.objective import (
 from rubric_train_openrlhf.policy import pack_rollouts, response_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from torch import Tensor
     from torch.optim import AdamW
@@ -74,7 +74,13 @@ class Learner:
     autocast: bool
     """Compute in bfloat16."""
 
-    def update(self, batch: UpdateBatch, *, step: int) -> UpdateMetrics:
+    def update(
+        self,
+        batch: UpdateBatch,
+        *,
+        step: int,
+        on_responses: Callable[[int], None] | None = None,
+    ) -> UpdateMetrics:
         """Make `updates_per_rollout` optimiser updates, each on an equal share of the responses.
 
         Shares are contiguous, so that groups stay together where they can. A share without a
@@ -83,6 +89,7 @@ class Learner:
         Args:
             batch: B responses, one valid at least; an advantage counts for all its tokens.
             step: training step, for errors.
+            on_responses: called with how many more responses have gone into a gradient.
 
         Returns:
             Means over the updates made.
@@ -100,19 +107,32 @@ class Learner:
         for rows in equal_shares(len(batch.valid_B), shares=self.optim.updates_per_rollout):
             valid_rows = [row for row in rows if batch.valid_B[row]]
             if valid_rows:
-                _add(totals, self._one_update(batch, valid_rows, old_BT=old_BT, step=step))
+                _add(
+                    totals,
+                    self._one_update(
+                        batch, valid_rows, old_BT=old_BT, step=step, on_responses=on_responses
+                    ),
+                )
                 made += 1
         self.schedule.step()
         return UpdateMetrics(**{name: total / made for name, total in totals.items()}, lr=lr)
 
     def _one_update(
-        self, batch: UpdateBatch, rows: Sequence[int], *, old_BT: Tensor | None, step: int
+        self,
+        batch: UpdateBatch,
+        rows: Sequence[int],
+        *,
+        old_BT: Tensor | None,
+        step: int,
+        on_responses: Callable[[int], None] | None,
     ) -> dict[str, float]:
         size = update_size(batch.rollouts.mask_BT[list(rows)])
         totals: defaultdict[str, float] = defaultdict(float)
         self.optimizer.zero_grad(set_to_none=True)
         for micro_rows in self._micro_batches(batch.rollouts, rows):
             _add(totals, self._accumulate(batch, micro_rows, old_BT=old_BT, size=size))
+            if on_responses is not None:
+                on_responses(len(micro_rows))
         grad_norm = float(
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.max_grad_norm)
         )

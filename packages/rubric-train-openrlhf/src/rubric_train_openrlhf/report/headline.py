@@ -57,6 +57,8 @@ def status(run: Run) -> str:
     return {
         "finished": f"Finished: {steps}{took}.",
         "failed": f"Stopped by an error after {steps}{took}.",
+        "interrupted": f"Interrupted after {steps}{took}.",
+        "killed": f"Ended without saying so, as a run that is killed does: {steps}{took}.",
         "running": f"Still running when this page was made: {steps}{took}.",
     }.get(run.summary.status, f"{steps[0].upper()}{steps[1:]} on disk{took}.")
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError
 from rubric_train_openrlhf.report.contrast import Contrast
+from rubric_train_openrlhf.run.lock import is_held
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ class Summary(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
 
     status: str = "unknown"
+    """As the run says, and "killed" where it says that it runs and does not."""
     steps: int | None = None
     best_step: int | None = None
     wall_s: float | None = None
@@ -65,12 +67,19 @@ def read_run(path: Path) -> Run:
         config_text=config_text,
         config=_mapping(path / "config.resolved.yaml", config_text),
         environment_text=_text(path / "environment.json"),
-        summary=_document(path / "summary.json", Summary) or Summary(),
+        summary=_summary(path),
         metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
         heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
         notes=tuple(notes),
     )
+
+
+def _summary(path: Path) -> Summary:
+    summary = _document(path / "summary.json", Summary) or Summary()
+    if summary.status == "running" and not is_held(path):
+        return summary.model_copy(update={"status": "killed"})
+    return summary
 
 
 def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_Row]:

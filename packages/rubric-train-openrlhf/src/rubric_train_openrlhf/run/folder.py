@@ -61,12 +61,16 @@ class RunFolder:
 
     @property
     def names_taken(self) -> list[str]:
-        """Names of a run folder that exist here, whoever wrote them."""
+        """Names of a run folder that exist here, whoever wrote them.
+
+        The summary of a start that was killed while it read its input counts for none.
+        """
         ours = (
             *(self.config, self.environment, self.metrics, self.heldout, self.summary),
             *(self.rollouts, self.judgements, self.ledger, self.checkpoints, self.tensorboard),
         )
-        return [path.name for path in ours if path.exists() or path.is_symlink()]
+        taken = [path.name for path in ours if path.exists() or path.is_symlink()]
+        return [] if taken == [self.summary.name] and self._was_left_early() else taken
 
     @property
     def holds_rows(self) -> bool:
@@ -171,6 +175,13 @@ class RunFolder:
                 for file in list(folder.glob("step_*.jsonl")):
                     if (number := _step_of(file)) is not None and number > step:
                         file.unlink()
+
+    def _was_left_early(self) -> bool:
+        try:
+            summary = self.read_summary()
+        except ResumeError:
+            return False
+        return summary.status == "running" and summary.steps == 0 and summary.pid is not None
 
     def _step_file(self, folder: Path, step: int) -> Path:
         return folder / f"step_{step:06d}.jsonl"

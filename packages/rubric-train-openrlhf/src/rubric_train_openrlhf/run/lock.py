@@ -43,6 +43,21 @@ def locked(folder: Path) -> Generator[None]:
                 folder.rmdir()
 
 
+def is_held(folder: Path) -> bool:
+    """Whether a process works in the folder."""
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:  # nobody made one, or whoever held it has left
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _take(folder: Path) -> int:
     """Open and lock the file; once more where its holder unlinked it meanwhile."""
     while True:

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model
 
 from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
-Status = Literal["running", "finished", "failed"]
+Status = Literal["running", "finished", "failed", "interrupted"]
 
 
 class _Row(BaseModel):
@@ -150,9 +150,28 @@ class RunSummary(_Row):
     """How a run stands: summary.json."""
 
     status: Status
-    """"running" is what a killed run leaves too."""
+    """"running" is what a killed run leaves too; its folder is free then: `run.lock.is_held`."""
     steps: int
     """Steps done."""
+    total_steps: int | None = None
+    """Steps that are asked for."""
+    phase: str | None = None
+    """What is being done, or was when the run failed or was stopped."""
+    phase_done: int = 0
+    """How much of it is done; 0 where nothing is counted."""
+    phase_total: int | None = None
+    rate: float | None = None
+    """Of `phase_done`, in a second."""
+    eta_s: float | None = None
+    """Seconds that are left of the phase."""
+    note: str | None = None
+    """Figures of the moment, and what is being done within the phase."""
+    updated_at: str | None = None
+    """Date and time of this file, UTC; a run that goes on is never more than seconds behind."""
+    pid: int | None = None
+    """Process that writes this file."""
+    host: str | None = None
+    """Its machine."""
     best_step: int | None = None
     best_heldout_reward: float | None = None
     first_heldout_reward: float | None = None

@@ -10,7 +10,7 @@ from rubric_core import RubricError
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from rubric_train_openrlhf.run.folder import RunFolder
 
@@ -18,32 +18,58 @@ _log = structlog.get_logger()
 
 
 def write_summary(
-    folder: RunFolder, *, status: Status, wall_s: float, error: Exception | None = None
+    folder: RunFolder,
+    *,
+    status: Status,
+    wall_s: float,
+    error: Exception | None = None,
+    place: Mapping[str, object] | None = None,
 ) -> RunSummary:
     """Sum the rows of a run up and replace summary.json.
+
+    Args:
+        folder: of the run.
+        status: how it stands.
+        wall_s: seconds that it has taken.
+        error: what it failed of.
+        place: other fields of `RunSummary`: where it was, and who says so.
 
     Raises:
         ResumeError: a row is damaged.
         DiskWriteError: the file could not be written.
     """
-    steps = folder.read_metrics()
-    heldout = folder.read_heldout()
-    best = best_row(folder) if heldout else None
-    summary = RunSummary(
-        status=status,
-        steps=steps[-1].step if steps else 0,
-        best_step=best.step if best else None,
-        best_heldout_reward=best.reward_mean if best else None,
-        first_heldout_reward=heldout[0].reward_mean if heldout else None,
-        last_heldout_reward=heldout[-1].reward_mean if heldout else None,
-        wall_s=wall_s,
-        error=None if error is None else _shown(error),
-        warning=_warning(steps) if status == "finished" else None,
+    summary = summed_up(folder).model_copy(
+        update={
+            **(place or {}),
+            "status": status,
+            "wall_s": wall_s,
+            "error": None if error is None else _shown(error),
+            "warning": _warning(folder.read_metrics()) if status == "finished" else None,
+        }
     )
     if summary.warning is not None:
         _log.warning("train.run.learnt_nothing", why=summary.warning)
     folder.write_summary(summary)
     return summary
+
+
+def summed_up(folder: RunFolder) -> RunSummary:
+    """Sum the rows of a run up.
+
+    Raises:
+        ResumeError: a row is damaged.
+    """
+    steps = folder.read_metrics()
+    heldout = folder.read_heldout()
+    best = best_row(folder) if heldout else None
+    return RunSummary(
+        status="running",
+        steps=steps[-1].step if steps else 0,
+        best_step=best.step if best else None,
+        best_heldout_reward=best.reward_mean if best else None,
+        first_heldout_reward=heldout[0].reward_mean if heldout else None,
+        last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+    )
 
 
 def best_row(folder: RunFolder) -> HeldoutRow:

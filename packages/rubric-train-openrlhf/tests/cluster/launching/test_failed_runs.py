@@ -9,7 +9,7 @@ import pytest
 
 from rubric_judge import JudgeSetupError
 from rubric_train_openrlhf.cluster.launching import driver
-from rubric_train_openrlhf.cluster.launching.driver import run, wall_s_at_failure
+from rubric_train_openrlhf.cluster.launching.driver import run
 from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.cluster.processes.output import Output
 from rubric_train_openrlhf.errors import ResumeError
@@ -30,22 +30,6 @@ def metrics_row(step: int) -> MetricsRow:
     names = MetricsRow.model_fields.keys() - {"cluster"}
     values: dict[str, Any] = {name: {} if name in mappings else 1 for name in names}
     return MetricsRow(**values | {"step": step})
-
-
-def test_seconds_add_up_where_the_trainer_told_them(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    write_summary(folder, status="failed", wall_s=700.0, error=RuntimeError())
-    assert wall_s_at_failure(folder, elapsed_s=30.0) == 700.0
-
-
-def test_seconds_of_a_trainer_that_died_are_added_to_those_before(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    write_summary(folder, status="running", wall_s=400.0)
-    assert wall_s_at_failure(folder, elapsed_s=30.0) == 430.0
-
-
-def test_a_run_that_fails_before_its_trainer_begins_took_what_it_took(tmp_path: Path) -> None:
-    assert wall_s_at_failure(RunFolder(tmp_path), elapsed_s=30.0) == 30.0
 
 
 def test_a_resumed_run_may_be_longer_and_on_another_cluster(

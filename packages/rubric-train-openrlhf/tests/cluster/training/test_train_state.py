@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rubric_train_openrlhf.cluster.training.train_state import RunClock, TrainPosition
+from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
 
 
 def test_a_position_comes_back_from_what_deepspeed_keeps() -> None:
@@ -10,8 +10,3 @@ def test_a_position_comes_back_from_what_deepspeed_keeps() -> None:
 
 def test_a_run_without_a_checkpoint_is_at_its_start() -> None:
     assert TrainPosition.of_checkpoint({}) == TrainPosition(step=0, prompts_drawn=0, wall_s=0.0)
-
-
-def test_a_clock_goes_on_from_what_was_spent() -> None:
-    clock = RunClock(100.0)
-    assert clock.total_s >= 100.0

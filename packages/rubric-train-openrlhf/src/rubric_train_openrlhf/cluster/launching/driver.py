@@ -13,24 +13,25 @@ import contextlib
 import runpy
 import signal
 import sys
-import time
 import traceback
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import structlog
 
 from rubric_core import RubricError
+from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
 from rubric_train_openrlhf.cluster.processes.orphans import end_with
 from rubric_train_openrlhf.cluster.processes.output import Output
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.config import load_config
-from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
+from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.lock import locked
-from rubric_train_openrlhf.run.summary import write_summary
+from rubric_train_openrlhf.run.standing import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.cluster.launching.preparation import Prepared
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run import RunFolder
 
 _COMMAND = "openrlhf.cli.train_ppo_ray"
 
@@ -94,41 +94,29 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         RubricError: unusable input, or what the run ended of; each with its own type.
         Exception: what OpenRLHF or its stack raised.
     """
-    started = time.perf_counter()
-    with locked(config.out):
-        prepared = prepare(config, resume=resume)
-        if prepared is None:
-            return
-        output.turn_to(ClusterPaths(config.out).logs / "driver.log")
-        try:
-            _run_prepared(config, prepared)
-        except Exception as error:
-            cause = first_cause(error)
-            known = cause if isinstance(cause, RubricError) else ClusterError(shown(error))
-            # The error that stopped the run must reach the caller, also from a full disk.
-            with contextlib.suppress(DiskWriteError, ResumeError):
-                wall_s = wall_s_at_failure(prepared.folder, elapsed_s=time.perf_counter() - started)
-                write_summary(prepared.folder, status="failed", wall_s=wall_s, error=known)
-            raise
+    folder = RunFolder(config.out)
+    told_run = partial(told, total_steps=config.steps, resume=resume, named=_known)
+    with (
+        locked(folder.path),
+        Progress.silent() as progress,
+        told_run(folder, progress=progress) as standing,
+    ):
+        with progress.phase("loading torch"):
+            # Seconds, and minutes from a cold disk: summary.json comes before.
+            from rubric_train_openrlhf.cluster.launching.preparation import prepare  # noqa: PLC0415
+
+        prepared = prepare(config, resume=resume, standing=standing, progress=progress)
+        if prepared is not None:
+            output.turn_to(ClusterPaths(config.out).logs / "driver.log")
+            _run_prepared(config, prepared, progress)
 
 
-def wall_s_at_failure(folder: RunFolder, *, elapsed_s: float) -> float:
-    """Seconds that a run took until it failed, over its restarts.
-
-    The trainer keeps this clock, and has told the last of it unless its process died.
-
-    Args:
-        folder: of the run.
-        elapsed_s: since this start.
-    """
-    try:
-        told = folder.read_summary()
-    except ResumeError:
-        return elapsed_s
-    return told.wall_s + (elapsed_s if told.status == "running" else 0.0)
+def _known(error: Exception) -> RubricError:
+    cause = first_cause(error)
+    return cause if isinstance(cause, RubricError) else ClusterError(shown(error))
 
 
-def _run_prepared(config: TrainConfig, prepared: Prepared) -> None:
+def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
     from rubric_train_openrlhf.cluster.judging.desk_actor import (  # noqa: PLC0415
         open_desk,
@@ -139,16 +127,19 @@ def _run_prepared(config: TrainConfig, prepared: Prepared) -> None:
 
     if config.cluster.device == "cpu":
         cpu.install()
-    with ray_session(config, namespace=prepared.namespace):
-        desk = start_desk(config, namespace=prepared.namespace)
-        try:
+    with contextlib.ExitStack() as held:
+        with progress.phase("starting Ray"):
+            held.enter_context(ray_session(config, namespace=prepared.namespace))
+            desk = start_desk(config, namespace=prepared.namespace)
+            held.callback(stop_desk, desk)
+        with progress.phase("loading OpenRLHF, starting the judge"):
             # Loading OpenRLHF takes as long as the desk takes to start.
             install(config)
             open_desk(desk)
+        # Until the trainer says what it does itself.
+        with progress.phase("starting the engines, loading the models"):
             sys.argv = [_COMMAND, *prepared.words]
             runpy.run_module(_COMMAND, run_name="__main__", alter_sys=True)
-        finally:
-            stop_desk(desk)
 
 
 def install(config: TrainConfig) -> None:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
 from rubric_core import ConfigError, MissingExtraError
+from rubric_judge.console import Progress, sigterm_raised
 from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
-from rubric_train_openrlhf.cluster.launching.follow import Follower
+from rubric_train_openrlhf.cluster.launching.follow import FollowedPhases, Follower
 from rubric_train_openrlhf.cluster.processes.failure import read_failure
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.temporary import (
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import FrameType
 
     from rubric_core import RubricError
     from rubric_train_openrlhf.config import TrainConfig
@@ -52,6 +52,7 @@ def launch(
     resume: bool = False,
     on_step: Callable[[MetricsRow], None] | None = None,
     on_heldout: Callable[[HeldoutRow], None] | None = None,
+    progress: Progress | None = None,
 ) -> RunSummary:
     """Run OpenRLHF to its end in processes of its own; what ends this process ends them.
 
@@ -60,6 +61,7 @@ def launch(
         resume: go on from the last checkpoint in `config.out`.
         on_step: called with every new row of metrics.
         on_heldout: called with every new held-out pass.
+        progress: told of every phase; nothing is shown if left out.
 
     Returns:
         How the run ended; the same as summary.json.
@@ -76,11 +78,13 @@ def launch(
         write_text(file, dump_config(config))
         try:
             with (
-                _signals_as_exits(),
+                sigterm_raised(),
+                FollowedPhases(config.out, progress or Progress.silent()) as phases,
                 _started(config, file=file, failure=failure, resume=resume) as driver,
             ):
                 while (status := driver.status()) is None:
                     follower.look()
+                    phases.look()
                     time.sleep(_LOOK_EVERY_S)
         finally:
             # What a driver could not end that was killed.
@@ -141,25 +145,6 @@ def _files(config: TrainConfig) -> Generator[tuple[Path, Path]]:
         for empty in (folder, folder.parent):
             with contextlib.suppress(OSError):
                 empty.rmdir()
-
-
-@contextlib.contextmanager
-def _signals_as_exits() -> Generator[None]:
-    """End by SIGTERM as by Ctrl-C, by way of every `finally`, where this thread may say so."""
-    try:
-        before = signal.signal(signal.SIGTERM, _exit)
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
-
-
-def _exit(signum: int, frame: FrameType | None) -> None:
-    del frame
-    raise SystemExit(128 + signum)
 
 
 def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:

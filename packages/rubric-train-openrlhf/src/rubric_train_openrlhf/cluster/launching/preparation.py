@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -11,6 +9,7 @@ from uuid import uuid4
 import torch
 
 from rubric_judge import HybridConfig, JudgeConfig
+from rubric_judge.console import Progress
 from rubric_judge.settings import api_key
 from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
@@ -23,21 +22,16 @@ from rubric_train_openrlhf.cluster.sampling.prompts import write_prompts
 from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.cluster.training.policy_checkpoints import check_policies
 from rubric_train_openrlhf.config import PathModel, dump_config
-from rubric_train_openrlhf.errors import (
-    DiskWriteError,
-    PolicyLoadError,
-    ResumeError,
-    TrainConfigError,
-)
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.opening import begin, check_tasks, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.summary import write_summary
+from rubric_train_openrlhf.run.standing import RunStanding
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Mapping
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
@@ -55,7 +49,13 @@ class Prepared:
     """Of the run's named actors in Ray: new for every start."""
 
 
-def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
+def prepare(
+    config: TrainConfig,
+    *,
+    resume: bool,
+    standing: RunStanding | None = None,
+    progress: Progress | None = None,
+) -> Prepared | None:
     """Check what a run reads, open its folder, and make the policy that it starts from.
 
     What can be wrong with the input is found before the run folder is touched.
@@ -63,6 +63,8 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
+        standing: told that the run begins; one of its own if left out.
+        progress: told of every phase; nothing is shown if left out.
 
     Returns:
         What to start; None where the run that is to go on has finished, and nothing was changed.
@@ -81,39 +83,59 @@ def prepare(config: TrainConfig, *, resume: bool) -> Prepared | None:
         ClusterError: the warm start failed.
         DiskWriteError: the run folder could not be written.
     """
-    check_command(command_words(grpo_flags(config)))
-    model, codec = _model(config)
-    check_cpu_heads(config)
-    books = _books(config)
-    _check_here(config)
-    folder = RunFolder(config.out)
-    resumed = holds_run_to_resume(folder, config=config, resume=resume)
-    tasks_sha256 = {name: book.sha256 for name, book in books.items()}
-    paths = ClusterPaths(config.out)
+    progress = progress or Progress.silent()
+    folder, paths = RunFolder(config.out), ClusterPaths(config.out)
+    standing = standing or RunStanding(folder, total_steps=config.steps)
     states = DeepSpeedStates(paths.trainer_state)
-    last = 0
-    if resumed:
-        check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
-        if has_finished(folder, config=config):
+    with progress.phase("reading model and tasks"):
+        check_command(command_words(grpo_flags(config)))
+        model, codec = _model(config)
+        check_cpu_heads(config)
+        books = _books(config)
+        _check_here(config)
+        resumed = holds_run_to_resume(folder, config=config, resume=resume)
+        sha256 = {name: book.sha256 for name, book in books.items()}
+        last = _last_state(folder, states, config=config, sha256=sha256) if resumed else 0
+        if last is None:
             return None
-        last = states.check()
-        check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
-    probe_judge(config)
-    _write_prompts(books, config=config, codec=codec)
-    if resumed:
-        write_text(folder.config, dump_config(config))
-        states.go_back()
-    else:
-        begin(folder, config=config, tasks_sha256=tasks_sha256)
-        write_summary(folder, status="running", wall_s=0.0)
+    with progress.phase("asking the judge"):
+        probe_judge(config)
+    with progress.phase("writing the prompts"):
+        _write_prompts(books, config=config, codec=codec)
+        if resumed:
+            write_text(folder.config, dump_config(config))
+            states.go_back()
+        else:
+            begin(folder, config=config, tasks_sha256=sha256)
+        standing.begin(wall_s=standing.wall_s if resumed else 0.0)
     if config.sft is not None:
-        answers = books["train"].reference_answers()
-        with _failure_told(folder):
+        with progress.phase("warm start"):
+            answers = books["train"].reference_answers()
             model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
-    words = tuple(command_words(grpo_flags(config, model=model.absolute(), resume=last > 0)))
+    return _ready(config, folder, model=model, is_going_on=last > 0)
+
+
+def _ready(config: TrainConfig, folder: RunFolder, *, model: Path, is_going_on: bool) -> Prepared:
+    words = command_words(grpo_flags(config, model=model.absolute(), resume=is_going_on))
     namespace = f"rubric-{uuid4().hex}"
-    PolicyRun.of(config, namespace=namespace).write(paths.run)
-    return Prepared(folder=folder, words=words, namespace=namespace)
+    PolicyRun.of(config, namespace=namespace).write(ClusterPaths(config.out).run)
+    return Prepared(folder=folder, words=tuple(words), namespace=namespace)
+
+
+def _last_state(
+    folder: RunFolder,
+    states: DeepSpeedStates,
+    *,
+    config: TrainConfig,
+    sha256: Mapping[str, Mapping[str, str]],
+) -> int | None:
+    """The step to go on from; None where nothing is left to do."""
+    check_tasks(folder, config=config, tasks_sha256=sha256)
+    if has_finished(folder, config=config):
+        return None
+    last = states.check()
+    check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
+    return last
 
 
 def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: ChatCodec) -> None:
@@ -127,20 +149,6 @@ def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: Ch
             source="train" if name == "train" else "heldout",
             max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
         )
-
-
-@contextlib.contextmanager
-def _failure_told(folder: RunFolder) -> Generator[None]:
-    """Put an error into summary.json, beside what the run has done before it."""
-    started = time.perf_counter()
-    try:
-        yield
-    except Exception as error:
-        # The error must reach the caller, also from a full disk.
-        with contextlib.suppress(DiskWriteError, ResumeError):
-            wall_s = folder.read_summary().wall_s + time.perf_counter() - started
-            write_summary(folder, status="failed", wall_s=wall_s, error=error)
-        raise
 
 
 def _check_here(config: TrainConfig) -> None:

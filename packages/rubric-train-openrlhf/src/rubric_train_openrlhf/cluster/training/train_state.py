@@ -1,8 +1,7 @@
-"""Where a run on the cluster is, and how long it has taken."""
+"""Where a run on the cluster is."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
@@ -39,17 +38,3 @@ class TrainPosition:
             "data_loader_state_dict": {},
             "wall_s": self.wall_s,
         }
-
-
-class RunClock:
-    """Seconds that a run has taken, over its restarts."""
-
-    def __init__(self, before_s: float) -> None:
-        """Start with what was spent before."""
-        self._before_s = before_s
-        self._started = time.perf_counter()
-
-    @property
-    def total_s(self) -> float:
-        """Until now."""
-        return self._before_s + time.perf_counter() - self._started

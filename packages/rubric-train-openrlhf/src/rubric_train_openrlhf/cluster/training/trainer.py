@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import contextlib
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
+from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster.crossing.desk_calls import find_desk
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
@@ -37,12 +39,11 @@ from rubric_train_openrlhf.cluster.training.rows import (
     rollout_rows,
 )
 from rubric_train_openrlhf.cluster.training.shares import Shares
-from rubric_train_openrlhf.cluster.training.train_state import RunClock, TrainPosition
+from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
 from rubric_train_openrlhf.cluster.training.trained import by_row, check_trained
-from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.events import EventWriter
-from rubric_train_openrlhf.run.summary import write_summary
+from rubric_train_openrlhf.run.standing import told
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
     from rubric_train_openrlhf.cluster.training.trained import TrainedSample
+    from rubric_train_openrlhf.run.records import MetricsRow
 
 _log = structlog.get_logger()
 
@@ -110,31 +112,40 @@ class RubricPPOTrainer(_Trainer):
         """
         del global_step
         position = TrainPosition.of_checkpoint(self.init_checkpoint_states())
-        clock = RunClock(position.wall_s)
-        try:
-            self._go_back(position)
-            write_summary(self._folder, status="running", wall_s=clock.total_s)
+        told_run = partial(told, total_steps=self._run.steps, resume=True)
+        with (
+            Progress.silent() as self._progress,
+            told_run(self._folder, progress=self._progress) as self._standing,
+        ):
+            with self._progress.phase("giving the engines their weights"):
+                self._go_back(position)
+            self._standing.begin(wall_s=position.wall_s)
+            self._standing.start_clock()
             events = EventWriter(self._folder.tensorboard, first_step=position.step + 1)
             with events, contextlib.closing(self.tensorboard_logger):
-                self._train(position, clock=clock, events=events)
-        except Exception as error:
-            # The error that stopped the run must reach the driver, also from a full disk.
-            with contextlib.suppress(DiskWriteError, ResumeError):
-                write_summary(self._folder, status="failed", wall_s=clock.total_s, error=error)
-            raise
-        write_summary(self._folder, status="finished", wall_s=clock.total_s)
+                self._train(position, events=events)
 
-    def _train(self, position: TrainPosition, *, clock: RunClock, events: EventWriter) -> None:
+    def _train(self, position: TrainPosition, *, events: EventWriter) -> None:
         self._evaluate_if_due(position.step, events=events)
         if not self._checkpoints.path(position.step).exists():
-            self._checkpoints.save(position.step, self._write_policy)
+            with self._progress.phase("writing the first checkpoint"):
+                self._checkpoints.save(position.step, self._write_policy)
         prompts_drawn = position.prompts_drawn
-        for step in range(position.step + 1, self._run.steps + 1):
-            prompts_drawn += self._one_step(step, position=prompts_drawn, events=events)
-            improved = self._evaluate_if_due(step, events=events)
-            due = step % self._run.checkpoint.every == 0 or step == self._run.steps
+        with self._progress.phase("training", total=self._run.steps, unit="steps") as phase:
+            phase.start_at(position.step)
+            for step in range(position.step + 1, self._run.steps + 1):
+                row, drawn = self._one_step(step, position=prompts_drawn, events=events)
+                prompts_drawn += drawn
+                self._standing.step(row)
+                phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
+                improved = self._evaluate_if_due(step, events=events)
+                self._save_if_due(step, improved=improved, prompts_drawn=prompts_drawn)
+
+    def _save_if_due(self, step: int, *, improved: bool, prompts_drawn: int) -> None:
+        due = step % self._run.checkpoint.every == 0 or step == self._run.steps
+        with self._progress.phase("writing a checkpoint"):
             if due:
-                self._save_state(TrainPosition(step, prompts_drawn, clock.total_s))
+                self._save_state(TrainPosition(step, prompts_drawn, self._standing.wall_s))
             if due or improved:
                 # After the state: a state without its policy is completed when the run goes on.
                 self._checkpoints.save(step, self._write_policy)
@@ -150,21 +161,26 @@ class RubricPPOTrainer(_Trainer):
         if position.step:
             self._fleet.synchronise(self._broadcast)
 
-    def _one_step(self, step: int, *, position: int, events: EventWriter) -> int:
+    def _one_step(self, step: int, *, position: int, events: EventWriter) -> tuple[MetricsRow, int]:
         """Sample, judge, update and hand the new weights over.
 
         Returns:
-            How many prompts were drawn.
+            The step's figures, and how many prompts were drawn.
         """
+        phase = self._progress.phase
         started = time.perf_counter()
-        drawn: Drawn = self.samples_generator.draw_step(step=step, position=position)
+        with phase("sampling and judging"):
+            drawn: Drawn = self.samples_generator.draw_step(step=step, position=position)
         drawn_at = time.perf_counter()
-        made = self.experience_maker.make_step(step, drawn.groups)
+        with phase("log-probabilities of policy and reference"):
+            made = self.experience_maker.make_step(step, drawn.groups)
         made_at = time.perf_counter()
-        figures = self._update(made.batches, step=step)
-        trained = self._trained(drawn.groups, made.credit, step=step)
+        with phase("updating"):
+            figures = self._update(made.batches, step=step)
+            trained = self._trained(drawn.groups, made.credit, step=step)
         updated_at = time.perf_counter()
-        self._fleet.synchronise(self._broadcast)
+        with phase("giving the engines the new weights"):
+            self._fleet.synchronise(self._broadcast)
         synced_at = time.perf_counter()
         record = ClusterRecord(
             step=step,
@@ -181,8 +197,7 @@ class RubricPPOTrainer(_Trainer):
                 step_s=synced_at - started,
             ),
         )
-        self._write_step(record, events=events)
-        return drawn.prompts
+        return self._write_step(record, events=events), drawn.prompts
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
@@ -207,13 +222,14 @@ class RubricPPOTrainer(_Trainer):
         check_trained(trained, groups, credit, step=step)
         return trained
 
-    def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> None:
+    def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> MetricsRow:
         row = metrics_row(record)
         self._folder.write_rollouts(row.step, rollout_rows(record))
         self._folder.write_metrics(row)
         events.write("train", row, step=row.step)
         self.tensorboard_logger.log_train(row.step, log_figures(row))
         _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
+        return row
 
     def _evaluate_if_due(self, step: int, *, events: EventWriter) -> bool:
         """Ask the held-out questions before training, every so many steps, and at the end.
@@ -226,7 +242,9 @@ class RubricPPOTrainer(_Trainer):
         if not self._run.heldout or not due or any(row.step == step for row in rows):
             return False
         started = time.perf_counter()
-        groups = self.samples_generator.draw_heldout().groups
+        name = "held-out questions" if step else "held-out questions before training"
+        with self._progress.phase(name):
+            groups = self.samples_generator.draw_heldout().groups
         row = heldout_row(
             self._desk.heldout(step, groups),
             groups,
@@ -235,6 +253,7 @@ class RubricPPOTrainer(_Trainer):
             best_so_far=max((row.reward_mean for row in rows), default=None),
         )
         self._folder.write_heldout(row)
+        self._standing.heldout(row)
         events.write("heldout", row, step=step)
         figures = row.model_dump(exclude={"step", "best", "criteria"})
         self.tensorboard_logger.log_eval(step, figures)

@@ -1,0 +1,160 @@
+"""Where progress is shown: bars on a terminal, a line now and then elsewhere, or nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
+from rich.progress import Progress as RichProgress
+from rich.text import Text
+
+from rubric_judge.console.look import Look, Standing, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from rich.progress import TaskID
+
+__all__ = ["Bars", "Display", "Lines", "display_for"]
+
+EVERY_S: Final = 30.0
+_WORTH_S: Final = 2.0
+"""The end of a phase that took less, and counted nothing, is not told."""
+
+
+class Display:
+    """Is told of phases, and shows nothing of them; no two of its methods are called at a time."""
+
+    beat_s: float | None = None
+    """Seconds between two calls of `beat`; None where there need be none."""
+
+    def open(self) -> None:
+        """Called before everything else."""
+
+    def began(self, phase: object, look: Look) -> None:
+        """A phase has begun; the same `phase` stands for it later."""
+
+    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+        """So far are the phases that are going on."""
+
+    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+        """A phase is over, or was left."""
+
+    def close(self) -> None:
+        """Called after everything else."""
+
+
+class Lines(Display):
+    """Plain lines: at once when a phase begins, at its end, and every 30 seconds between."""
+
+    beat_s: float | None = 1.0
+
+    def __init__(
+        self,
+        program: str,
+        *,
+        clock: Callable[[], float],
+        every_s: float = EVERY_S,
+        write: Callable[[str], object] | None = None,
+    ) -> None:
+        """Write for a program; to standard error unless there is another place."""
+        self._program = program
+        self._clock = clock
+        self._every_s = every_s
+        self._write = write or _to_stderr
+        self._last_s = clock()
+
+    def began(self, phase: object, look: Look) -> None:
+        """Say what is being done."""
+        del phase
+        self._say(said(look))
+
+    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+        """Say how far it is, half a minute after the last line."""
+        if looks and now_s - self._last_s >= self._every_s:
+            self._say("; ".join(said(look) for look in looks.values()))
+
+    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+        """Say what was done, if it is worth a line."""
+        del phase
+        if look.is_counted or look.elapsed_s >= _WORTH_S:
+            self._say(said(look, standing))
+
+    def _say(self, text: str) -> None:
+        self._last_s = self._clock()
+        self._write(f"{self._program}: {text}\n")
+
+
+class Bars(Display):
+    """One bar for each phase, with count, rate, time left and figures beside it."""
+
+    beat_s: float | None = 0.2
+
+    def __init__(self, console: Console) -> None:
+        """Draw on a terminal."""
+        self._bars = RichProgress(
+            TextColumn("{task.fields[look].name}", markup=False),
+            BarColumn(),
+            _LookColumn(),
+            console=console,
+        )
+        self._tasks: dict[object, TaskID] = {}
+
+    def open(self) -> None:
+        """Begin to draw."""
+        self._bars.start()
+
+    def began(self, phase: object, look: Look) -> None:
+        """Add a bar."""
+        self._tasks[phase] = self._bars.add_task("", total=look.total, look=look)
+
+    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+        """Move the bars."""
+        del now_s
+        for phase, look in looks.items():
+            self._show(phase, look)
+
+    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+        """Leave the bar at its end, if it is worth one."""
+        if look.is_counted or look.elapsed_s >= _WORTH_S:
+            self._show(phase, look, standing)
+        else:
+            self._bars.remove_task(self._tasks[phase])
+        del self._tasks[phase]
+
+    def close(self) -> None:
+        """Leave the bars as they are."""
+        self._bars.stop()
+
+    def _show(self, phase: object, look: Look, standing: Standing = "going on") -> None:
+        done, total = look.done, look.total
+        if standing == "done" and total is None:  # a full bar, no longer one that moves
+            done = total = 1
+        self._bars.update(
+            self._tasks[phase], completed=done, total=total, look=look, standing=standing
+        )
+
+
+class _LookColumn(ProgressColumn):
+    """What `said` says, without the name."""
+
+    def render(self, task: Task) -> Text:
+        look: Look = task.fields["look"]
+        text = said(look, task.fields.get("standing", "going on"))
+        return Text(text.removeprefix(look.name).lstrip(":; "))
+
+
+def display_for(program: str, *, clock: Callable[[], float]) -> Display:
+    """Return bars where standard error is a terminal, and lines where it is none."""
+    console = Console(stderr=True, markup=False, highlight=False)
+    return Bars(console) if console.is_terminal else Lines(program, clock=clock)
+
+
+def _to_stderr(text: str) -> None:
+    # Nobody reads it any more, or there is no room: the work goes on.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stderr.write(text)
+        sys.stderr.flush()

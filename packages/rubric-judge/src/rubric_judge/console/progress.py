@@ -1,0 +1,229 @@
+"""What a command is doing, counted by the code that does it and told by a thread beside it.
+
+Counting is one addition, so that it may stand in any loop; a thread of its own looks at the counts
+and shows them, also while a library is silent for minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from typing import TYPE_CHECKING, Final, Self
+
+from rubric_judge.console.display import Display, display_for
+from rubric_judge.console.look import Look, Standing, said
+from rubric_judge.console.pace import Pace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+
+__all__ = ["Phase", "Progress"]
+
+_WATCHED_EVERY_S: Final = 1.0
+
+
+class Phase:
+    """Something that takes time: its name, and how far it is."""
+
+    def __init__(self, name: str, *, total: int | None, unit: str, now_s: float) -> None:
+        """`Progress.phase` makes them."""
+        self.name = name
+        self.total = total
+        """How much there is to do; None if unknown."""
+        self.done = 0
+        self.unit = unit
+        self.note = ""
+        """Figures of the moment."""
+        self.inner: Phase | None = None
+        """What is being done within it."""
+        self._started_s = now_s
+        self._started_at = 0
+        self._pace = Pace(0, now_s=now_s)
+
+    def start_at(self, done: int) -> None:
+        """Say what an earlier run has done already, which counts for no rate."""
+        self.done = self._started_at = done
+        self._pace = Pace(done, now_s=self._started_s)
+
+    def advance(self, by: int = 1, *, note: str | None = None) -> None:
+        """Count on."""
+        self.done += by
+        if note is not None:
+            self.note = note
+
+    def look(self, *, now_s: float) -> Look:
+        """How far it is, with what is done within it."""
+        return self._look(now_s, rate=self._pace.rate(self.done, now_s=now_s))
+
+    def last_look(self, *, now_s: float) -> Look:
+        """How far it came, at its rate from beginning to end."""
+        elapsed_s, done = now_s - self._started_s, self.done - self._started_at
+        return self._look(now_s, rate=done / elapsed_s if done > 0 and elapsed_s > 0 else None)
+
+    def _look(self, now_s: float, *, rate: float | None) -> Look:
+        parts = [self.note] if self.note else []
+        if (inner := self.inner) is not None:
+            parts.append(said(inner.look(now_s=now_s)))
+        return Look(
+            name=self.name,
+            done=self.done,
+            total=self.total,
+            unit=self.unit,
+            note="; ".join(parts),
+            elapsed_s=now_s - self._started_s,
+            rate=rate,
+        )
+
+
+class Progress:
+    """The phases of one command, and the thread that shows them.
+
+    Enter it around all of a command's work. Phases follow each other; one that is begun within
+    another is told as part of it. A library that was given none uses `Progress.silent()`.
+    """
+
+    def __init__(self, display: Display, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """`Progress.of` chooses the display.
+
+        Args:
+            display: where phases are shown.
+            clock: seconds that never go back.
+        """
+        self._display = display
+        self._clock = clock
+        self._watchers: list[Callable[[Look], None]] = []
+        self._phases: list[Phase] = []
+        self._counts: dict[str, Phase] = {}
+        self._telling = threading.Lock()
+        self._over = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @classmethod
+    def of(cls, program: str) -> Self:
+        """Show the work of a program on standard error: bars on a terminal, lines elsewhere."""
+        clock = time.monotonic
+        return cls(display_for(program, clock=clock), clock=clock)
+
+    @classmethod
+    def silent(cls) -> Self:
+        """Show nothing."""
+        return cls(Display())
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        self._display.open()
+        if self._display.beat_s is not None:
+            self._start_thread(self._display.beat_s)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Show nothing any more."""
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        for phase in [one for one in self._counts.values() if _is_on(one)]:
+            self._end(phase, "stopped")
+        self._display.close()
+
+    @contextlib.contextmanager
+    def phase(self, name: str, *, total: int | None = None, unit: str = "") -> Generator[Phase]:
+        """Tell that something is being done, for as long as this context is open.
+
+        Args:
+            name: what, as it is read: "loading the model".
+            total: how much of it there is.
+            unit: what is counted; empty if the name says it.
+        """
+        begun = Phase(name, total=total, unit=unit, now_s=self._clock())
+        outer = self._phases[-1] if self._phases else None
+        if outer is not None:
+            outer.inner = begun
+        else:
+            self._begin(begun)
+        self._phases.append(begun)
+        standing: Standing = "stopped"
+        try:
+            yield begun
+            standing = "done"
+        finally:
+            self._phases.pop()
+            if outer is not None:
+                outer.inner = None
+            else:
+                self._end(begun, standing)
+
+    def count(self, name: str, *, total: int, done: int | None = None) -> None:
+        """Count on in one of several phases that go on side by side.
+
+        Args:
+            name: of the phase, which begins with the first call and ends with the last one.
+            total: how much of it there is.
+            done: how far it is now; one further than before if left out.
+        """
+        if name not in self._counts:
+            begun = Phase(name, total=total, unit="", now_s=self._clock())
+            self._begin(begun)
+            self._counts[name] = begun
+        phase = self._counts[name]
+        before = phase.done
+        phase.done = before + 1 if done is None else done
+        if before < total <= phase.done:
+            self._end(phase, "done")
+
+    @contextlib.contextmanager
+    def watched(self, watcher: Callable[[Look], None]) -> Generator[None]:
+        """Call something with the phase that goes on: when one begins, and about once a second."""
+        with self._telling:
+            self._watchers.append(watcher)
+        self._start_thread(_WATCHED_EVERY_S)
+        try:
+            yield
+        finally:
+            with self._telling:  # not while it is being called
+                self._watchers.remove(watcher)
+
+    def beat(self) -> None:
+        """Look at what goes on, and show it; the thread does so."""
+        with self._telling:
+            now_s = self._clock()
+            phases = [*self._phases[:1], *filter(_is_on, list(self._counts.values()))]
+            looks: dict[object, Look] = {phase: phase.look(now_s=now_s) for phase in phases}
+            self._display.beat(looks, now_s=now_s)
+            for look in list(looks.values())[:1]:
+                self._tell(look)
+
+    def _begin(self, phase: Phase) -> None:
+        with self._telling:
+            look = phase.look(now_s=self._clock())
+            self._display.began(phase, look)
+            self._tell(look)
+
+    def _end(self, phase: Phase, standing: Standing) -> None:
+        with self._telling:
+            self._display.ended(phase, phase.last_look(now_s=self._clock()), standing)
+
+    def _tell(self, look: Look) -> None:
+        for watcher in self._watchers:
+            watcher(look)
+
+    def _start_thread(self, every_s: float) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(
+                target=self._run, args=(every_s,), name="progress", daemon=True
+            )
+            self._thread.start()
+
+    def _run(self, every_s: float) -> None:
+        while not self._over.wait(every_s):
+            self.beat()
+
+
+def _is_on(phase: Phase) -> bool:
+    return phase.total is None or phase.done < phase.total

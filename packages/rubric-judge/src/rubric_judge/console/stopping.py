@@ -1,0 +1,55 @@
+"""A command that is stopped: SIGTERM as an exception, and the line that goes on."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import signal
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import FrameType
+
+__all__ = ["Terminated", "sigterm_raised", "typed_command"]
+
+
+class Terminated(SystemExit):
+    """SIGTERM came; left alone, it ends the process with the status that a shell gives to that."""
+
+    def __init__(self) -> None:
+        super().__init__(128 + signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def sigterm_raised() -> Generator[None]:
+    """Let SIGTERM end the work by way of every `finally`, as Ctrl-C does, where that can be set.
+
+    Raises:
+        Terminated: in the main thread, when the signal comes.
+    """
+    try:
+        before = signal.signal(signal.SIGTERM, _raise)
+    except ValueError:  # not in the main thread, which alone may ask for it
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def typed_command(program: str, words: Sequence[str], *more: str) -> str:
+    """Return a command line as one types it into a shell.
+
+    Args:
+        program: the command's name.
+        words: its arguments.
+        more: options that are added if they are not there.
+    """
+    return shlex.join([program, *words, *(one for one in more if one not in words)])
+
+
+def _raise(signum: int, frame: FrameType | None) -> NoReturn:
+    del signum, frame
+    raise Terminated

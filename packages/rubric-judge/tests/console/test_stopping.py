@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import pytest
+
+from rubric_judge.console import Terminated, sigterm_raised, typed_command
+
+
+def test_sigterm_ends_the_work_by_way_of_every_finally() -> None:
+    before = signal.getsignal(signal.SIGTERM)
+    is_left = False
+    with pytest.raises(Terminated) as caught, sigterm_raised():  # noqa: PT012  # what it leaves
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+        finally:
+            is_left = True
+    assert is_left
+    assert caught.value.code == 143
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_thread_that_may_not_ask_for_the_signal_works_without() -> None:
+    done: list[int] = []
+
+    def work() -> None:
+        with sigterm_raised():
+            done.append(1)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(timeout=60)
+    assert done == [1]
+
+
+def test_a_command_is_given_as_it_is_typed() -> None:
+    words = ["run", "my file.yaml", "--steps", "3"]
+    typed = "rubric-x run 'my file.yaml' --steps 3 --resume"
+    assert typed_command("rubric-x", words, "--resume") == typed
+    assert typed_command("rubric-x", [*words, "--resume"], "--resume") == typed

@@ -1,0 +1,77 @@
+"""Starting a run of the local backend: what is shown and written before torch is there."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from rubric_judge.console import Progress
+from rubric_train_openrlhf.local.watch import Watch
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.lock import locked
+from rubric_train_openrlhf.run.standing import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rubric_core import Judge
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.policy import SupervisedStep
+    from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunSummary
+
+
+def run_grpo(  # noqa: PLR0913  # what is called back are three things
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    judge: Judge | None = None,
+    on_step: Callable[[MetricsRow], None] | None = None,
+    on_heldout: Callable[[HeldoutRow], None] | None = None,
+    on_supervised: Callable[[str, SupervisedStep], None] | None = None,
+    progress: Progress | None = None,
+) -> RunSummary:
+    """Train a policy on rubric rewards and write its run folder.
+
+    Args:
+        config: the whole run; all randomness follows from its seed.
+        resume: go on from the last checkpoint in `config.out`; starts anew where there is none.
+        judge: used in place of the one that `config.judge.spec` describes.
+        on_step: called after every step is on disk.
+        on_heldout: called after every held-out pass is on disk.
+        on_supervised: called with "pretrain" or "sft" after every step that comes before step 1.
+        progress: told of every phase; nothing is shown if left out.
+
+    Returns:
+        How the run ended; the same as summary.json.
+
+    Raises:
+        TrainConfigError: a task file is missing or empty, or a GPU is asked for and absent.
+        LeakError: a question gives its passage or rubric away.
+        RubricFileError: a line of a task file is no task.
+        PolicyLoadError: there is no model at the path.
+        ResumeError: `config.out` holds a run, and `resume` is off or the run is another one.
+        JudgeAbortError: too many judgements of a step failed.
+        UnavailableRewardError: one did, and `config.judge.on_unavailable` is "raise".
+        NoInformativePromptError: dynamic sampling found too few groups with a spread.
+        NonFiniteUpdateError: the loss or its gradient is not a number.
+        DiskWriteError: the run folder could not be written.
+
+    Source: paper, §A, Algorithm 1.
+    """
+    folder = RunFolder(config.out)
+    with contextlib.ExitStack() as held:
+        if progress is None:
+            progress = held.enter_context(Progress.silent())
+        held.enter_context(locked(folder.path))
+        standing = held.enter_context(
+            told(folder, total_steps=config.steps, resume=resume, progress=progress)
+        )
+        with progress.phase("loading torch"):
+            # Seconds, and minutes from a cold disk: summary.json and the first line come before.
+            from rubric_train_openrlhf.local.assembly import assembled  # noqa: PLC0415
+            from rubric_train_openrlhf.local.loop import train  # noqa: PLC0415
+
+        watch = Watch(standing, progress, on_step, on_heldout, on_supervised)
+        with assembled(config, resume=resume, judge=judge, watch=watch) as run:
+            train(run)
+    return folder.read_summary()

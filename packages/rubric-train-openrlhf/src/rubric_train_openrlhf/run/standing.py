@@ -1,0 +1,251 @@
+"""How a run stands while it goes on: summary.json, kept up to date by a thread beside the work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import threading
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import ValidationError
+
+from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
+from rubric_train_openrlhf.run.lock import is_held
+from rubric_train_openrlhf.run.records import RunSummary
+from rubric_train_openrlhf.run.summary import summed_up, write_summary
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from rubric_judge.console import Look, Progress
+    from rubric_train_openrlhf.run.folder import RunFolder
+    from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, Status
+
+_AGAIN_AFTER_S: Final = 5.0
+"""A summary older than this is written again, so that a reader sees that the run goes on."""
+_FIGURES: Final = (
+    *("steps", "wall_s", "best_step", "best_heldout_reward"),
+    *("first_heldout_reward", "last_heldout_reward"),
+)
+_PLACE: Final = ("phase", "phase_done", "phase_total", "note")
+
+
+class RunStanding:
+    """Writes summary.json. Of several processes of a run, the last that began keeps it."""
+
+    def __init__(self, folder: RunFolder, *, total_steps: int) -> None:
+        """Look at what an earlier start has left; nothing is written."""
+        self._folder = folder
+        self._total_steps = total_steps
+        self._left = _bytes_of(folder)
+        before = _parsed(self._left)
+        self._figures: dict[str, Any] = before.model_dump(include=set(_FIGURES)) if before else {}
+        self._place: dict[str, Any] = {}
+        self._may_write = False
+        self._has_begun = False
+        self._loaded_s: float | None = None
+        self._written_s = -float("inf")
+        self._written_steps = -1
+        self._writing = threading.Lock()
+
+    @property
+    def wall_s(self) -> float:
+        """Seconds that the run has taken since everything was loaded, over its restarts."""
+        before_s: float = self._figures.get("wall_s", 0.0)
+        return before_s if self._loaded_s is None else before_s + time.monotonic() - self._loaded_s
+
+    def open(self, *, resume: bool) -> None:
+        """Say that the run is being started, unless the folder is one that will be refused.
+
+        Raises:
+            DiskWriteError: the file could not be written.
+        """
+        before = _parsed(self._left)
+        if self._folder.holds_run:
+            is_done = (
+                before is not None
+                and before.status == "finished"
+                and before.steps == self._total_steps
+            )
+            self._may_write = resume and not is_done
+        else:
+            self._may_write = not self._folder.names_taken
+            self._figures = {}
+        if self._may_write:
+            self._write(is_new=True)
+
+    def begin(self, *, wall_s: float) -> None:
+        """Say that the input was found good, and the folder is this run's.
+
+        Args:
+            wall_s: seconds that it has taken before.
+
+        Raises:
+            ResumeError: a row is damaged.
+            DiskWriteError: the file could not be written.
+        """
+        figures = summed_up(self._folder).model_dump(include=set(_FIGURES))
+        with self._writing:
+            self._figures = figures | {"wall_s": wall_s}
+            self._has_begun = self._may_write = True
+        self._write(is_new=True)
+
+    def start_clock(self) -> None:
+        """Say that everything is loaded: `wall_s` counts from now."""
+        self._loaded_s = time.monotonic()
+
+    def step(self, row: MetricsRow) -> None:
+        """Note a step that is on disk."""
+        self._figures["steps"] = row.step
+
+    def heldout(self, row: HeldoutRow) -> None:
+        """Note a held-out pass that is on disk."""
+        figures = {"last_heldout_reward": row.reward_mean}
+        if self._figures.get("first_heldout_reward") is None:
+            figures["first_heldout_reward"] = row.reward_mean
+        if row.best:
+            figures |= {"best_step": row.step, "best_heldout_reward": row.reward_mean}
+        self._figures |= figures
+
+    def look(self, look: Look) -> None:
+        """Note where the run is; `Progress` calls it, also from its thread."""
+        is_other = look.name != self._place.get("phase")
+        self._place = {
+            "phase": look.name,
+            "phase_done": look.done,
+            "phase_total": look.total,
+            "rate": look.rate,
+            "eta_s": look.eta_s,
+            "note": look.note or None,
+        }
+        is_behind = self._figures.get("steps", 0) != self._written_steps
+        is_old = time.monotonic() - self._written_s >= _AGAIN_AFTER_S
+        if self._may_write and (is_other or is_behind or is_old):
+            # A full disk stops the run where it matters, and with its own error.
+            with contextlib.suppress(DiskWriteError):
+                self._write()
+
+    def end(self, status: Status, error: Exception | None = None) -> RunSummary | None:
+        """Say how the run ended; a run that never began leaves the file as it was.
+
+        Raises:
+            ResumeError: a row is damaged.
+            DiskWriteError: the file could not be written.
+        """
+        if not self._has_begun:
+            self._put_back()
+            return None
+        place, wall_s = {name: self._place.get(name) for name in _PLACE}, self.wall_s
+        written = _parsed(_bytes_of(self._folder))
+        if written is not None and not _is_ours(written):
+            if status == "finished":
+                return written
+            place, wall_s = written.model_dump(include=set(_PLACE)), written.wall_s
+        summary = write_summary(
+            self._folder,
+            status=status,
+            wall_s=wall_s,
+            error=error,
+            place=self._signed() | ({} if status == "finished" else _present(place)),
+        )
+        self._may_write = False
+        return summary
+
+    def _put_back(self) -> None:
+        if not self._may_write:
+            return
+        self._may_write = False
+        with contextlib.suppress(OSError, DiskWriteError):
+            if self._left is None:
+                self._folder.summary.unlink(missing_ok=True)
+            else:
+                write_text(self._folder.summary, self._left.decode())
+
+    def _write(self, *, is_new: bool = False) -> None:
+        with self._writing:
+            written = None if is_new else _parsed(_bytes_of(self._folder))
+            if written is not None and not _is_ours(written):
+                return
+            values: dict[str, Any] = {"steps": 0, **self._figures, **self._place, **self._signed()}
+            values |= {"status": "running", "wall_s": self.wall_s}
+            summary = RunSummary(**values)
+            self._folder.write_summary(summary)
+            self._written_s, self._written_steps = time.monotonic(), summary.steps
+
+    def _signed(self) -> dict[str, Any]:
+        return {
+            "total_steps": self._total_steps,
+            "updated_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "pid": os.getpid(),
+            "host": platform.node(),
+        }
+
+
+@contextlib.contextmanager
+def told(
+    folder: RunFolder,
+    *,
+    total_steps: int,
+    resume: bool,
+    progress: Progress,
+    named: Callable[[Exception], Exception] | None = None,
+) -> Generator[RunStanding]:
+    """Keep summary.json as the run stands, from now until it ends in any way that leaves time to.
+
+    Args:
+        folder: of the run, which this process alone works in.
+        total_steps: steps that are asked for.
+        resume: whether the run may go on with what the folder holds.
+        progress: what is being done.
+        named: gives the error that is told for one that ends the run.
+
+    Raises:
+        DiskWriteError: the file could not be written.
+    """
+    standing = RunStanding(folder, total_steps=total_steps)
+    standing.open(resume=resume)
+    try:
+        with progress.watched(standing.look):
+            yield standing
+    except Exception as error:
+        # The error that stopped the run must reach the caller, also from a full disk.
+        with contextlib.suppress(DiskWriteError, ResumeError):
+            standing.end("failed", error if named is None else named(error))
+        raise
+    except BaseException:
+        with contextlib.suppress(DiskWriteError, ResumeError):
+            standing.end("interrupted")
+        raise
+    standing.end("finished")
+
+
+def ended_silently(folder: RunFolder) -> bool:
+    """Whether a run was killed: it says that it is running, and no process works in its folder."""
+    summary = _parsed(_bytes_of(folder))
+    return summary is not None and summary.status == "running" and not is_held(folder.path)
+
+
+def _bytes_of(folder: RunFolder) -> bytes | None:
+    try:
+        return folder.summary.read_bytes()
+    except OSError:
+        return None
+
+
+def _parsed(content: bytes | None) -> RunSummary | None:
+    try:
+        return None if content is None else RunSummary.model_validate_json(content)
+    except ValidationError:
+        return None
+
+
+def _is_ours(summary: RunSummary) -> bool:
+    return (summary.pid, summary.host) == (os.getpid(), platform.node())
+
+
+def _present(values: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}

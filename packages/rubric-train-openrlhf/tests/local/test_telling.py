@@ -1,0 +1,155 @@
+"""What a real command says and writes while it trains, is stopped, killed, and goes on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from rubric_train_openrlhf.config import TrainConfig, dump_config
+from rubric_train_openrlhf.run import RunFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT_S = 120.0
+CLI = [sys.executable, "-m", "rubric_train_openrlhf.cli"]
+AT_TORCH = """
+import sys
+from pathlib import Path
+
+class Tells:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch" and not Tells.told:
+            Tells.told = True
+            print("torch is imported,", Path(sys.argv[-1]).read_text(), file=sys.stderr)
+
+Tells.told = False
+sys.meta_path.insert(0, Tells())
+from rubric_train_openrlhf.cli import main
+main(sys.argv[1:-1])
+"""
+
+
+def written(config: TrainConfig) -> str:
+    path = config.out.with_suffix(".yaml")
+    path.write_text(dump_config(config))
+    return str(path)
+
+
+def summary(config: TrainConfig) -> dict[str, Any]:
+    try:
+        return json.loads((config.out / "summary.json").read_text())
+    except FileNotFoundError:
+        return {}
+
+
+@pytest.mark.slow
+def test_the_first_lines_and_the_summary_come_before_torch(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    config = make_config(steps=1)
+    words = ["run", written(config), str(config.out / "summary.json")]
+    ended = subprocess.run(
+        [sys.executable, "-c", AT_TORCH, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+    )
+    before, _, after = ended.stderr.partition("torch is imported,")
+    assert before.splitlines() == [
+        "rubric-train: reading the configuration",
+        "rubric-train: loading torch",
+    ]
+    at_torch = json.loads(after[: after.index("}") + 1])
+    assert (at_torch["status"], at_torch["phase"]) == ("running", "loading torch")
+    lines = [line.partition(":")[0] for line in after[after.index("}") + 1 :].split("\n") if line]
+    assert set(lines) == {"rubric-train"}
+    assert ended.stderr.count("training: 1 of 1 steps, ") == 1
+
+
+def started(config: TrainConfig, *arguments: str) -> subprocess.Popen[str]:
+    """Start a run that would take very long, and wait until its summary tells of two steps."""
+    process = subprocess.Popen(
+        [*CLI, "run", written(config), *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline = time.monotonic() + LIMIT_S
+    while summary(config).get("steps", 0) < 2:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return process
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stopped_run_says_the_command_that_goes_on(
+    make_config: Callable[..., TrainConfig], number: signal.Signals
+) -> None:
+    config = make_config(steps=100_000)
+    process = started(config)
+    running = summary(config)
+    assert (running["status"], running["phase"]) == ("running", "training")
+    assert (running["total_steps"], running["pid"]) == (100_000, process.pid)
+    assert running["rate"] > 0
+    assert running["eta_s"] > 0
+    assert "KL" in running["note"]
+
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=LIMIT_S)
+
+    assert process.returncode == 128 + number
+    assert "Traceback" not in errors
+    last = errors.strip().splitlines()[-1]
+    done = RunFolder(config.out).steps_done
+    assert last.startswith(f"rubric-train: stopped after step {done}; go on with: rubric-train run")
+    ended = summary(config)
+    assert (ended["status"], ended["steps"], ended["phase"]) == ("interrupted", done, "training")
+
+    words = shlex.split(last.partition("go on with: ")[2])[1:]
+    subprocess.run([*CLI, *words, "--steps", str(done + 1)], check=True, capture_output=True)
+    assert (summary(config)["status"], summary(config)["steps"]) == ("finished", done + 1)
+
+
+@pytest.mark.slow
+def test_a_killed_run_is_told_from_one_that_goes_on(
+    make_config: Callable[..., TrainConfig],
+) -> None:
+    config = make_config(steps=100_000)
+    process = started(config)
+    running = subprocess.run(
+        [*CLI, "report", str(config.out)], check=True, capture_output=True, text=True
+    )
+    assert "without saying so" not in running.stderr
+
+    process.kill()
+    process.communicate()
+    assert summary(config)["status"] == "running"
+
+    done = RunFolder(config.out).steps_done
+    words = f"ended without saying so at step {done}"
+    report = subprocess.run(
+        [*CLI, "report", str(config.out)], check=True, capture_output=True, text=True
+    )
+    assert words in report.stderr
+    assert "Ended without saying so" in Path(report.stdout.strip()).read_text()
+    steps = str(done + 1)
+    resumed = subprocess.run(
+        [*CLI, "run", written(config), "--resume", "--steps", steps],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert words in resumed.stderr
+    assert summary(config)["status"] == "finished"
