@@ -63,8 +63,8 @@ def prepare(
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
-        standing: told that the run begins; one of its own if left out.
-        progress: told of every phase; nothing is shown if left out.
+        standing: told that the run begins.
+        progress: told of every phase.
 
     Returns:
         What to start; None where the run that is to go on has finished, and nothing was changed.
@@ -84,9 +84,9 @@ def prepare(
         DiskWriteError: the run folder could not be written.
     """
     progress = progress or Progress.silent()
-    folder, paths = RunFolder(config.out), ClusterPaths(config.out)
+    folder = RunFolder(config.out)
     standing = standing or RunStanding(folder, total_steps=config.steps)
-    states = DeepSpeedStates(paths.trainer_state)
+    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
     with progress.phase("reading model and tasks"):
         check_command(command_words(grpo_flags(config)))
         model, codec = _model(config)
@@ -98,21 +98,25 @@ def prepare(
         last = _last_state(folder, states, config=config, sha256=sha256) if resumed else 0
         if last is None:
             return None
-    with progress.phase("asking the judge"):
+    with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
-    with progress.phase("writing the prompts"):
         _write_prompts(books, config=config, codec=codec)
         if resumed:
             write_text(folder.config, dump_config(config))
             states.go_back()
         else:
             begin(folder, config=config, tasks_sha256=sha256)
-        standing.begin(wall_s=standing.wall_s if resumed else 0.0)
-    if config.sft is not None:
-        with progress.phase("warm start"):
-            answers = books["train"].reference_answers()
-            model = warm_start(config, examples=answers, model=model, folder=paths.warm_start)
+        standing.begin(wall_s=standing.wall_s)
+    model = _warm_started(config, books["train"], model=model, progress=progress)
     return _ready(config, folder, model=model, is_going_on=last > 0)
+
+
+def _warm_started(config: TrainConfig, book: TaskBook, *, model: Path, progress: Progress) -> Path:
+    if config.sft is None:
+        return model
+    folder = ClusterPaths(config.out).warm_start
+    with progress.phase("warm start"):
+        return warm_start(config, examples=book.reference_answers(), model=model, folder=folder)
 
 
 def _ready(config: TrainConfig, folder: RunFolder, *, model: Path, is_going_on: bool) -> Prepared:
