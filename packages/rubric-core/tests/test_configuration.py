@@ -269,3 +269,17 @@ def test_an_unknown_tag_is_named() -> None:
 )
 def test_the_nearest_key_is_one_letter_away_or_none(key: str, nearest: str | None) -> None:
     assert nearest_key(key, ["warmup_steps", "learning_rate"]) == nearest
+
+
+def test_a_long_text_is_looked_through_once() -> None:
+    letters = "a" * 2**20  # by every letter of it once more, this would take hours
+    assert not may_be_key(letters)
+    assert may_be_key(letters + "1")
+
+
+def test_a_collection_is_never_written_out() -> None:
+    doubled: list[Any] = ["x"]
+    for _ in range(60):
+        doubled = [doubled, doubled]
+    message = str(refused({"group_size": doubled, "optim": doubled}))
+    assert [line.split(": ")[1] for line in message.splitlines()] == ["group_size", "optim"]

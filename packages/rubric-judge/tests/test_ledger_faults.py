@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import signal
@@ -329,3 +330,13 @@ def test_a_ledger_can_be_poured_into_another(
             both.append(entry)
         assert [both.find(key) for key in [other, *keys]] == [scored] * 51
         assert list(both.entries())[1:] == list(one.entries())
+
+
+def test_a_named_pipe_is_no_ledger_and_nobody_waits_for_its_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for read_only in (False, True):
+        with pytest.raises(LedgerError, match=r"cannot be opened \(this is a named pipe"):
+            Ledger(tmp_path / "pipe", read_only=read_only)
+    with pytest.raises(LedgerError, match=r"cannot be opened \(this is a named pipe"):
+        salvage(tmp_path / "pipe", to=tmp_path / "new")
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "pipe"]

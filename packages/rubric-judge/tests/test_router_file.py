@@ -240,7 +240,10 @@ def _deployment(text: str) -> str:
         (_settings("enable_pre_call_checks: sk-secret"), "needs true or false"),
         (_settings("default_litellm_params: sk-secret"), "default_litellm_params: needs keys and"),
         (_settings("default_litellm_params: {rpm: sk-secret}"), "litellm_params.rpm: needs a num"),
-        (_settings("routing_strategy_args: &a {a: *a}"), "router_settings: is nested too deep"),
+        (
+            _settings("routing_strategy_args: &a {a: *a}"),
+            "litellm.yaml:2:49: this alias stands within",
+        ),
         (_deployment("1: sk-secret"), "model_list.0.litellm_params: a key under it is no text"),
         (_deployment("api_key: [sk-secret]"), "model_list.0.litellm_params.api_key: needs a text"),
         (_deployment("api_key: [sk-secret], api_base: 5"), "litellm_params.api_key: needs a text"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,12 @@ from rubric_judge.yaml_files import read_yaml, yaml_value
         ("a: \x00sk-live-1", "a.yaml: is not YAML"),
         ("day: 2026-99-99", "a.yaml: is not usable YAML (ValueError)"),
         ("[" * 5000, "a.yaml: is not usable YAML (RecursionError)"),
+        ("a: &sk-live-1 [*sk-live-1]", "a.yaml:1:16: this alias stands within what it stands for"),
+        ("a: &x {<<: *x}", "a.yaml:1:12: this alias stands within what it stands for"),
+        ("{? [a] : 1}", "a.yaml:1:4: is not YAML"),
+        ("a: " + "1" * 257, "a.yaml:1:4: is not YAML"),
+        ("a: " + "1:1" * 100, "a.yaml:1:4: is not YAML"),
+        ("a: " + "x" * 2**18, "a.yaml: is larger than 262144 bytes"),
     ],
 )
 def test_what_is_wrong_is_named_by_its_place_and_never_quoted(text: str, message: str) -> None:
@@ -35,6 +42,47 @@ def test_what_is_wrong_is_named_by_its_place_and_never_quoted(text: str, message
     assert message in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
     assert "sk-live" not in str(caught.value) + caught.value.location
+
+
+def _bomb(inner: str, line: str, *, levels: int = 9) -> str:
+    lines = [f"a0: &a0 {inner}"]
+    lines += [f"a{i}: &a{i} " + line.replace("*a", f"*a{i - 1}") for i in range(1, levels)]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        _bomb("[x]", f"[{', '.join(['*a'] * 10)}]"),
+        _bomb("{k: x}", "{" + ", ".join(f"k{i}: *a" for i in range(10)) + "}"),
+        _bomb("{k: x}", f"{{<<: [{', '.join(['*a'] * 10)}]}}"),
+        _bomb("[x]", "[*a, *a]", levels=40),
+        f"a: &a {'x' * 90_000}\nb: [*a, *a]",
+    ],
+    ids=["lists", "mappings", "merges", "doubling", "one long text"],
+)
+def test_what_aliases_add_is_bounded(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"this alias and those before it repeat too much; write"):
+        yaml_value(text, source="a.yaml")
+
+
+def test_aliases_of_an_ordinary_file_are_followed() -> None:
+    text = "a: &a [1, {b: c}]\n" + "\n".join(f"k{i}: *a" for i in range(1000))
+    assert yaml_value(text, source="a.yaml") == yaml.safe_load(text)
+
+
+def test_a_pipe_is_refused_and_what_is_open_is_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(ConfigError, match=r"pipe\.yaml: cannot be read: this is a named pipe and"):
+        read_yaml(tmp_path / "pipe.yaml")
+    with pytest.raises(ConfigError, match=r"cannot be read: this is a device and may never end"):
+        read_yaml(Path("/dev/zero"))
+    assert read_yaml(Path("/dev/null")) is None
+    reader, writer = os.pipe()
+    os.write(writer, b"model: a\n")
+    os.close(writer)
+    assert read_yaml(Path(f"/dev/fd/{reader}")) == {"model": "a"}
+    os.close(reader)
 
 
 def test_keys_of_a_merge_may_stand_again() -> None:

@@ -31,7 +31,8 @@ _KEY_PREFIX: Final = re.compile(
     r"(?:^|[^a-z])(?:sk|pk|rk|hf|gh[opsu]|gsk|xai|xox[abp]|glpat|akia|aiza|bearer)(?:[-_]|\w{12})",
     re.IGNORECASE,
 )
-_KEY_RUN: Final = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{16,}")
+_RUN: Final = re.compile(r"[A-Za-z0-9]{16,}")
+_DIGIT: Final = re.compile(r"[0-9]")
 _FEWEST_DIGITS: Final = 8
 
 
@@ -43,7 +44,8 @@ def nearest_key(key: str, known: Iterable[str]) -> str | None:
 def may_be_key(text: str) -> bool:
     """Whether a text looks like an API key: its prefix, a long mixed run, or many digits."""
     digits = sum(character.isdigit() for character in text)
-    return bool(_KEY_PREFIX.search(text) or _KEY_RUN.search(text)) or digits >= _FEWEST_DIGITS
+    has_run = any(_DIGIT.search(run) for run in _RUN.findall(text))
+    return bool(_KEY_PREFIX.search(text)) or has_run or digits >= _FEWEST_DIGITS
 
 
 def shown_name(name: object) -> str:
@@ -120,6 +122,8 @@ def _not(problem: ErrorDetails, *, hidden: bool) -> str:
     if isinstance(value, int | float):
         harmless = abs(value) < _LONG_NUMBER or not isinstance(value, int)
         return f", not {value!r}" if harmless else ""
+    if value is not None and not isinstance(value, str):
+        return ""  # of a collection, `repr` may take gigabytes
     shown = repr(value)
     if may_be_key(shown):
         return _WITHHELD

@@ -1,12 +1,15 @@
-"""Files of JSON rows: read line by line, written whole or not at all."""
+"""Files: opened without a way to hang, read row by row, written whole or not at all."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import secrets
+import stat
 from codecs import BOM_UTF8
 from contextlib import contextmanager
+from io import BufferedReader
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -15,6 +18,51 @@ from rubric_core.strict_json import decode
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
+
+
+_DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+"""Paths of what the process has open already; a shell writes `<(command)` as one of them."""
+
+
+def open_file(path: Path) -> BufferedReader:
+    """Open a file that somebody named, for reading.
+
+    A regular file, `/dev/null`, or what the process has open already, such as `/dev/stdin`. To open
+    a named pipe is to wait for its writer, and a device may never end.
+
+    Raises:
+        OSError: it cannot be opened, or is anything else.
+    """
+    handle = os.open(os.fspath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_kind(os.fstat(handle).st_mode, path)
+        os.set_blocking(handle, True)
+        return os.fdopen(handle, "rb")
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _check_kind(mode: int, path: Path) -> None:
+    if stat.S_ISREG(mode):
+        return
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    place = os.path.abspath(path)  # noqa: PTH100  # `resolve` would follow /dev/stdin
+    if place != os.devnull and not place.startswith(_DESCRIPTORS):
+        kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
+        what = f"this is {kind} and may never end: name a regular file, or /dev/stdin"
+        raise OSError(errno.EINVAL, what, str(path))
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a file that somebody named.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    with open_file(path) as file:
+        return file.read()
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
@@ -38,7 +86,7 @@ def read_each_line(path: Path) -> Iterator[tuple[int, dict[str, object] | Schema
     Raises:
         OSError: the file cannot be read.
     """
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for line, raw in enumerate(file, start=1):
             text = raw.removeprefix(BOM_UTF8) if line == 1 else raw
             if text.strip():

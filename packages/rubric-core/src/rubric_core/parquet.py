@@ -17,6 +17,7 @@ from rubric_core.errors import (
     SchemaError,
     install_command,
 )
+from rubric_core.files import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +52,7 @@ def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
         MissingExtraError: pyarrow is not installed.
     """
     pa = _pyarrow()
-    with path.open("rb") as file:
+    with open_file(path) as file:
         try:
             for number, row in enumerate(bounded_rows(file), start=1):
                 if isinstance(row, LongRow):

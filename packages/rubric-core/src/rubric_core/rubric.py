@@ -90,8 +90,10 @@ class Rubric(Sealed):
             SchemaError: other ids, or a score out of bounds.
         """
         if set(scores) != set(self.ids):
+            different = sorted(set(scores) ^ set(self.ids))
             raise SchemaError(
-                f"scores for {sorted(scores)!r}, the rubric has {sorted(self.ids)!r}",
+                f"the scores have {len(scores)} ids, the rubric has {len(self)}; only one of the "
+                f"two has {different[0]!r}",
                 field="scores",
             )
         for criterion in self:

@@ -35,7 +35,7 @@ from rubric_core import (
     Task,
     normalized_reward,
 )
-from rubric_core.files import replacing
+from rubric_core.files import read_file, replacing
 from rubric_core.strict_json import decode
 
 __all__ = [
@@ -198,7 +198,7 @@ def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int
         OSError: the file cannot be read.
     """
     # Some editors put a mark before UTF-8.
-    for line, text in enumerate(path.read_bytes().removeprefix(BOM_UTF8).splitlines(), 1):
+    for line, text in enumerate(read_file(path).removeprefix(BOM_UTF8).splitlines(), 1):
         if not text.strip():
             continue
         try:

@@ -1,4 +1,8 @@
-"""YAML files of settings: read safely, no key twice, and never quoted in an error."""
+"""YAML files of settings: read safely, no key twice, and never quoted in an error.
+
+The only place that reads YAML. An alias (`*name`) stands for all that its anchor holds: some lines
+of aliases to aliases are gigabytes once they are written out, so what they add is bounded.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +13,18 @@ import yaml
 
 from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
+from rubric_core.files import open_file
 
 __all__ = ["read_yaml", "yaml_value"]
+
+
+_MOST_BYTES = 2**18
+"""A file of settings has a few thousand, and PyYAML takes seconds for as many as this."""
+_MOST_ALIASED = 100_000
+"""Characters, and values, that the aliases of a text add to it."""
+_NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
+_LONGEST_NUMBER = 256
+"""Characters; to read a number takes time that grows with the square of its length."""
 
 
 class _RepeatedKeyError(yaml.MarkedYAMLError):
@@ -19,8 +33,43 @@ class _RepeatedKeyError(yaml.MarkedYAMLError):
         self.key = shown_name(node.value)
 
 
+class _AliasError(yaml.MarkedYAMLError):
+    def __init__(self, event: Any, problem: str) -> None:  # noqa: ANN401  # PyYAML's
+        super().__init__(problem=problem, problem_mark=event.start_mark)
+
+
 class _Loader(yaml.SafeLoader):
-    """Refuses a key that stands twice; YAML does, PyYAML keeps the last."""
+    """Counts what aliases add, and refuses a key that stands twice; PyYAML keeps the last."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._values = 0
+        """Their number and characters so far, with all that aliases stand for."""
+        self._aliased = 0
+        self._sizes: dict[str, int] = {}
+        """The same of what stands under an anchor, by its name."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  # PyYAML's
+        event = cast("Any", self).peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            self._add_alias(event)
+            return super().compose_node(parent, index)
+        before = self._values
+        self._values += 1 + len(getattr(event, "value", ""))
+        node = super().compose_node(parent, index)
+        if (anchor := getattr(event, "anchor", None)) is not None:
+            self._sizes[anchor] = self._values - before
+        return node
+
+    def _add_alias(self, event: Any) -> None:  # noqa: ANN401  # PyYAML's
+        name: str = event.anchor
+        if name in self.anchors and name not in self._sizes:
+            raise _AliasError(event, "stands within what it stands for")
+        size = self._sizes.get(name, 0)  # 0: there is no such anchor, which PyYAML says
+        self._values += size
+        self._aliased += size
+        if self._aliased > _MOST_ALIASED:
+            raise _AliasError(event, "and those before it repeat too much")
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401  # PyYAML's
         # Before merges (`<<`), whose keys may stand again, are resolved.
@@ -33,6 +82,12 @@ class _Loader(yaml.SafeLoader):
                 seen.add((key.tag, key.value))
         return node
 
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:  # noqa: ANN401  # PyYAML's
+        node = super().compose_scalar_node(anchor)
+        if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
+            raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
+        return node
+
 
 def yaml_value(text: str, *, source: str) -> object:
     """Read a YAML text.
@@ -42,9 +97,10 @@ def yaml_value(text: str, *, source: str) -> object:
         source: what to call it in an error, such as the file's path.
 
     Raises:
-        ConfigError: the text is no YAML, or says a key twice. Names line and column, and never the
-            line itself, which may hold a key.
+        ConfigError: the text is no YAML, is too long, says a key twice, or repeats too much by
+            aliases. Names line and column, and never the line itself, which may hold a key.
     """
+    _check_length(len(text), source=source)
     try:
         return cast("object", yaml.load(text, Loader=_Loader))  # noqa: S506  # a SafeLoader
     except yaml.YAMLError as error:
@@ -53,6 +109,8 @@ def yaml_value(text: str, *, source: str) -> object:
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RepeatedKeyError):
             wrong = f"the key {error.key!r} stands here a second time; leave one"
+        elif isinstance(error, _AliasError):
+            wrong = f"this alias {error.problem}; write out what it stands for"
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except (RecursionError, ValueError, OverflowError) as error:  # too deep, or a date that is none
         kind = type(error).__name__
@@ -69,8 +127,17 @@ def read_yaml(path: Path) -> object:
         ConfigError: the file cannot be read, or as `yaml_value`.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with open_file(path) as file:
+            content = file.read(_MOST_BYTES + 1)
+        _check_length(len(content), source=str(path))
+        text = content.decode("utf-8-sig")
     except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path that is none
         reason = getattr(error, "strerror", None) or "it is not UTF-8"
         raise ConfigError(f"{path}: cannot be read: {reason}", location=str(path)) from None
     return yaml_value(text, source=str(path))
+
+
+def _check_length(length: int, *, source: str) -> None:
+    if length > _MOST_BYTES:
+        what = f"is larger than {_MOST_BYTES} bytes, which no file of settings needs"
+        raise ConfigError(f"{source}: {what}", location=source)

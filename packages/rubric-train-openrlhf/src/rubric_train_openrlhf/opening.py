@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, cast
 
-import yaml
-
+from rubric_core import ConfigError
+from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.reward.tasks import TEXTS
@@ -129,8 +129,8 @@ def _changed(before: object, now: Mapping[str, str]) -> str:
 
 
 def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
-    before = dict(_leaves(_read_mapping(folder.config, yaml.safe_load)))
-    now = dict(_leaves(yaml.safe_load(dump_config(config))))
+    before = dict(_leaves(_read_mapping(folder.config, _yaml)))
+    now = dict(_leaves(_yaml(dump_config(config))))
     changed = sorted(
         key
         for key in before.keys() | now.keys()
@@ -158,10 +158,14 @@ def _check_steps(folder: RunFolder, *, config: TrainConfig) -> None:
         )
 
 
+def _yaml(text: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", yaml_value(text, source="config"))
+
+
 def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
     try:
         content = parse(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, yaml.YAMLError) as exc:
+    except (OSError, ValueError, RecursionError, ConfigError) as exc:
         raise _damaged(path) from exc
     if not isinstance(content, dict):
         raise _damaged(path)

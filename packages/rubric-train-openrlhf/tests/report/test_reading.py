@@ -86,7 +86,7 @@ def test_a_step_that_is_there_twice_is_refused(make_run: Callable[..., Path]) ->
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("config.resolved.yaml", "a: [1, 2\nb: }", "config.resolved.yaml:2: not YAML"),
+        ("config.resolved.yaml", "a: [1, 2\nb: }", "config.resolved.yaml:2:2: is not YAML"),
         ("summary.json", "{\n'status'", "summary.json:2: not a whole JSON document"),
         ("comparison.json", '{"heldout": {"sft": {"mean": 0.1}}}', "field 'heldout.sft.n'"),
         ("comparison.json", "[]", "comparison.json: "),

@@ -13,7 +13,7 @@ from rubric_core import parquet
 from rubric_core.configuration import nearest_key
 from rubric_core.dataset import read_tasks
 from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
-from rubric_core.files import broken, read_lines
+from rubric_core.files import broken, read_file, read_lines
 from rubric_core.formats import levels, rubric_files, weighted
 from rubric_core.formats.checklists import CHECKLISTS, Pitfalls, read_dr_tulu, read_openrubrics
 from rubric_core.formats.draft import Draft, Imported, imported
@@ -188,7 +188,7 @@ def _items(document: object) -> list[object]:
 
 def _document(path: Path) -> object:
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_file(path).decode("utf-8-sig")
         return tomllib.loads(text) if path.suffix.lower() == ".toml" else decode(text)
     except (UnicodeDecodeError, json.JSONDecodeError, RepeatedKeyError) as error:
         raise RubricFileError(broken(error), path=path) from None

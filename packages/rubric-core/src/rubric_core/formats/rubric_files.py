@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rubric_core.errors import RubricFileError
+from rubric_core.files import read_file
 from rubric_core.formats.checklists import TEXT, WEIGHT
 from rubric_core.formats.draft import Points
 
@@ -68,7 +69,7 @@ def read_checkeval(path: Path) -> Iterator[NamedRubric]:
     """
     criteria: list[Points] = []
     aspect, inside = "", False
-    for line in path.read_text(encoding="utf-8-sig").splitlines():
+    for line in read_file(path).decode("utf-8-sig").splitlines():
         text = line.strip().removesuffix("|").strip()
         if not line[:1].isspace():
             inside = inside or text.startswith("sub_aspect")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass
 from importlib import import_module
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from rubric_core import MissingExtraError, SchemaError
 from rubric_core.errors import install_command
-from rubric_core.files import read_lines
+from rubric_core.files import open_file, read_lines
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
 from rubric_eval.lm_tasks.items import Item, read_items
@@ -105,7 +106,7 @@ def _find(benchmark: str, folder: Path) -> Path:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
         reader = csv.DictReader(file, strict=True)  # a cut file ends within quotes
         try:
             for row in reader:

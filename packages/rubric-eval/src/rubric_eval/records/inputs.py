@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from pydantic import BaseModel
 
+from rubric_core.files import open_file
 from rubric_eval.records.run import FROZEN
 
 if TYPE_CHECKING:
@@ -83,5 +84,5 @@ def changed_inputs(
 
 
 def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError
+from rubric_core.files import open_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,7 +84,7 @@ def _by_step(path: Path, kind: type[_AnyRow]) -> tuple[_AnyRow, ...]:
     if not path.exists():
         return ()
     rows: list[_AnyRow] = []
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue

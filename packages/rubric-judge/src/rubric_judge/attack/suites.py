@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias, cast
 from pydantic import BaseModel, ConfigDict, StrictStr
 
 from rubric_core import ConfigError, RubricFileError, SchemaError
+from rubric_core.files import read_file
 from rubric_core.strict_json import decode
 from rubric_judge.attack.cases import Attack, Target
 from rubric_judge.attack.families.passages import tampered
@@ -144,7 +145,7 @@ def _rows(path: Path) -> Iterable[TemplateRow]:
         case ".json":
             return _from_json(path)
         case ".txt" if path.name in _SUFFIX_LISTS:
-            lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+            lines = read_file(path).decode("utf-8-sig", errors="replace").splitlines()
             texts = [f"So {_ORDER}. {line}" for line in lines if line.strip()]
             return _listed(path.stem, texts, where="answer_suffix")
         case _:
@@ -153,7 +154,7 @@ def _rows(path: Path) -> Iterable[TemplateRow]:
 
 def _from_json(path: Path) -> Iterable[TemplateRow]:
     try:
-        content = decode(path.read_text("utf-8-sig"))
+        content = decode(read_file(path).decode("utf-8-sig"))
     except (ValueError, RecursionError, SchemaError):
         return []  # reported among the skipped
     reader = _KNOWN.get(path.name)

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
+from rubric_core.files import open_file
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.entry import damaged
 
@@ -121,7 +122,7 @@ def _create(path: Path) -> None:
 
 
 def _check_header(path: Path) -> None:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         header = file.read(len(_SQLITE_HEADER))
     if header != _SQLITE_HEADER:
         size = path.stat().st_size

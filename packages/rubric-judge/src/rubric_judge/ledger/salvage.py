@@ -8,6 +8,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
+from rubric_core.files import open_file
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.database import SELECT, connect
 from rubric_judge.ledger.entry import LedgerEntry, row_to_entry
@@ -30,11 +31,16 @@ def salvage(path: Path | str, *, to: Path | str) -> int:
         How many there are in it.
 
     Raises:
-        LedgerError: there is a file at `to` already, or it cannot be written.
+        LedgerError: there is a file at `to` already, it cannot be written, or `path` cannot be
+            opened.
     """
     path, to = Path(path), Path(to)
     if to.exists():
         raise LedgerError("is there already; name a new file", path=to)
+    try:
+        open_file(path).close()
+    except OSError as error:
+        raise LedgerError(f"cannot be opened ({error.strerror})", path=path) from error
     kept = 0
     with closing(connect(path, read_only=True)) as database, Ledger(to) as ledger:
         # Without it, SQLite reads nothing at all of a file that is shorter than it says.

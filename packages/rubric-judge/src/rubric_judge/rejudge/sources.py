@@ -11,6 +11,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import BaseModel, ConfigDict, StrictStr
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError
+from rubric_core.files import open_file
 from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.ledger.keys import hash_text
 from rubric_judge.responses import read_judgements, read_rows, response_rows
@@ -103,7 +104,7 @@ def read_stored(
 
 
 def _starts_with(path: Path, header: bytes) -> bool:
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(header)) == header
 
 

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from rubric_core import RubricFileError
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
         RubricFileError: a line is no object with a text.
     """
     try:
-        content = path.read_text(encoding="utf-8")
+        content = read_file(path).decode("utf-8")
     except (OSError, UnicodeDecodeError) as exc:
         raise TrainConfigError(
             f"cannot read the documents {str(path)!r} ({type(exc).__name__}); write them with "

@@ -6,10 +6,11 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubric_core import RubricFileError
+from rubric_core import ConfigError, RubricFileError
+from rubric_core.files import open_file
+from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run.lock import is_held
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
@@ -90,7 +91,7 @@ def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_R
     """
     if not path.exists():
         return
-    with path.open("rb") as file:
+    with open_file(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -130,13 +131,10 @@ def _text(path: Path) -> str:
 
 def _mapping(path: Path, text: str) -> Mapping[str, Any]:
     try:
-        document: object = yaml.safe_load(text)
-    except yaml.YAMLError as exc:
-        mark = getattr(exc, "problem_mark", None)
+        document = yaml_value(text, source=path.name)
+    except ConfigError as error:
         raise RubricFileError(
-            "not YAML; write the resolved configuration again",
-            path=path,
-            line=mark.line + 1 if mark else None,
+            f"{error}; write the resolved configuration again", path=path
         ) from None
     return cast("dict[str, Any]", document) if isinstance(document, dict) else {}
 

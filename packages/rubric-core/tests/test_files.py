@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from rubric_core import read_tasks
+from rubric_core.files import open_file, read_file
+
+
+def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "tasks.jsonl")
+    os.mkfifo(tmp_path / "tasks.parquet")
+    for name in ("tasks.jsonl", "tasks.parquet"):
+        with pytest.raises(
+            OSError, match=rf"this is a named pipe .*: name a .*'{tmp_path}/{name}'"
+        ):
+            list(read_tasks(tmp_path / name))
+
+
+def test_a_device_is_refused_but_for_the_empty_one() -> None:
+    with pytest.raises(OSError, match="this is a device and may never end"):
+        read_file(Path("/dev/zero"))
+    assert read_file(Path("/dev/null")) == b""
+
+
+def test_what_the_process_has_open_is_read() -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(writer, "wb") as file:
+        file.write(b"from another program")
+    assert read_file(Path(f"/dev/fd/{reader}")) == b"from another program"
+    os.close(reader)
+
+
+def test_a_folder_and_a_missing_file_say_so(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError, match="Is a directory"):
+        open_file(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"No such file or directory: '[^']*none'"):
+        open_file(tmp_path / "none")
+
+
+def _descriptors() -> list[str]:
+    return sorted(entry.name for entry in Path("/proc/self/fd").iterdir())
+
+
+def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    before = _descriptors()
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(OSError, match=r"may never end|Is a directory"):
+            open_file(path)
+    assert _descriptors() == before
