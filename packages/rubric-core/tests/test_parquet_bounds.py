@@ -50,6 +50,7 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
     assert list(bounded_rows(_file(table), columns=("list", "no_such"))) == [
         {"list": row} for row in table["list"].to_pylist()
     ]
+    assert list(bounded_rows(_file(table), columns=("no_such",))) == [{}] * 3
 
 
 @pytest.mark.parametrize("text", ["A" * 1_000_000, ["A" * 1_000_000], [["A" * 1_000_000]]])

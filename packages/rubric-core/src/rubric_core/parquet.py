@@ -98,6 +98,9 @@ def bounded_rows(
     leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
     chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
     _check_declared(plain.metadata, chosen, file.seek(0, 2))
+    if not schema.names:  # pyarrow makes no rows without columns
+        yield from ({} for _ in range(plain.metadata.num_rows))
+        return
     joined = {field.name for field in schema if _can_be_joined(pa, field.type)}
     stored_once: Any = pa.parquet.ParquetFile(
         file,

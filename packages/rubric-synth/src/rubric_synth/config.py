@@ -56,7 +56,7 @@ class CollectConfig(_Config):
     min_document_words: int = Field(default=30, ge=1)
     """Documents with fewer words are too short."""
     max_document_bytes: int = Field(default=5_000_000, ge=1_000)
-    """Texts above this size, in UTF-8, are too long; a PDF, Parquet or JSONL file may be larger."""
+    """Texts above this size, in UTF-8, are too long; the file that holds one may be larger."""
     near_duplicate_jaccard: float = Field(default=0.5, gt=0.0, le=1.0)
     """Two documents of prose that share more than this of their word shingles, as MinHash
     estimates it, are near duplicates."""
@@ -68,7 +68,7 @@ class CollectConfig(_Config):
     fields: RecordFields = RecordFields()
     """Names of the fields of records."""
     conversion_timeout_s: int = Field(default=60, ge=1)
-    """An HTML or PDF file that takes longer to read is left out."""
+    """An HTML or PDF file, or other markup, that takes longer to read is left out."""
 
     @field_validator("languages")
     @classmethod

@@ -18,6 +18,7 @@ class RejectionReason(StrEnum):
 
     # collect
     UNREADABLE = "unreadable"
+    OUTSIDE_FOLDER = "outside_folder"
     UNSUPPORTED_TYPE = "unsupported_type"
     BINARY = "binary"
     WRONG_ENCODING = "wrong_encoding"

@@ -28,8 +28,11 @@ _STRUCTURED: Final = "choose a model and a server that keep to a JSON schema"
 _REMEDIES: Final = {
     # collect
     RejectionReason.UNREADABLE: "see that this user may read the files",
+    RejectionReason.OUTSIDE_FOLDER: (
+        "name the folder that the links lead to as a source of its own, or copy the files"
+    ),
     RejectionReason.UNSUPPORTED_TYPE: (
-        "give text, Markdown, HTML, PDF, JSON, JSON Lines or Parquet files"
+        "give files of a kind that `rubric-synth collect --help` names"
     ),
     RejectionReason.WRONG_ENCODING: "save the files as UTF-8",
     RejectionReason.BROKEN_RECORD: (

@@ -36,7 +36,8 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
 
     - a folder of the files below, with its subfolders, or one such file;
 
-    - text (.txt), Markdown (.md), HTML and PDF files: one document each;
+    - text (.txt), Markdown (.md), HTML and PDF files, reStructuredText (.rst), LaTeX (.tex),
+      notebooks (.ipynb), Word (.docx), OpenDocument, EPUB and Org files: one document each;
 
     - JSONL, JSON and Parquet files: one document for each record;
 

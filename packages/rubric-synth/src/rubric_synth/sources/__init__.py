@@ -28,8 +28,8 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
     """Yield every document of a source, or the reason why it is left out, in a fixed order.
 
     Args:
-        source: A folder; a text, Markdown, HTML, PDF, JSON, JSON Lines (also `.gz`) or Parquet
-            file; `hf:PATH` or `hf:PATH:SPLIT`; or `python:PACKAGE`.
+        source: A folder; a text, Markdown, HTML or PDF file, a notebook, a file of a format that
+            pandoc reads, a JSON, JSON Lines (also `.gz`) or Parquet file; `hf:PATH` or `hf:PATH:SPLIT`; or `python:PACKAGE`.
         config: Limits, languages and names of fields.
 
     Raises:

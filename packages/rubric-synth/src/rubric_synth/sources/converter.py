@@ -1,7 +1,8 @@
-"""The process that reads HTML and PDF files for `conversion`: it may hang, crash or be killed.
+"""The process of `isolated`, which reads files for another: it may hang, crash or be killed.
 
 A script of its own: it imports nothing of this package, so that it starts in a moment. One job
-and one answer a line, as JSON. A job that takes too long ends the process.
+and one answer a line, as JSON, and the file that a job is about as an open descriptor. An answer
+that takes too long ends the process.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import os
 import re
 import resource
 import signal
+import socket
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -49,29 +52,49 @@ _BROKEN = {"refused": "broken_pdf"}
 
 def main() -> None:
     """Answer jobs until there are no more."""
-    seconds, most_memory = int(sys.argv[1]), int(sys.argv[2])
+    seconds, most_memory, files = map(int, sys.argv[1:])
     with contextlib.suppress(OSError, ValueError):  # not every system limits memory
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_AS, (most_memory, hard))
     # What a library prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
+    given = socket.socket(fileno=files)
     for line in sys.stdin.buffer:
         signal.alarm(seconds)
-        answer = _answer(json.loads(line))
+        job = json.loads(line)
+        handle = socket.recv_fds(given, 1, 1)[1][0] if job["with_file"] else -1
+        for answer in _answers(job, handle):
+            signal.alarm(0)  # whoever reads the answers may take time
+            answers.write(json.dumps(answer, default=_no_text).encode() + b"\n")
+            answers.flush()
+            signal.alarm(seconds)
         signal.alarm(0)
-        answers.write(json.dumps(answer).encode() + b"\n")
-        answers.flush()
+        if handle >= 0:
+            os.close(handle)
 
 
-def _answer(job: dict[str, Any]) -> dict[str, Any]:
+def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
     """Do a job; what any library raises over a file becomes an answer here."""
     try:
-        return _pdf(job["pdf"], job["most"]) if "pdf" in job else _html(job["html"])
+        match job["kind"]:
+            case "html":
+                yield _html(job["page"])
+            case "pdf":
+                yield _pdf(f"/dev/fd/{handle}", job["most"])
+            case "notebook":
+                yield _notebook(handle)
+            case _:
+                yield from _parquet(handle, job)
     except MemoryError:
-        return {"refused": "conversion_failed", "detail": "out of memory"}
+        yield {"refused": "conversion_failed", "detail": "out of memory"}
     except Exception as error:  # noqa: BLE001 - see the docstring
-        return {"refused": "conversion_failed", "detail": type(error).__name__}
+        yield {"refused": "conversion_failed", "detail": type(error).__name__}
+
+
+def _no_text(_value: object) -> dict[str, str]:
+    """Stand for a value of a table that JSON has no form for; an object is no text either."""
+    return {}
 
 
 def _html(page: str) -> dict[str, Any]:
@@ -151,8 +174,7 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     import pypdfium2  # noqa: PLC0415 - as above
 
     try:
-        # The library opens a file by a name in UTF-8 only.
-        document = pypdfium2.PdfDocument(path if _is_text(path) else open(path, "rb"))  # noqa: PTH123, SIM115 - as long as the document
+        document = pypdfium2.PdfDocument(path)
         count = len(document)
     except pypdfium2.PdfiumError as error:
         # The library's last error may be that of an earlier file.
@@ -171,14 +193,11 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
             continue
         chars += sum(len(line[0]) for line in pages[-1])
         if chars > most:
-            return {"refused": "too_long", "detail": f"{chars} characters to page {index + 1}"}
+            detail = f"{chars} characters to page {index + 1}"
+            return {"refused": "too_long", "detail": f"{detail}, above {most}"}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
     return {"pages": pages, "outline": _outline(document), "title": _pdf_title(document)}
-
-
-def _is_text(name: str) -> bool:
-    return name == name.encode(errors="replace").decode()
 
 
 def _names_encryption(path: str) -> bool:
@@ -208,6 +227,62 @@ def _outline(document: Any) -> list[str]:  # noqa: ANN401 - no types
 
 def _pdf_title(document: Any) -> str:  # noqa: ANN401 - no types
     return str(document.get_metadata_dict().get("Title", ""))
+
+
+def _notebook(handle: int) -> dict[str, Any]:
+    """Return the text and the code of a Jupyter notebook as Markdown, without its outputs."""
+    with os.fdopen(os.dup(handle), "rb") as file:
+        try:
+            content: dict[str, Any] = json.load(file)
+            parts = [part for cell in _cells(content) if (part := _cell(cell, content))]
+        except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
+            detail = f"not readable as a notebook ({type(error).__name__})"
+            return {"refused": "broken_record", "detail": detail}
+    return {"markdown": "\n\n".join(parts)}
+
+
+def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the cells; before version 4 of the format they lie in worksheets."""
+    for sheet in (notebook, *notebook.get("worksheets", ())):
+        yield from sheet.get("cells", ())
+
+
+def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
+    """Return a cell as Markdown; "" for one without text."""
+    source = cell.get("source", cell.get("input", ""))
+    text = "".join(source).strip()
+    match cell["cell_type"]:
+        case "markdown":
+            return text
+        case "heading":
+            return f"{'#' * int(cell['level'])} {text}"
+        case "code" if text:
+            language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "")
+            return f"```{language}\n{text}\n```"
+        case _:
+            return ""
+
+
+def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the rows of a table, one by one, and at the end that it is done, or refused."""
+    pyarrow: Any = import_module("pyarrow")
+    pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # others ask for more than they use
+    bounds: Any = import_module("rubric_core.parquet")
+    with os.fdopen(os.dup(handle), "rb") as file:
+        try:
+            columns = tuple(job["columns"])
+            for row in bounds.bounded_rows(file, columns=columns, most_row_bytes=job["most"]):
+                is_long = isinstance(row, bounds.LongRow)
+                yield {"bytes": row.size_bytes} if is_long else {"row": row}
+            yield {"done": True}
+        except bounds.TooLargeError as error:
+            yield {"refused": "too_long", "detail": str(error)}
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                yield {"refused": "unreadable", "detail": os.strerror(error.errno)}
+            else:
+                detail = f"not readable as Parquet ({type(error).__name__})"
+                yield {"refused": "broken_record", "detail": detail}
 
 
 if __name__ == "__main__":

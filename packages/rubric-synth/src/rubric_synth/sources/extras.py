@@ -10,10 +10,11 @@ from rubric_synth.errors import SourceError
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 
-Extra = Literal["datasets", "parquet", "pdf"]
+Extra = Literal["datasets", "documents", "parquet", "pdf"]
 
 _MODULES: Final[dict[Extra, str]] = {
     "datasets": "datasets",
+    "documents": "pypandoc",
     "parquet": "pyarrow",
     "pdf": "pypdfium2",
 }

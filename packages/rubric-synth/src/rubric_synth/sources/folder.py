@@ -8,9 +8,10 @@ from rubric_synth.cleaning import document_title
 from rubric_synth.document import Document
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.conversion import Converter
-from rubric_synth.sources.extras import need_extra
+from rubric_synth.sources.extras import Extra, need_extra
 from rubric_synth.sources.json_files import JSON_LINES_SUFFIXES, read_json, read_json_lines
-from rubric_synth.sources.opening import Refused, read_regular, visible_files
+from rubric_synth.sources.opening import Refused, SourceFile, visible_files
+from rubric_synth.sources.pandoc import PANDOC_FORMATS
 from rubric_synth.sources.parquet_files import read_parquet
 from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded, printable, within
 from rubric_synth.sources.records import RecordReader
@@ -23,28 +24,35 @@ if TYPE_CHECKING:
 
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
+_RECORD_SUFFIXES: Final = (*JSON_LINES_SUFFIXES, ".json", ".parquet")
+_EXTRAS: Final[dict[str, Extra]] = {
+    ".parquet": "parquet",
+    ".pdf": "pdf",
+    **dict.fromkeys(PANDOC_FORMATS, "documents"),
+}
 _WIDEST_CHARACTER: Final = 4  # bytes of one in UTF-32
 
 
 def read_folder(folder: Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
     """Yield the documents of a folder and of its subfolders in the order of their paths.
 
-    Hidden files and folders are left alone; links to folders are not followed.
+    Hidden files and folders are left alone. Links to folders are not followed, and links to files
+    only where these are in the folder too.
 
     Args:
         folder: Its name becomes the first part of each source.
         config: Limits, and names of fields.
     """
-    root = printable(folder.resolve().name)
+    root = folder.resolve()
     records = RecordReader(config)
     with Converter(config) as converter:
         for entry in visible_files(folder):
             path = entry.path if isinstance(entry, Refused) else entry
-            source = f"{root}/{printable(path.relative_to(folder).as_posix())}"
+            source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
             if isinstance(entry, Refused):
                 yield entry.error.rejection(source)
             else:
-                yield from _read(path, source, records, converter, config)
+                yield from _read(SourceFile(path, source, root), records, converter, config)
 
 
 def read_file(path: Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
@@ -54,48 +62,51 @@ def read_file(path: Path, *, config: CollectConfig) -> Iterator[Document | Rejec
         SourceError: The library for its type is not installed.
     """
     name = printable(path.name)
-    if name.lower().endswith(".parquet"):
-        need_extra("parquet", source=str(path))
-    elif name.lower().endswith(".pdf"):
-        need_extra("pdf", source=str(path))
-    is_container = name.lower().endswith((*JSON_LINES_SUFFIXES, ".json", ".parquet"))
+    extra = _EXTRAS.get(path.suffix.lower())
+    if extra is not None:
+        need_extra(extra, source=str(path))
+    is_container = name.lower().endswith(_RECORD_SUFFIXES)
     source = name if is_container else f"{printable(path.parent.resolve().name)}/{name}"
-    return _read_alone(path, source, config)
+    return _read_alone(SourceFile(path, source), config)
 
 
-def _read_alone(path: Path, source: str, config: CollectConfig) -> Iterator[Document | Rejection]:
+def _read_alone(file: SourceFile, config: CollectConfig) -> Iterator[Document | Rejection]:
     with Converter(config) as converter:
-        yield from _read(path, source, RecordReader(config), converter, config)
+        yield from _read(file, RecordReader(config), converter, config)
 
 
 def _read(
-    path: Path, source: str, records: RecordReader, converter: Converter, config: CollectConfig
+    file: SourceFile, records: RecordReader, converter: Converter, config: CollectConfig
 ) -> Iterator[Document | Rejection]:
     """Yield the documents of a file, by the end of its name."""
-    name = path.name.lower()
+    name = file.path.name.lower()
     if name.endswith(JSON_LINES_SUFFIXES):
-        yield from read_json_lines(path, source, records=records, config=config)
+        yield from read_json_lines(file, records=records, config=config)
     elif name.endswith(".json"):
-        yield from read_json(path, source, records=records, config=config)
+        yield from read_json(file, records=records, config=config)
     elif name.endswith(".parquet"):
-        yield from read_parquet(path, source, records=records)
+        yield from read_parquet(file, records=records, reader=converter.tables)
     else:
         try:
-            yield _one_document(path, source, converter, config)
+            yield _one_document(file, converter, config)
         except NotTextError as error:
-            yield error.rejection(source)
+            yield error.rejection(file.source)
 
 
-def _one_document(path: Path, source: str, converter: Converter, config: CollectConfig) -> Document:
-    name = path.name.lower()
-    if name.endswith(".pdf"):
-        return converter.pdf(path, source)
-    if name.endswith(_HTML_SUFFIXES):
-        return converter.html(path, source)
-    if not name.endswith(_TEXT_SUFFIXES):
-        suffix = printable(path.suffix) or "no suffix"
-        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, suffix)
+def _one_document(file: SourceFile, converter: Converter, config: CollectConfig) -> Document:
+    suffix = file.path.suffix.lower()
+    if suffix == ".pdf":
+        return converter.pdf(file)
+    if suffix in _HTML_SUFFIXES:
+        return converter.html(file)
+    if suffix == ".ipynb":
+        return converter.notebook(file)
+    if suffix in PANDOC_FORMATS:
+        return converter.markup(file)
+    if suffix not in _TEXT_SUFFIXES:
+        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
     most = config.max_document_bytes
-    raw = decoded(read_regular(path, most=_WIDEST_CHARACTER * most))
+    raw = decoded(file.read(most=_WIDEST_CHARACTER * most))
     text = cleaned(within(raw, most=most))
-    return Document(title=document_title(text) or printable(path.stem), text=text, source=source)
+    title = document_title(text) or printable(file.path.stem)
+    return Document(title=title, text=text, source=file.source)

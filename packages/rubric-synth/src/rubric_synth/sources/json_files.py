@@ -5,20 +5,21 @@ from __future__ import annotations
 import codecs
 import gzip
 import json
+import os
 import zlib
 from typing import TYPE_CHECKING, Final, cast
 
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.sources.opening import open_regular, read_regular, unreadable
+from rubric_synth.sources.opening import unreadable
 from rubric_synth.sources.raw_text import NotTextError, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
 
     from rubric_synth.config import CollectConfig
     from rubric_synth.document import Document
+    from rubric_synth.sources.opening import SourceFile
     from rubric_synth.sources.records import RecordReader
 
 JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -27,20 +28,27 @@ _WHOLE_FILE: Final = 16  # a JSON file is in memory whole, so it may not be any 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_BLANK_BYTES: Final = 1 << 22  # in a row; compressed, they cost no more than a few bytes
 _MOST_SKIPPED_BYTES: Final = 1 << 30  # of one line
+_MOST_EXPANSION: Final = 200  # of gzip; text compresses to a third or a tenth
+_ALWAYS_BYTES: Final = 1 << 28
+_RECORD_BYTES: Final = 1 << 10  # that a record costs at least, however short
+_FEW_CONTAINERS: Final = 1 << 20
+_CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has hundreds
 _WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
 def read_json_lines(
-    path: Path, name: str, *, records: RecordReader, config: CollectConfig
+    file: SourceFile, *, records: RecordReader, config: CollectConfig
 ) -> Iterator[Document | Rejection]:
     """Yield one document per line, in the order of the file; blank lines are skipped."""
+    name = file.source
     number = 0
     try:
-        with open_regular(path) as file, _plain(file, path) as plain:
+        with file.open() as opened:
             most = _OTHER_FIELDS * config.max_document_bytes
-            for number, line in _lines(plain, most=most):
+            for number, line in _unpacked_lines(opened, name, most=most):
                 try:
-                    yield records.document(_parsed(_complete(line)), file=name, number=number)
+                    found = _parsed(_complete(line, most=most))
+                    yield records.document(found, file=name, number=number)
                 except NotTextError as error:
                     yield error.rejection(f"{name}:{number}")
     except NotTextError as error:
@@ -53,26 +61,43 @@ def read_json_lines(
 
 
 def read_json(
-    path: Path, name: str, *, records: RecordReader, config: CollectConfig
+    file: SourceFile, *, records: RecordReader, config: CollectConfig
 ) -> Iterator[Document | Rejection]:
     """Yield the documents of a JSON file, in its order."""
     try:
-        data = read_regular(path, most=_WHOLE_FILE * config.max_document_bytes)
-        content = _parsed(data)
+        content = _parsed(file.read(most=_WHOLE_FILE * config.max_document_bytes))
     except NotTextError as error:
-        yield error.rejection(name)
+        yield error.rejection(file.source)
         return
     found = cast("list[object]", content) if isinstance(content, list) else [content]
     for number, record in enumerate(found, start=1):
         try:
-            yield records.document(record, file=name, number=number)
+            yield records.document(record, file=file.source, number=number)
         except NotTextError as error:
-            yield error.rejection(f"{name}:{number}")
+            yield error.rejection(f"{file.source}:{number}")
 
 
-def _plain(file: BinaryIO, path: Path) -> BinaryIO:
-    compressed = path.name.lower().endswith(".gz")
-    return cast("BinaryIO", gzip.GzipFile(fileobj=file)) if compressed else file
+def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[int, bytes | int]]:
+    """Yield the lines of a file that may be compressed, as long as they are in proportion to it.
+
+    Raises:
+        NotTextError: It unpacks to far more than text does, or is no text.
+    """
+    if not name.lower().endswith(".gz"):
+        yield from _lines(file, most=most)
+        return
+    packed = os.fstat(file.fileno()).st_size
+    most_unpacked = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
+    unpacked = 0
+    for number, line in _lines(cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most):
+        unpacked += max(line if isinstance(line, int) else len(line), _RECORD_BYTES)
+        if unpacked > most_unpacked:
+            detail = (
+                f"{packed} compressed bytes unpack to more than {most_unpacked}; the rest, from "
+                f"line {number} on, is not read"
+            )
+            raise NotTextError(RejectionReason.TOO_LONG, detail)
+        yield number, line
 
 
 def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
@@ -88,7 +113,10 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
             while (more := file.readline(_CHUNK_BYTES)) and not more.endswith(b"\n"):
                 size += len(more)
                 if size > _MOST_SKIPPED_BYTES:
-                    detail = f"a line of more than {size} bytes; the rest is not read"
+                    detail = (
+                        f"a line of more than {_MOST_SKIPPED_BYTES} bytes, above {most}; the rest "
+                        "is not read"
+                    )
                     raise NotTextError(RejectionReason.TOO_LONG, detail)
             yield number, size + len(more)
         elif line.strip():
@@ -97,13 +125,16 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
         else:
             blank += size
             if blank > _MOST_BLANK_BYTES:
-                detail = f"{blank} blank bytes to line {number}; the rest is not read"
+                detail = (
+                    f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}; the rest "
+                    "is not read"
+                )
                 raise NotTextError(RejectionReason.TOO_LONG, detail)
 
 
-def _complete(line: bytes | int) -> bytes:
+def _complete(line: bytes | int, *, most: int) -> bytes:
     if isinstance(line, int):
-        raise NotTextError(RejectionReason.TOO_LONG, f"a line of {line} bytes")
+        raise NotTextError(RejectionReason.TOO_LONG, f"a line of {line} bytes, above {most}")
     return line
 
 
@@ -115,6 +146,10 @@ def _parsed(data: bytes) -> object:
     """
     if not data.strip():
         raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
+    containers = data.count(b"[") + data.count(b"{")
+    if containers > max(_FEW_CONTAINERS, len(data) // _CONTAINER_BYTES):
+        detail = f"{containers} lists and objects in {len(data)} bytes"
+        raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

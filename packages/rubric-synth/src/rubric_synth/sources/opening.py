@@ -1,18 +1,73 @@
-"""Regular files, opened without a way to hang, and what a folder holds."""
+"""Regular files, opened without a way to hang or to leave their folder, and what a folder holds."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import BinaryIO
+
+# Without O_NONBLOCK, to open a pipe is to wait for its writer.
+_READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_LINK: Final = _READ | os.O_NOFOLLOW
+
+
+class SourceFile(NamedTuple):
+    """A file that may be read."""
+
+    path: Path
+    """Where it is."""
+    source: str
+    """Its name in the collection."""
+    root: Path | None = None
+    """The folder that it must be in, without links; None for a file that the user named."""
+
+    def open(self) -> BinaryIO:
+        """Open it for reading.
+
+        Raises:
+            NotTextError: It cannot be opened, lies outside the folder, or is a pipe or a device,
+                which could be read forever.
+        """
+        try:
+            # Before it is opened: some devices do something then.
+            is_regular = stat.S_ISREG(self.path.stat().st_mode)
+        except (OSError, ValueError) as error:
+            raise unreadable(error) from error
+        if not is_regular:
+            raise _not_regular()
+        try:
+            handle = _opened(self.path) if self.root is None else _opened_in(self.root, self.path)
+        except OSError as error:
+            raise unreadable(error) from error
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            os.close(handle)
+            raise _not_regular()
+        return os.fdopen(handle, "rb")
+
+    def read(self, *, most: int) -> bytes:
+        """Return its bytes.
+
+        Raises:
+            NotTextError: It cannot be read, is no regular file, or has more than `most` bytes.
+        """
+        try:
+            with self.open() as file:
+                data = file.read(most + 1)
+                if len(data) > most:
+                    size = max(os.fstat(file.fileno()).st_size, len(data))
+                    raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes, above {most}")
+        except OSError as error:
+            raise unreadable(error) from error
+        return data
 
 
 class Refused(NamedTuple):
@@ -22,43 +77,10 @@ class Refused(NamedTuple):
     error: NotTextError
 
 
-def open_regular(path: Path) -> BinaryIO:
-    """Open a file for reading.
-
-    Raises:
-        NotTextError: It cannot be opened, or is a pipe or a device, which could be read forever.
-    """
-    try:
-        # Without O_NONBLOCK, to open a pipe is to wait for its writer.
-        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except (OSError, ValueError) as error:
-        raise unreadable(error) from error
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, "not a regular file")
-    return os.fdopen(handle, "rb")
-
-
-def read_regular(path: Path, *, most: int) -> bytes:
-    """Return the bytes of a file.
-
-    Raises:
-        NotTextError: It cannot be read, is no regular file, or has more than `most` bytes.
-    """
-    try:
-        with open_regular(path) as file:
-            data = file.read(most + 1)
-            if len(data) > most:
-                size = max(os.fstat(file.fileno()).st_size, len(data))
-                raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes")
-    except OSError as error:
-        raise unreadable(error) from error
-    return data
-
-
 def unreadable(error: BaseException) -> NotTextError:
     """Return the refusal of a file that could not be read."""
-    return NotTextError(RejectionReason.UNREADABLE, type(error).__name__)
+    told = error.strerror if isinstance(error, OSError) else None
+    return NotTextError(RejectionReason.UNREADABLE, told or type(error).__name__)
 
 
 def visible_files(folder: Path) -> Iterator[Path | Refused]:
@@ -75,9 +97,43 @@ def visible_files(folder: Path) -> Iterator[Path | Refused]:
                 entries = (entry for entry in path.iterdir() if not entry.name.startswith("."))
                 waiting.extend(sorted(entries, reverse=True))
             elif path.is_dir():
-                error = NotTextError(RejectionReason.UNSUPPORTED_TYPE, "a link to a folder")
-                yield Refused(path, error)
+                detail = "a link to a folder, which is not followed; name the folder as a source"
+                yield Refused(path, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail))
             else:
                 yield path
         except OSError as error:
             yield Refused(path, unreadable(error))
+
+
+def _opened(path: Path) -> int:
+    return os.open(path, _READ)
+
+
+def _opened_in(root: Path, path: Path) -> int:
+    """Open a file below a folder, step by step and never through a link.
+
+    So that neither the file nor a folder on the way to it can become a link after the check.
+    """
+    real = Path(os.path.realpath(path, strict=True))
+    if not real.is_relative_to(root):
+        raise NotTextError(RejectionReason.OUTSIDE_FOLDER, "a link that leaves the folder")
+    *folders, name = real.relative_to(root).parts
+    here = os.open(root, _READ | os.O_DIRECTORY)
+    try:
+        for folder in folders:
+            below = os.open(folder, _NO_LINK | os.O_DIRECTORY, dir_fd=here)
+            os.close(here)
+            here = below
+        return os.open(name, _NO_LINK, dir_fd=here)
+    except OSError as error:
+        if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+            detail = "a link took its place while it was opened"
+            raise NotTextError(RejectionReason.OUTSIDE_FOLDER, detail) from None
+        raise
+    finally:
+        os.close(here)
+
+
+def _not_regular() -> NotTextError:
+    detail = "not a regular file: a pipe, a device or a socket"
+    return NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)

@@ -103,7 +103,7 @@ def within(text: str, *, most: int) -> str:
     """
     size = len(text) if text.isascii() else len(text.encode(errors="replace"))
     if size > most:
-        raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes of text")
+        raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes of text, above {most}")
     return text
 
 

@@ -35,7 +35,8 @@ class RecordReader:
     def __init__(self, config: CollectConfig) -> None:
         """Remember nothing yet."""
         self._fields = config.fields
-        self._most = config.max_document_bytes
+        self.most = config.max_document_bytes
+        """Bytes of a text."""
         self._seen: set[bytes] = set()
 
     @property
@@ -59,7 +60,7 @@ class RecordReader:
             detail = f"a {type(record).__name__}, not an object"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
         columns = cast("dict[str, object]", record)
-        raw = within(self._raw_text(columns), most=self._most)
+        raw = within(self._raw_text(columns), most=self.most)
         identifier, key = self._identifier(columns, file)
         text = cleaned(raw)
         self._seen.add(key)

@@ -1,0 +1,103 @@
+"""Files of a few kilobytes that stand for gigabytes, and files nested without end."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rubric_synth.sources import isolated, json_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_MOST_KB = 900_000
+_SCRIPT = """
+import resource, sys
+from rubric_synth import CollectConfig
+from rubric_synth.sources import read_source
+
+limit = int(sys.argv[2]) * 1024
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+for item in read_source(sys.argv[1], config=CollectConfig(languages=())):
+    print(getattr(item, "reason", "document"), getattr(item, "detail", ""), sep=": ")
+"""
+
+
+def _told(path: Path) -> list[str]:
+    """Read a source in a process that may not take more memory than an ordinary file needs."""
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT, str(path), str(_MOST_KB)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=150,
+    )
+    return done.stdout.splitlines()
+
+
+def test_a_table_that_repeats_a_huge_text_costs_little_memory(tmp_path: Path) -> None:
+    repeated = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 16, pa.int32()), pa.array(["A" * 50_000_000])
+    )
+    pq.write_table(pa.table({"text": repeated}), tmp_path / "a.parquet", compression="zstd")
+    assert (tmp_path / "a.parquet").stat().st_size < 10_000
+    told = _told(tmp_path / "a.parquet")
+    assert len(told) == 16
+    assert all(line.startswith("too_long: a row of 50000") for line in told)
+    assert all(line.endswith("above 40000000") for line in told)
+
+
+def test_a_table_of_millions_of_rows_of_nothing_is_refused_as_a_whole(
+    tmp_path: Path, reasons: Callable
+) -> None:
+    nothing = pa.table({"text": pa.nulls(40_000_000, pa.string())})
+    pq.write_table(nothing, tmp_path / "a.parquet", compression="zstd")
+    assert reasons(tmp_path / "a.parquet") == {"a.parquet": "too_long"}
+
+
+def test_a_table_whose_reader_dies_costs_that_table_alone(
+    tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b"):
+        table = pa.table({"text": ["High water comes twice a day."]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    monkeypatch.setattr(isolated, "_MAX_MEMORY_BYTES", 64 << 20)  # too little for its library
+    found = read(tmp_path)
+    assert [str(item.reason) for item in found] == ["conversion_failed"] * 2
+
+
+def test_compressed_lines_may_unpack_to_what_text_does_and_no_more(
+    tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_files, "_ALWAYS_BYTES", 1 << 20)
+    line = json.dumps({"text": "High water comes twice a day."}).encode() + b"\n"
+    with gzip.open(tmp_path / "a.jsonl.gz", "wb") as file:
+        file.write(line + b"{}\n" * 4_000)
+    *found, last = read(tmp_path / "a.jsonl.gz")
+    assert found[0].text == "High water comes twice a day."
+    assert (last.reason, last.source) == ("too_long", "a.jsonl.gz")
+    assert "unpack to more than 1048576; the rest, from line 1025 on, is not read" in last.detail
+    assert len(found) == 1024  # each counts for a kilobyte, however short
+
+
+@pytest.mark.parametrize("name", ["a.json", "a.jsonl"])
+def test_json_of_nothing_but_brackets_is_not_built(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"[" + b"[]," * 12_000_000 + b"[]]")
+    (told,) = _told(tmp_path / name)
+    assert told == "broken_record: 12000002 lists and objects in 36000004 bytes"
+
+
+def test_nesting_without_end_is_counted(tmp_path: Path, reasons: Callable) -> None:
+    deep = "[" * 200_000
+    for name in ("a.json", "b.jsonl", "c.ipynb"):
+        (tmp_path / name).write_text(deep)
+    found = reasons(tmp_path)
+    assert list(found.values())[:3] == ["broken_record"] * 3
