@@ -6,7 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.hacking.correlation import rank_correlation, within_correlation
+from rubric_eval.hacking.correlation import (
+    Correlation,
+    _correlated,
+    rank_correlation,
+    within_correlation,
+)
 
 whole = st.lists(st.integers(0, 9), min_size=3, max_size=30)
 
@@ -63,3 +68,45 @@ def test_one_answer_a_question_says_nothing_within() -> None:
     assert within_correlation([1.0, 2.0], [1.0, 2.0], ["a", "b"], ["a", "b"]) is None
     equal = within_correlation([1.0, 1.0], [1.0, 2.0], ["a", "a"], ["a", "a"])
     assert equal is None
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    answers=st.lists(
+        st.tuples(st.integers(0, 8), st.integers(0, 3), st.integers(0, 3)), min_size=2, max_size=40
+    )
+)
+def test_ranks_within_questions_are_those_of_each_question_by_itself(
+    answers: list[tuple[int, int, int]],
+) -> None:
+    questions = [f"q{question}" for question, _, _ in answers]
+    documents = [f"d{question % 6}" for question, _, _ in answers]
+    x_N, y_N = ([float(answer[at]) for answer in answers] for at in (1, 2))
+    found = within_correlation(x_N, y_N, questions, documents)
+    assert found == _plainly_within(x_N, y_N, questions, documents)
+
+
+def _plainly_within(
+    x_N: list[float], y_N: list[float], questions: list[str], documents: list[str]
+) -> Correlation | None:
+    """One call of SciPy for each question, and its ranks correlated over all answers."""
+    members = [
+        [at for at, of in enumerate(questions) if of == one] for one in dict.fromkeys(questions)
+    ]
+    several = [at_K for at_K in members if len(at_K) > 1]
+    if not several:
+        return None
+    ranks = [[stats.rankdata([of[at] for at in at_K]) for at_K in several] for of in (x_N, y_N)]
+    a_N, b_N = (np.concatenate([one - one.mean() for one in found]) for found in ranks)
+    order = [documents[at] for at_K in several for at in at_K]
+    return _correlated(a_N, b_N, order, seed=0)
+
+
+def test_an_interval_needs_draws_that_vary() -> None:
+    """One document of six differs: a third of the draws lack it, and have no correlation at all."""
+    rewards = [0.5] * 10 + [0.1, 0.9]
+    lengths = [float(at % 5) for at in range(12)]
+    found = rank_correlation(rewards, lengths, [f"d{at // 2}" for at in range(12)])
+    assert found is not None
+    assert (found.ci_low, found.ci_high) == (None, None)
+    assert -1 <= found.rho <= 1

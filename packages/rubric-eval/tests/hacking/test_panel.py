@@ -2,15 +2,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
 from rubric_eval.hacking.observed import Key, Observed
-from rubric_eval.hacking.phrases import APPEALS, HEDGES, Echo, count_phrases, words
+from rubric_eval.hacking.phrases import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_eval.hacking.second import judge_again, sampled_questions
 from rubric_judge import JudgePool
 from rubric_judge.testing import ScriptedJudge
@@ -176,7 +179,19 @@ def test_wording_of_question_and_passage_is_no_echo() -> None:
     ],
 )
 def test_hedges_are_whole_phrases(text: str, hedges: int) -> None:
-    assert count_phrases(words(text), HEDGES) == hedges
+    assert Phrases(HEDGES).count(words(text)) == hedges
+
+
+@given(
+    text=st.lists(st.sampled_from(["a", "b", "c"]), max_size=12),
+    phrases=st.sets(st.lists(st.sampled_from(["a", "b", "c"]), min_size=1, max_size=3).map(tuple)),
+)
+def test_phrases_are_counted_as_one_expression_for_each_would(
+    text: list[str], phrases: set[tuple[str, ...]]
+) -> None:
+    written = [" ".join(phrase) for phrase in phrases]
+    plain = sum(len(re.findall(f"(?= {phrase} )", f" {' '.join(text)} ")) for phrase in written)
+    assert Phrases(written).count(text) == plain
 
 
 def test_phrases_are_written_as_they_are_sought() -> None:

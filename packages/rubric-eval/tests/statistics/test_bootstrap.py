@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_eval import EvalShapeError, mean_interval
+from rubric_eval.statistics import resampling
 from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean
 
 values = st.lists(st.floats(-1, 1, allow_subnormal=False), min_size=2, max_size=20)
@@ -150,3 +151,14 @@ def test_draws_are_made_in_portions_without_another_result() -> None:
     assert isinstance(in_portions, Bootstrap)
     assert in_portions.draws.size == 9999
     assert in_portions.draws.std() == pytest.approx(wanted, rel=0.03)
+
+
+@pytest.mark.parametrize("limits", [{"_DRAWN_AT_ONCE": 40}, {"_ADDED_UP": 5}])
+def test_draws_are_those_of_plain_addition_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
+) -> None:
+    of_clusters_VC = np.random.default_rng(0).random((3, 17))
+    plain = resampling.drawn_sums(of_clusters_VC, resamples=50, seed=4)
+    for name, limit in limits.items():
+        monkeypatch.setattr(resampling, name, limit)
+    assert resampling.drawn_sums(of_clusters_VC, resamples=50, seed=4) == pytest.approx(plain)

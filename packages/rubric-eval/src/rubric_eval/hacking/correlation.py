@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 from scipy import stats
 
 from rubric_eval.records.run import FROZEN
+from rubric_eval.statistics.resampling import drawn_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rubric_eval.statistics.intervals import FloatArray
 
 _FEWEST_DOCUMENTS: Final = 5
-_DRAWS_AT_ONCE: Final = 500
+_ROUNDING: Final = 1e-12
+"""Share of Σx² below which a spread is what rounding left."""
 
 
 class Correlation(BaseModel):
@@ -28,7 +29,8 @@ class Correlation(BaseModel):
 
     rho: float
     ci_low: float | None
-    """None where documents are too few to draw from."""
+    """None where documents are too few to draw from, or where so few of them differ in reward or
+    length that more draws than a tail of the interval holds have no ρ."""
 
     ci_high: float | None
     n: int
@@ -69,23 +71,38 @@ def within_correlation(
     Returns:
         Of ranks less their mean in the question; None where no question has answers that vary.
     """
-    members: defaultdict[str, list[int]] = defaultdict(list)
-    for at, question in enumerate(questions_N):
-        members[question].append(at)
-    several = [at_K for at_K in members.values() if len(at_K) > 1]
-    order = [at for at_K in several for at in at_K]
-    if not order:
+    place = {question: at for at, question in enumerate(dict.fromkeys(questions_N))}
+    of_N = np.array([place[question] for question in questions_N], dtype=np.intp)
+    several_N = np.bincount(of_N, minlength=len(place))[of_N] > 1
+    order = np.flatnonzero(several_N)[np.argsort(of_N[several_N], kind="stable")]
+    if not order.size:
         return None
     centred = [
-        np.concatenate([_centred_ranks(values_N[at_K]) for at_K in several])
-        for values_N in (np.asarray(x_N), np.asarray(y_N))
+        _centred_ranks(np.asarray(values_N, dtype=np.float64)[order], of_N[order])
+        for values_N in (x_N, y_N)
     ]
     return _correlated(centred[0], centred[1], [documents_N[at] for at in order], seed=seed)
 
 
-def _centred_ranks(values_K: FloatArray) -> FloatArray:
-    ranks_K = np.asarray(cast("Any", stats).rankdata(values_K), dtype=np.float64)
-    return ranks_K - ranks_K.mean()
+def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:
+    """Rank each value among those of its question, less the mean rank there.
+
+    All questions at once: equal values of a question have the mean of the ranks that they take.
+
+    Args:
+        values_N: values, question by question.
+        of_N: the question of each.
+    """
+    order = np.lexsort((values_N, of_N))
+    is_first_N = np.ones(order.size, dtype=bool)  # of a run of equal values
+    is_first_N[1:] = (np.diff(values_N[order]) != 0) | (np.diff(of_N[order]) != 0)
+    starts = np.flatnonzero(is_first_N)
+    ends = np.append(starts[1:], order.size)
+    ranks_N = np.empty(order.size)
+    ranks_N[order] = ((starts + ends - 1) / 2)[np.cumsum(is_first_N) - 1]
+    # Questions lie one behind the other, so that a question's places have their middle as mean.
+    _, first, counts = np.unique(of_N, return_index=True, return_counts=True)
+    return ranks_N - np.repeat(first + (counts - 1) / 2, counts)
 
 
 def _correlated(
@@ -108,31 +125,20 @@ def _correlated(
         ]
     )
     rho = float(_pearson(of_documents.sum(axis=1)))
-    if names.size < _FEWEST_DOCUMENTS:
-        return Correlation(rho=rho, ci_low=None, ci_high=None, n=x_N.size)
-
-    def of_chosen(chosen: npt.NDArray[np.intp], axis: int = -1) -> FloatArray:
-        return _pearson(of_documents[:, chosen].sum(axis=axis))
-
-    draws = cast("Any", stats).bootstrap(
-        (np.arange(names.size),),
-        of_chosen,
-        vectorized=True,
-        n_resamples=resamples,
-        batch=_DRAWS_AT_ONCE,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    draws_R = np.asarray(draws.bootstrap_distribution, dtype=np.float64)
-    tail = (1 - confidence) / 2
-    low, high = (float(np.nanquantile(draws_R, share)) for share in (tail, 1 - tail))
+    low, high = None, None
+    if names.size >= _FEWEST_DOCUMENTS:
+        draws_R = _pearson(drawn_sums(of_documents, resamples=resamples, seed=seed))
+        known_R = draws_R[~np.isnan(draws_R)]
+        tail = (1 - confidence) / 2
+        if known_R.size >= (1 - tail) * draws_R.size:
+            low, high = (float(np.quantile(known_R, share)) for share in (tail, 1 - tail))
     return Correlation(rho=rho, ci_low=low, ci_high=high, n=x_N.size)
 
 
 def _pearson(moments: FloatArray) -> FloatArray:
-    """Pearson's r from Σ1, Σx, Σy, Σx², Σy² and Σxy, which are the first axis."""
+    """Pearson's r from Σ1, Σx, Σy, Σx², Σy² and Σxy, the first axis; NaN without spread."""
     n, x, y, xx, yy, xy = moments
-    spread = np.maximum(xx - x * x / n, 0) * np.maximum(yy - y * y / n, 0)
-    is_known = spread > 0
-    root = np.sqrt(np.where(is_known, spread, 1.0))
+    spread_x, spread_y = xx - x * x / n, yy - y * y / n
+    is_known = (spread_x > _ROUNDING * xx) & (spread_y > _ROUNDING * yy)
+    root = np.sqrt(np.where(is_known, spread_x * spread_y, 1.0))
     return np.clip(np.where(is_known, (xy - x * y / n) / root, np.nan), -1, 1)

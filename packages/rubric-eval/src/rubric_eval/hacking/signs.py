@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rubric_eval.hacking.correlation import rank_correlation, within_correlation
 from rubric_eval.hacking.found import Change, ModelSigns
-from rubric_eval.hacking.phrases import APPEALS, HEDGES, Echo, count_phrases, words
+from rubric_eval.hacking.phrases import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[S
         observed: answers of one model.
         echoes: wording of the criteria by task; where a task is missing, its echo is not known.
     """
+    hedges, appeals = Phrases(HEDGES), Phrases(APPEALS)
     found: list[Signs] = []
     for one in observed:
         said = words(one.text)
@@ -50,8 +51,8 @@ def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[S
                 document=one.doc_hash,
                 reward=one.reward,
                 words=len(said),
-                hedges=_HUNDRED * count_phrases(said, HEDGES) / max(len(said), 1),
-                appeals=float(count_phrases(said, APPEALS) > 0),
+                hedges=_HUNDRED * hedges.count(said) / max(len(said), 1),
+                appeals=float(appeals.count(said) > 0),
                 echoes=None if echo is None else float(echo.is_in(said)),
             )
         )

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from scipy import stats
 
 from rubric_eval.errors import EvalShapeError
+from rubric_eval.statistics.resampling import drawn_sums
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +25,6 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 DRAWS_AT_ONCE: Final = 500
 """Of a large set of questions: ten thousand draws of five thousand would be 400 MB."""
 
-_AT_ONCE_VALUES: Final = 20_000_000
 _ROUNDING: Final = 1e-12
 """Relative spread below which values count as equal."""
 
@@ -215,22 +215,8 @@ def cluster_sums(
 
 
 def _draws(sums_C: FloatArray, counts_C: FloatArray, *, resamples: int, seed: int) -> FloatArray:
-    is_large = resamples * sums_C.size > _AT_ONCE_VALUES
-    result = cast("Any", stats).bootstrap(  # scipy has no type stubs
-        (sums_C, counts_C),
-        _ratio,
-        paired=True,
-        vectorized=True,
-        n_resamples=resamples,
-        batch=DRAWS_AT_ONCE if is_large else None,
-        method="percentile",
-        rng=np.random.default_rng(seed),
-    )
-    return np.asarray(result.bootstrap_distribution, dtype=np.float64)
-
-
-def _ratio(sums: FloatArray, counts: FloatArray, axis: int = -1) -> FloatArray:
-    return np.sum(sums, axis=axis) / np.sum(counts, axis=axis)
+    sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), resamples=resamples, seed=seed)
+    return sums_R / counts_R
 
 
 def _acceleration(sums_C: FloatArray, counts_C: FloatArray) -> float:
