@@ -209,6 +209,53 @@ def test_no_cut_of_a_reply_is_valid(rubric: Rubric, cut: int) -> None:
     assert reason in {Reason.EMPTY, Reason.TRUNCATED, Reason.NOT_JSON}
 
 
+ODD = '{"scores": {"a": -1, "b": 1.5e-1, "c": true}, "x": [null, false], "reasoning": '
+ODD += r'"\u00e9 \ud83d\ude00 \\ \" y"}'
+
+
+@pytest.mark.parametrize("cut", range(1, len(ODD)))
+def test_a_reply_that_ends_anywhere_within_itself_is_cut_off(rubric: Rubric, cut: int) -> None:
+    assert JudgeResult.from_reply(rubric, ODD[:cut]).reason is Reason.TRUNCATED
+
+
+def test_white_space_behind_a_cut_is_no_difference(rubric: Rubric) -> None:
+    assert JudgeResult.from_reply(rubric, '{"total": 1 \t\r\n').reason is Reason.TRUNCATED
+
+
+# Python strips them as white space; JSON has four characters of it.
+@pytest.mark.parametrize("space", ["\u00a0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u3000"])
+def test_what_json_does_not_have_as_white_space_is_no_cut(rubric: Rubric, space: str) -> None:
+    for text in (
+        reply() + space,
+        reply()[:-1] + space,
+        reply()[:10] + space,
+        reply() + "\n" + space,
+    ):
+        assert JudgeResult.from_reply(rubric, text).reason is Reason.NOT_JSON
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"reasoning": "a\n',
+        '{"reasoning": "\\u12g',
+        '{"reasoning": "\\q',
+        '{"total": truth',
+        '{"total": tru, ',
+        '{"total": --',
+        '{"total": 1.e',
+        '{"total": 1.5.',
+        '{"total": 01.',
+        '{"total": 1e+-',
+        '{"total": "1".',
+        '{"total": 1} {',
+        "[1",
+    ],
+)
+def test_a_beginning_of_no_reply_is_no_cut(rubric: Rubric, text: str) -> None:
+    assert JudgeResult.from_reply(rubric, text).reason is Reason.NOT_JSON
+
+
 @given(st.text())
 def test_any_text_is_read_without_an_exception(text: str) -> None:
     rubric = Rubric(criteria=(Criterion(id="a", weight=1),))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
@@ -23,6 +24,15 @@ TOTAL_TOLERANCE: Final = 1e-6
 
 _REQUIRED: Final = frozenset({"scores", "total", "max_total"})
 _KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
+
+_WHITE_SPACE: Final = " \t\n\r"
+"""JSON's; Python's has more."""
+_OF_NUMBERS: Final = "+-.0123456789Ee"
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([Ee][+-]?\d+)?", re.ASCII)
+_BEGUN_ESCAPE: Final = re.compile(r"u[0-9a-fA-F]{0,4}")
+_BEGUN_VALUES: Final = frozenset(
+    ["-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word)))]
+)
 
 
 class Reply(NamedTuple):
@@ -108,8 +118,26 @@ def _decoded(rubric: Rubric, text: str) -> object:
 
 def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
     """Whether the reply begins as an object and is well formed as far as it goes."""
-    at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
-    return at_end and text.lstrip().startswith("{")
+    if not text.lstrip(_WHITE_SPACE).startswith("{"):
+        return False
+    kept = text.rstrip(_WHITE_SPACE)
+    rest = kept[error.pos :]
+    begun = not rest
+    match error.msg.partition(" starting")[0].removesuffix(" at"):
+        case "Unterminated string":
+            begun = True
+        case "Invalid control character":
+            begun = False
+        case "Invalid \\uXXXX escape":
+            begun = _BEGUN_ESCAPE.fullmatch(rest) is not None
+        case "Expecting value":
+            begun = begun or rest in _BEGUN_VALUES
+        case "Expecting ',' delimiter" if rest:
+            number = kept[len(kept.rstrip(_OF_NUMBERS)) :]
+            begun = len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
+        case _:
+            pass
+    return begun
 
 
 def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
