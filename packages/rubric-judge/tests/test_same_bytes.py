@@ -34,6 +34,7 @@ SCORED = (Outcome.SCORED, None)
 NOT_JSON = (Outcome.INVALID, Reason.NOT_JSON)
 TRUNCATED = (Outcome.INVALID, Reason.TRUNCATED)
 REFUSED = (Outcome.INVALID, Reason.REFUSED)
+EMPTY = (Outcome.INVALID, Reason.EMPTY)
 SERVER_ERROR = (Outcome.UNAVAILABLE, Reason.SERVER_ERROR)
 CONNECTION = (Outcome.UNAVAILABLE, Reason.CONNECTION)
 BAD_REQUEST = (Outcome.UNAVAILABLE, Reason.BAD_REQUEST)
@@ -71,15 +72,28 @@ CASES = {
     "reasoning beside": (_http(_body(_choice(reasoning_content="x"))), SCORED),
     "reasoning only": (
         _http(_body(_choice(None, reasoning_content=TEXT))),
-        (Outcome.INVALID, Reason.EMPTY),
+        EMPTY,
     ),
     "length": (_http(_body(_choice(finish="length"))), TRUNCATED),
     "max_tokens": (_http(_body(_choice(finish="max_tokens"))), TRUNCATED),
-    "finish number": (_http(_body(_choice(finish=7))), SCORED),
-    "finish list": (_http(_body(_choice(finish=["length"]))), SCORED),
-    "finish null": (_http(_body(_choice(finish=None))), SCORED),
+    "repetition": (_http(_body(_choice(finish="repetition"))), TRUNCATED),
+    "finish number": (_http(_body(_choice(finish=7))), SERVER_ERROR),
+    "finish list": (_http(_body(_choice(finish=["length"]))), SERVER_ERROR),
+    "finish null": (_http(_body(_choice(finish=None))), SERVER_ERROR),
+    "finish error": (_http(_body(_choice(finish="error"))), SERVER_ERROR),
+    "finish abort": (_http(_body(_choice(finish="abort"))), SERVER_ERROR),
+    "finish unknown": (_http(_body(_choice(finish="done"))), SERVER_ERROR),
+    "tool call": (_http(_body(_choice(finish="tool_calls"))), EMPTY),
+    "function call": (_http(_body(_choice(None, finish="function_call"))), EMPTY),
     "filtered": (_http(_body(_choice(finish="content_filter"))), REFUSED),
     "refusal": (_http(_body(_choice(refusal="no"))), REFUSED),
+    "refusal list": (_http(_body(_choice(refusal=["no"]))), SERVER_ERROR),
+    "role": (_http(_body(_choice(role="user"))), SERVER_ERROR),
+    "no role": (_http(_body({"finish_reason": "stop", "message": {"content": TEXT}})), SCORED),
+    "two choices": (_http(_body(_choice(), _choice("no"))), SERVER_ERROR),
+    "choices twice": (_http(GOOD[:-1] + b', "choices": []}'), SERVER_ERROR),
+    "content twice": (_http(GOOD.replace(b'"content"', b'"content": "", "content"')), SERVER_ERROR),
+    "more behind": (_http(GOOD + b" {}"), SERVER_ERROR),
     "parts": (_http(_body(_choice([{"type": "text", "text": TEXT}]))), SERVER_ERROR),
     "mapping": (_http(_body(_choice(json.loads(TEXT)))), SERVER_ERROR),
     "number": (_http(_body(_choice(5))), SERVER_ERROR),
@@ -94,7 +108,7 @@ CASES = {
     "usage texts": (_http(_body(_choice(), usage={"prompt_tokens": "a"})), SCORED),
     "usage list": (_http(_body(_choice(), usage=[1])), SCORED),
     "usage huge": (_http(_body(_choice(), usage={"prompt_tokens": 10**400})), SCORED),
-    "created nan": (_http(GOOD.replace(b'"created": 1', b'"created": NaN')), SCORED),
+    "created nan": (_http(GOOD.replace(b'"created": 1', b'"created": NaN')), SERVER_ERROR),
     "201": (_http(GOOD, "201 Created"), SCORED),
     "206": (_http(GOOD, "206 Partial Content"), SCORED),
     "204": (b"HTTP/1.1 204 No Content\r\n\r\n", SERVER_ERROR),
@@ -308,6 +322,10 @@ async def test_a_router_calls_ones_own_server_over_the_same_connections(
             (_http(b"", "307 X", None, location), BAD_REQUEST),
             (_http(_body()), SERVER_ERROR),
             (_http(_body(_choice(finish="max_tokens"))), TRUNCATED),
+            (_http(_body(_choice(finish="error"))), SERVER_ERROR),
+            (_http(_body(_choice(), _choice("no"))), SERVER_ERROR),
+            (CASES["choices twice"][0], SERVER_ERROR),
+            (CASES["finish null"][0], SERVER_ERROR),
             (CASES["gzip bomb"][0], SERVER_ERROR),
             (b"", CONNECTION),
         ):

@@ -1,32 +1,29 @@
 """One HTTP exchange with an OpenAI-compatible server: what is sent, and what is read of an answer.
 
 Both transports to a server of one's own go through here, so that the same bytes are the same
-outcome. Redirects are refused: what was sent was meant for one address. aiohttp is imported at the
-first call.
+outcome. Redirects are refused: what was sent was meant for one address. An answer is only ever
+that to the request before it: a connection on which anything else has arrived is dropped, and where
+a server repeats the id of a request, it is checked. aiohttp is imported at the first call.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
-from pydantic_core import from_json
-
-from rubric_core import Reason, Usage
-from rubric_judge.chat import ChatReply, Finish
-from rubric_judge.errors import JudgeTransportError
-from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+from rubric_core import Reason
+from rubric_judge.completion import Answer
+from rubric_judge.failures import transport_error
 from rubric_judge.settings import proxy_for
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
 
-__all__ = ["Answer", "Connections"]
+__all__ = ["Connections"]
 
 _LARGEST_ANSWER_BYTES = 16 * 2**20
 _LARGEST_REFUSAL_BYTES = 64 * 2**10
@@ -35,60 +32,7 @@ _CONNECT_S = 10.0
 # be dropped just as a request goes out on it.
 _KEEP_ALIVE_S = 4.0
 _DNS_CACHE_S = 300
-_TRUNCATED = ("length", "max_tokens")
-_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a server answered, unread."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes | None
-    """Decompressed; None if it is longer than what is read of one."""
-
-    def decoded(self) -> dict[str, object]:
-        """Read a success that is a JSON object.
-
-        Raises:
-            JudgeTransportError: it is none.
-        """
-        if not 200 <= self.status < 300:  # noqa: PLR2004
-            raise transport_error(reason_of_status(self.status), f"HTTP {self.status}")
-        return _decoded(self.body or b"")
-
-    def chat_reply(self) -> ChatReply:
-        """Read the answer.
-
-        Returns:
-            The model's text, or that it refuses to answer the prompt.
-
-        Raises:
-            JudgeTransportError: it is no chat completion.
-        """
-        if not 200 <= self.status < 300:  # noqa: PLR2004
-            return self._refused()
-        if self.body is None:
-            return ChatReply(text="", finish="oversized", usage=None, attempts=1)
-        return _chat_reply(_decoded(self.body))
-
-    def _refused(self) -> ChatReply:
-        """Return a refusal to answer the prompt; raise for any other status."""
-        try:
-            refusal = _decoded(self.body or b"")
-        except JudgeTransportError:
-            refusal = {}
-        used = _usage(refusal)
-        if self.status == 400 and _is_content_policy(_mapping(refusal.get("error"))):  # noqa: PLR2004
-            return ChatReply(text="", finish="refused", usage=used, attempts=1)
-        waits = (value for name, value in self.headers if name.lower() == "retry-after")
-        raise transport_error(
-            reason_of_status(self.status),
-            f"HTTP {self.status}",
-            retry_after=retry_after_s(*waits),
-            usage=used,
-        )
+_REQUEST_ID = "X-Request-Id"
 
 
 class Connections:
@@ -106,6 +50,8 @@ class Connections:
         """
         self._proxy = proxy_for(address)
         self._sessions: dict[asyncio.AbstractEventLoop, ClientSession] = {}
+        self._repeating: set[str] = set()
+        """Where the server has repeated the id of a request in its answer."""
 
     async def post(
         self,
@@ -127,9 +73,28 @@ class Connections:
             The answer, whatever its status.
 
         Raises:
-            JudgeTransportError: there is none.
+            JudgeTransportError: there is none, or it is the answer to another request.
         """
-        return await self._exchanged("POST", url, body=body, headers=headers, silence_s=silence_s)
+        request_id = uuid4().hex
+        headers = {**headers, _REQUEST_ID: request_id}
+        answer = await self._exchanged("POST", url, body=body, headers=headers, silence_s=silence_s)
+        if answer.is_success and answer.body is not None:
+            self._check_is_of(request_id, url, answer)
+        return answer
+
+    def _check_is_of(self, request_id: str, url: str, answer: Answer) -> None:
+        # vLLM makes it the completion's id; other servers and proxies repeat the header.
+        if any(request_id in text for _, text in answer.headers) or (
+            request_id.encode() in (answer.body or b"")
+        ):
+            self._repeating.add(url)
+        elif url in self._repeating:
+            from rubric_judge.connector import drop_latest_connection  # noqa: PLC0415  # aiohttp
+
+            # The answer that is still to come there would be the next request's.
+            drop_latest_connection()
+            what = f"an answer to another request: it has not the {_REQUEST_ID} of this one"
+            raise transport_error(Reason.SERVER_ERROR, what)
 
     async def get(self, url: str, *, headers: Mapping[str, str], silence_s: float) -> Answer:
         """Ask for a page; otherwise as `post`."""
@@ -202,9 +167,9 @@ def _timeout(silence_s: float | None) -> ClientTimeout:
 def _new_session() -> ClientSession:
     import aiohttp  # noqa: PLC0415
 
-    connector = aiohttp.TCPConnector(
-        limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S
-    )
+    from rubric_judge.connector import CleanConnector  # noqa: PLC0415  # loads aiohttp
+
+    connector = CleanConnector(limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
@@ -221,66 +186,3 @@ async def _read(response: ClientResponse) -> bytes | None:
             return None
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _decoded(body: bytes) -> dict[str, object]:
-    try:
-        decoded = cast("object", from_json(body))
-    except ValueError:
-        decoded = _leniently_decoded(body)
-    if not isinstance(decoded, dict):
-        raise transport_error(
-            Reason.SERVER_ERROR, "a success that is no JSON object; check `api_base`"
-        )
-    return cast("dict[str, object]", decoded)
-
-
-def _leniently_decoded(body: bytes) -> object:
-    """Read what Python's own reads besides: half surrogate pairs, encodings, deep nesting."""
-    try:
-        return cast("object", json.loads(body))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _chat_reply(completion: dict[str, object]) -> ChatReply:
-    used = _usage(completion)
-    choice = _first(completion.get("choices"))
-    message = _mapping(choice.get("message"))
-    content = message.get("content")
-    if not message or not isinstance(content, str | None):
-        raise transport_error(
-            Reason.SERVER_ERROR, "a success without a chat completion", usage=used
-        )
-    finish: Finish = "complete"
-    if choice.get("finish_reason") in _TRUNCATED:
-        finish = "truncated"
-    elif choice.get("finish_reason") == "content_filter" or message.get("refusal"):
-        finish = "refused"
-    return ChatReply(text=content or "", finish=finish, usage=used, attempts=1)
-
-
-def _usage(completion: dict[str, object]) -> Usage | None:
-    reported = _mapping(completion.get("usage"))
-    if not reported:
-        return None
-    cached_tokens = _mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
-    return usage(reported.get, cached_tokens=cached_tokens)
-
-
-def _is_content_policy(error: dict[str, object]) -> bool:
-    message = error.get("message")
-    # Some providers say it in words only.
-    worded = isinstance(message, str) and "rejected as a result of" in message
-    return worded or not _POLICY_CODES.isdisjoint(
-        code for code in (error.get("code"), error.get("type")) if isinstance(code, str)
-    )
-
-
-def _first(value: object) -> dict[str, object]:
-    items = cast("list[object]", value) if isinstance(value, list) else []
-    return _mapping(items[0]) if items else {}
-
-
-def _mapping(value: object) -> dict[str, object]:
-    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

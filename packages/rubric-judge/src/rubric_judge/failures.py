@@ -115,6 +115,7 @@ def usage(
 
 
 def _count(value: object) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int):
+    # An answer that is read strictly has floats only.
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if 0 <= value <= _MOST_TOKENS else None
+    return int(value) if 0 <= value <= _MOST_TOKENS and value == int(value) else None

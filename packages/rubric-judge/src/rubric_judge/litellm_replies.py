@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rubric_core import Reason, Usage
-from rubric_judge.chat import ChatReply, Finish
+from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+from rubric_judge.finish import ended
 
 __all__ = ["LibraryErrors", "chat_reply", "priced", "refusal_or_raise"]
 
@@ -31,21 +32,17 @@ def chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's respo
     Raises:
         JudgeTransportError: it is none.
     """
-    choice = completion.choices[0] if completion.choices else None
-    message = getattr(choice, "message", None)
+    choices: list[Any] = completion.choices or []
+    message = getattr(choices[0], "message", None) if len(choices) == 1 else None
+    used = _usage(completion)
     if message is None:
-        what = "a success without a chat completion"
-        raise transport_error(Reason.SERVER_ERROR, what, usage=_usage(completion))
-    finish: Finish = "complete"
-    if getattr(choice, "finish_reason", None) == "length":
-        finish = "truncated"
-    elif getattr(choice, "finish_reason", None) == "content_filter" or _refusal(message):
-        finish = "refused"
+        what = "a success without a chat completion, or with several"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=used)
     content = getattr(message, "content", None)
-    text = content if isinstance(content, str) else ""
-    return ChatReply(
-        text=text, finish=finish, usage=_usage(completion), attempts=1 + _fallbacks(completion)
-    )
+    why = _finish_reason(choices[0])
+    text = content if isinstance(content, str) else None
+    answer = ended(text, why=why, refusal=_refusal(message), usage=used)
+    return replace(answer, attempts=1 + _fallbacks(completion))
 
 
 def priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
@@ -78,6 +75,13 @@ def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above
     headers: dict[str, object] = hidden.get("additional_headers") or {}
     made = headers.get("x-litellm-attempted-fallbacks")
     return made if isinstance(made, int) else 0
+
+
+def _finish_reason(choice: Any) -> object:  # noqa: ANN401  # as above
+    # litellm turns what it does not know into "stop", and "error" as well, and keeps the original.
+    why = getattr(choice, "finish_reason", None)
+    fields: dict[str, object] = getattr(choice, "provider_specific_fields", None) or {}
+    return fields.get("native_finish_reason", why) if why == "stop" else why
 
 
 def _refusal(message: Any) -> object:  # noqa: ANN401  # as above

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rubric_core import Reason
 from rubric_judge.chat import ChatReply
+from rubric_judge.completion import Answer
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.exchange import Answer, Connections
+from rubric_judge.exchange import Connections
 from rubric_judge.settings import NO_KEY
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ __all__ = ["MakeClient", "OwnServer", "Taken", "own_route", "servers_of_router"]
 
 _OWN_ROUTES = ("openai", "hosted_vllm")
 _FOREVER_S = 1e9
+_BAD_GATEWAY = 502
 # The connections', or OpenAI's.
 _NOT_SENT = frozenset(
     {
@@ -80,7 +82,8 @@ class OwnServer:
 
         Args:
             address: the server's.
-            timed: whether to keep to the client's timeouts; otherwise whoever asks keeps time.
+            timed: whether a router of litellm's asks: it keeps time and reads the answers.
+                Otherwise whoever asks does both.
 
         Raises:
             JudgeSetupError: the environment names a proxy that cannot be used.
@@ -95,8 +98,8 @@ class OwnServer:
 
         headers = {name: text for name, text in request.headers.items() if name not in _NOT_SENT}
         timeouts: dict[str, float | None] = request.extensions.get("timeout") or {}
-        taken = _taken.get()
-        if taken is None or not request.url.path.endswith("/chat/completions"):
+        taken, is_chat = _taken.get(), request.url.path.endswith("/chat/completions")
+        if taken is None or not is_chat:
             taken = Taken()  # nobody asks, or litellm speaks another protocol and reads it
         try:
             answer = await self._connections.post(
@@ -111,6 +114,9 @@ class OwnServer:
             kind = httpx.ReadTimeout if error.reason is Reason.TIMEOUT else httpx.ReadError
             raise kind(error.detail, request=request) from None
         taken.outcome = answer
+        if self._timed and is_chat and answer.is_success and not _is_completion(answer):
+            # litellm would read something into it; its router asks another deployment instead.
+            return httpx.Response(_BAD_GATEWAY, request=request)
         return httpx.Response(
             answer.status,
             headers=[line for line in answer.headers if line[0].lower() not in _OF_THE_BODY],
@@ -124,6 +130,14 @@ class OwnServer:
     async def close_connections(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""
         await self._connections.aclose()
+
+
+def _is_completion(answer: Answer) -> bool:
+    try:
+        answer.chat_reply()
+    except JudgeTransportError:
+        return False
+    return answer.body is not None
 
 
 MakeClient = Callable[[str, OwnServer, str], object]

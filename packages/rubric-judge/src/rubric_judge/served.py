@@ -97,7 +97,7 @@ class ModelServer:
             count = (await self._posted(url, body)).get("count")
         except JudgeTransportError:
             return None
-        return count if isinstance(count, int) and not isinstance(count, bool) else None
+        return _whole(count)
 
     async def score(self, text: str) -> ScoredText | None:
         """Return how likely the model finds a text; None where the server does not say.
@@ -158,7 +158,7 @@ def _entries(listed: object) -> Iterator[ServedModel]:
                 root=_text(fields.get("root")),
                 parent=_text(fields.get("parent")),
                 owner=_text(fields.get("owned_by")),
-                positions=positions if isinstance(positions, int) and positions > 0 else None,
+                positions=_whole(positions) or None,
             )
 
 
@@ -172,6 +172,13 @@ def _scored_text(choices: object) -> ScoredText | None:
     except (AttributeError, IndexError, KeyError, StopIteration, TypeError, ValueError):
         return None
     return ScoredText(ids, logprobs) if ids and all(map(math.isfinite, logprobs)) else None
+
+
+def _whole(value: object) -> int | None:
+    # An answer that is read strictly has floats only.
+    if isinstance(value, float) and value.is_integer() and value >= 0:
+        return int(value)
+    return None
 
 
 def _text(value: object) -> str | None:

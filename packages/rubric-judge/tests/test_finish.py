@@ -1,0 +1,65 @@
+"""Why a model stopped decides whether its answer is one, on every route."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from rubric_core import Reason
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.finish import ended
+from rubric_judge.litellm_replies import chat_reply
+
+
+def _completion(*reasons: object) -> Any:  # noqa: ANN401  # litellm has no types
+    litellm: Any = import_module("litellm")
+    message = {"role": "assistant", "content": "blue"}
+    choices = [litellm.Choices(finish_reason=why, message=message) for why in reasons]
+    return litellm.ModelResponse(choices=choices)
+
+
+@pytest.mark.parametrize(
+    ("why", "finish"),
+    [
+        ("stop", "complete"),
+        ("end_turn", "complete"),
+        ("COMPLETE", "complete"),
+        ("length", "truncated"),
+        ("MAX_TOKENS", "truncated"),
+        ("content_filter", "refused"),
+        ("RECITATION", "refused"),
+    ],
+)
+def test_litellm_says_how_an_answer_ended(why: str, finish: str) -> None:
+    answer = chat_reply(_completion(why))
+    assert (answer.text, answer.finish) == ("blue", finish)
+
+
+@pytest.mark.parametrize("why", ["error", "ERROR", "network_error", "abort", "no-such-reason"])
+def test_an_answer_that_the_server_did_not_finish_is_none_though_litellm_calls_it_stop(
+    why: str,
+) -> None:
+    with pytest.raises(JudgeTransportError, match="not finished") as caught:
+        chat_reply(_completion(why))
+    assert caught.value.reason is Reason.SERVER_ERROR
+    assert "no-such-reason" not in caught.value.detail
+
+
+def test_several_answers_are_none() -> None:
+    with pytest.raises(JudgeTransportError, match="with several"):
+        chat_reply(_completion("stop", "stop"))
+
+
+@pytest.mark.parametrize("why", ["tool_calls", "function_call", "MALFORMED_FUNCTION_CALL"])
+def test_a_call_of_a_tool_has_no_text(why: str) -> None:
+    for answer in (
+        chat_reply(_completion(why)),
+        ended("blue", why=why, refusal=None, usage=None),
+    ):
+        assert (answer.text, answer.finish) == ("", "complete")
+
+
+def test_the_words_of_a_refusal_outweigh_the_end() -> None:
+    assert ended(None, why="stop", refusal="No.", usage=None).finish == "refused"
