@@ -166,3 +166,34 @@ def vllm(chat_model: Path, serve: Callable[[Path], VLLMServer]) -> Iterator[VLLM
     """
     with serve(chat_model) as server:
         yield server
+
+
+@pytest.fixture
+def install_plugin(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str, str, dict[str, dict[str, str]]], Path]:
+    """Install a package of one module for this test, as a wheel's metadata would say it.
+
+    Call it with the package's name, the text of its module (of the same name, with `_` for `-`),
+    and its entry points by group; it returns the folder, which is on the path.
+    """
+    folder = tmp_path / "plugins"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+
+    def install(name: str, text: str, entry_points: dict[str, dict[str, str]]) -> Path:
+        module = name.replace("-", "_")
+        (folder / f"{module}.py").write_text(text, encoding="utf-8")
+        info = folder / f"{module}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n")
+        lines = [
+            line
+            for group, points in entry_points.items()
+            for line in (f"[{group}]", *(f"{point} = {target}" for point, target in points.items()))
+        ]
+        (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+        monkeypatch.delitem(sys.modules, module, raising=False)
+        return folder
+
+    return install

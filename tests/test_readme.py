@@ -70,6 +70,7 @@ RUN_PAGES = {
     "docs/synth.md",
     "docs/synth/llm.md",
     "docs/train.md",
+    "docs/train/variants.md",
 }
 READ_AS = {"python", "bash", "yaml", "toml", "bibtex", "text", "json"}
 

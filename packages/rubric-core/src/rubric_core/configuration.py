@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 UNSHOWN: Final = "unshown_value"
 """Type of a `PydanticCustomError` about a value that may be a key, and is never repeated."""
+UNKNOWN_KEY: Final = "unknown_key"
+"""Type of a `PydanticCustomError` about an unknown key; its `said` lists the known ones."""
 _LONGEST_VALUE: Final = 80
 _LONGEST_NUMBER: Final = 12
 _LONG_NUMBER: Final = 10**_LONGEST_NUMBER
@@ -93,8 +95,9 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
     dotted = _dotted(model, location)
     where = f"{dotted}: " if location else ""
     models = _models_at(model, location[:-1])
-    if problem["type"] == "extra_forbidden":
-        known = {name for m in models for name in m.model_fields}
+    if problem["type"] in {"extra_forbidden", UNKNOWN_KEY}:
+        said = problem.get("ctx", {}).get("said")
+        known = set(said.split(", ") if said else (n for m in models for n in m.model_fields))
         close = nearest_key(str(location[-1]), known)
         remedy = f"did you mean {close!r}?" if close else f"known keys: {', '.join(sorted(known))}"
         unshown = "" if shown_name(location[-1]) != _UNSHOWN_NAME else _WITHHELD

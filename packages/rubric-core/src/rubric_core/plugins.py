@@ -3,13 +3,14 @@
 A package adds a judge with `[project.entry-points."rubric.judges"] NAME = "module:factory"`, where
 `factory(options)` returns a `Judge`; and a trainer likewise under `rubric.trainers`, where the
 target is a class, or a function of no arguments, that returns a `TrainerBackend`; and a responder
-under `rubric.responders`, where the target is `factory(options)` that returns a `Responder`.
+under `rubric.responders`, where the target is `factory(options)` that returns a `Responder`. Kinds
+of a setting, such as advantage estimators, are found by `rubric_core.variants`.
 """
 
 from __future__ import annotations
 
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, TypeVar, cast
 
 from rubric_core.configuration import nearest_key
 from rubric_core.errors import PluginError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from rubric_core.protocols import JudgeFactory
     from rubric_core.responding import ResponderFactory
 
+_KindT = TypeVar("_KindT")
+
 JUDGES: Final = "rubric.judges"
 TRAINERS: Final = "rubric.trainers"
 RESPONDERS: Final = "rubric.responders"
@@ -28,17 +31,22 @@ RESPONDERS: Final = "rubric.responders"
 
 def judge_names() -> tuple[str, ...]:
     """Return the names of all installed judges, sorted, without loading them."""
-    return tuple(sorted(entry_points(group=JUDGES).names))
+    return plugin_names(JUDGES)
 
 
 def trainer_names() -> tuple[str, ...]:
     """Return the names of all installed trainers, sorted, without loading them."""
-    return tuple(sorted(entry_points(group=TRAINERS).names))
+    return plugin_names(TRAINERS)
 
 
 def responder_names() -> tuple[str, ...]:
     """Return the names of all installed responders, sorted, without loading them."""
-    return tuple(sorted(entry_points(group=RESPONDERS).names))
+    return plugin_names(RESPONDERS)
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Return the names in one group of entry points, sorted, without loading them."""
+    return tuple(sorted(entry_points(group=group).names))
 
 
 def find_judge(name: str) -> JudgeFactory:
@@ -74,13 +82,39 @@ def find_responder(name: str) -> ResponderFactory:
     return cast("ResponderFactory", _callable(name, group=RESPONDERS))
 
 
+def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
+    """Return an installed subclass of `kind`.
+
+    Raises:
+        PluginError: none or several have this name, its module does not load, or it is no such
+            class.
+    """
+    target = _loaded(name, group=group)
+    if not (isinstance(target, type) and issubclass(target, kind)):
+        raise PluginError(
+            f"{name!r} in {group!r} is {_shown(cast('object', target))}, not a subclass of "
+            f"{kind.__name__}"
+        )
+    return target
+
+
 def _callable(name: str, *, group: str) -> Callable[..., object]:
+    target = _loaded(name, group=group)
+    if not callable(target):
+        raise PluginError(f"{name!r} in {group!r} is {_shown(target)}, which cannot be called")
+    return target
+
+
+def _loaded(name: str, *, group: str) -> object:
     found = entry_points(group=group, name=name)
     if not found:
-        known = sorted(entry_points(group=group).names)
+        known = plugin_names(group)
         close = nearest_key(name, known)
-        remedy = f"did you mean {close!r}?" if close else f"installed: {', '.join(known) or 'none'}"
-        raise PluginError(f"nothing called {name!r} is installed under {group!r}; {remedy}")
+        near = f"did you mean {close!r}? " if close else ""
+        raise PluginError(
+            f"nothing called {name!r} is installed under {group!r}; {near}installed: "
+            f"{', '.join(known) or 'none'}"
+        )
     if len(found) > 1:
         owners = ", ".join(sorted(entry.dist.name if entry.dist else "?" for entry in found))
         raise PluginError(
@@ -88,13 +122,16 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
         )
     (entry,) = found
     try:
-        target = entry.load()
-    except (ImportError, AttributeError) as error:
+        return entry.load()
+    # The named boundary for the code of a package that is not ours, which may raise anything, or
+    # leave, when it is imported.
+    except (Exception, SystemExit) as error:
+        expected = isinstance(error, ImportError | AttributeError)
+        reason = str(error) if expected else f"{type(error).__name__}: {error}".partition("\n")[0]
         raise PluginError(
-            f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {error}"
+            f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {reason}"
         ) from error
-    if not callable(target):
-        raise PluginError(
-            f"{name!r} in {group!r} points to {entry.value!r}, which cannot be called"
-        )
-    return target
+
+
+def _shown(target: object) -> str:
+    return target.__name__ if isinstance(target, type) else f"a {type(target).__name__}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from rubric_core import ConfigError
 from rubric_judge.yaml_files import yaml_value
-from rubric_train_openrlhf.config import dump_config
-from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.config import dump_config, parse_config
+from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.reward.tasks import TEXTS
 from rubric_train_openrlhf.run.environment import describe_environment, environment_json
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
@@ -129,7 +129,7 @@ def _changed(before: object, now: Mapping[str, str]) -> str:
 
 
 def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
-    before = dict(_leaves(_read_mapping(folder.config, _yaml)))
+    before = dict(_leaves(_completed(_read_mapping(folder.config, _yaml))))
     now = dict(_leaves(_yaml(dump_config(config))))
     changed = sorted(
         key
@@ -142,6 +142,14 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
             "resumed run must be the same run: set them back, or choose another `out`",
             path=folder.path,
         )
+
+
+def _completed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the defaults of keys that came after the release that wrote the file."""
+    try:
+        return _yaml(dump_config(parse_config(values)))
+    except TrainConfigError:
+        return values
 
 
 def _may_change(key: str) -> bool:

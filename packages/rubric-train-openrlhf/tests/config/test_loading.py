@@ -9,6 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from rubric_core import ConfigError
+from rubric_core.estimators import GroupAdvantages
 from rubric_train_openrlhf.config import (
     PathModel,
     TrainConfig,
@@ -56,7 +57,7 @@ def test_the_paper_preset_is_the_papers_main_run() -> None:
     assert config.objective.kl_output_clamp is None
     assert config.objective.dual_clip is None
     assert config.objective.importance.type == "none"
-    assert (config.advantage.std, config.advantage.delta) == ("sample", 1e-8)
+    assert config.advantage == GroupAdvantages(std="sample", delta=1e-8)
     assert (config.judge.workers, config.judge.micro_batch) == (32, 4)
     spec = config.judge.spec
     assert spec.type == "llm"

@@ -16,10 +16,12 @@ from rubric_train_openrlhf.objective import (
 
 def test_defaults_are_the_main_run() -> None:
     assert ObjectiveConfig().model_dump() == {
+        "surrogate": {"type": "clipped"},
         "clip_low": 0.2,
         "clip_high": 0.2,
         "dual_clip": None,
         "kl_coef": 0.01,
+        "kl": {"type": "k3"},
         "kl_input_clamp": 20.0,
         "kl_output_clamp": None,
         "ratio": "token",

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective import k3
+from rubric_train_openrlhf.objective import K2, bounded_divergence, k3
 
 if TYPE_CHECKING:
     from conftest import Responses
@@ -105,3 +105,15 @@ def test_mean_of_k3_under_the_policy_is_the_divergence() -> None:
 def test_k3_of_unequal_shapes_is_refused() -> None:
     with pytest.raises(ObjectiveShapeError, match=r"\(2, 3\) and \(3,\)"):
         k3(torch.zeros(2, 3), torch.zeros(3))
+
+
+@pytest.mark.parametrize(("u", "divergence"), [(0.0, 0.0), (3.0, 4.5), (-3.0, 4.5), (25.0, 200.0)])
+def test_k2_is_half_the_square_of_the_bounded_log_ratio(u: float, divergence: float) -> None:
+    zero = torch.zeros((), dtype=torch.float64)
+    assert float(bounded_divergence(zero, zero + u, K2().of_log_ratio)) == divergence
+
+
+def test_k2_is_the_beginning_of_k3() -> None:
+    u = torch.linspace(-1e-3, 1e-3, 11, dtype=torch.float64)
+    k2 = bounded_divergence(torch.zeros_like(u), u, K2().of_log_ratio)
+    torch.testing.assert_close(k2, k3(torch.zeros_like(u), u), rtol=1e-3, atol=1e-30)

@@ -13,11 +13,13 @@ import torch
 
 from rubric_core import group_advantages
 from rubric_train_openrlhf.objective import (
+    K2,
     IcePop,
     ObjectiveConfig,
     PolicyLoss,
     SeqMaskTruncated,
     Truncated,
+    bounded_divergence,
     k3,
     policy_loss,
     update_size,
@@ -241,6 +243,17 @@ def test_k3_is_equal_once_its_output_is_clamped_at_ten(
     gradients = [torch.autograd.grad(x.sum(), r.logprobs)[0] for x in (ours, theirs)]
     # e^u is near 10 where the gradient is largest.
     torch.testing.assert_close(*gradients, rtol=1e-5, atol=1e-6)
+
+
+def test_k2_is_equal_within_their_bound(
+    openrlhf_models: types.ModuleType, make_responses: MakeResponses
+) -> None:
+    """Theirs clamps the result at 10, which a difference below 4.4 does not reach."""
+    r = make_responses(spread=0.5)
+    theirs = openrlhf_models.compute_approx_kl(r.logprobs, r.ref, kl_estimator="k2")
+    ours = bounded_divergence(r.logprobs, r.ref, K2().of_log_ratio)
+    assert ours.max() < 10
+    torch.testing.assert_close(ours.float(), theirs.float(), rtol=1e-6, atol=1e-6)
 
 
 def test_difference_k3_is_clamped_at_ten_there(openrlhf_models: types.ModuleType) -> None:

@@ -12,10 +12,12 @@ import torch
 
 from rubric_core import decoupled_advantages, group_advantages, leave_one_out_baseline
 from rubric_train_openrlhf.objective import (
+    K2,
     IcePop,
     ObjectiveConfig,
     PolicyLoss,
     Truncated,
+    bounded_divergence,
     importance_weights,
     k3,
     policy_loss,
@@ -197,6 +199,13 @@ def test_k3_is_equal_once_its_output_is_clamped_at_ten(
     ours = k3(r.logprobs, r.ref, output_clamp=10.0)
     _assert_equal(theirs.sum(), ours.sum(), r)
     assert k3(r.logprobs, r.ref).max() > 1e5
+
+
+def test_k2_is_equal(verl_algorithms: types.ModuleType, make_responses: MakeResponses) -> None:
+    r = make_responses(spread=1.0)
+    theirs = verl_algorithms.kl_penalty(r.logprobs, r.ref, "k2")
+    ours = bounded_divergence(r.logprobs, r.ref, K2().of_log_ratio)
+    _assert_equal(theirs.sum(), ours.sum(), r)
 
 
 def test_difference_k3_plus_has_the_gradient_of_half_the_square(

@@ -17,7 +17,6 @@ from rubric_train_openrlhf.config.loading import (
     read_values,
 )
 from rubric_train_openrlhf.config.sections import (
-    AdvantageConfig,
     CheckpointConfig,
     DataConfig,
     DynamicSamplingConfig,
@@ -32,7 +31,6 @@ from rubric_train_openrlhf.config.start import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 
 __all__ = [
-    "AdvantageConfig",
     "CheckpointConfig",
     "ClusterConfig",
     "DataConfig",

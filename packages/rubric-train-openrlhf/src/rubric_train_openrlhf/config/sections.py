@@ -83,17 +83,6 @@ class JudgingConfig(Section):
     """More unreachable judgements than this share stop the run; counted as `max_invalid_frac`."""
 
 
-class AdvantageConfig(Section):
-    """From rewards to advantages."""
-
-    std: Literal["sample", "population", "leave_one_out", "none"] = "sample"
-    """Divisor of a group's centred rewards."""
-    delta: Annotated[float, Field(gt=0.0)] = 1e-8
-    """Stabiliser δ beside the standard deviation."""
-    estimator: Literal["group", "decoupled"] = "group"
-    """Normalise the reward per group, or each criterion before weighting (GDPO)."""
-
-
 class DynamicSamplingConfig(Section):
     """Train only on groups with a spread of rewards (DAPO)."""
 

@@ -7,10 +7,13 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rubric_train_openrlhf.config.cluster import ClusterConfig  # pydantic resolves it at runtime
+from rubric_core.estimators import (  # pydantic resolves it at runtime
+    AdvantageConfig,
+    GroupAdvantages,
+)
+from rubric_train_openrlhf.config.cluster import ClusterConfig  # as above
 from rubric_train_openrlhf.config.sections import (
     LOWEST_TEMPERATURE,
-    AdvantageConfig,
     CheckpointConfig,
     DataConfig,
     DynamicSamplingConfig,
@@ -43,8 +46,8 @@ class TrainConfig(Section):
     """Sampling."""
     judge: JudgingConfig = Field(default_factory=JudgingConfig)
     """Judging."""
-    advantage: AdvantageConfig = Field(default_factory=AdvantageConfig)
-    """Advantages."""
+    advantage: AdvantageConfig = Field(default_factory=GroupAdvantages)
+    """Advantages: any installed estimator."""
     objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
     """Loss."""
     dynamic_sampling: DynamicSamplingConfig | None = None
@@ -115,10 +118,10 @@ class TrainConfig(Section):
                 f"shaping.length_penalty.buffer_tokens={penalty.buffer_tokens} must be less than "
                 f"rollout.max_new_tokens={self.rollout.max_new_tokens}"
             )
-        if self.shaping.enabled and self.advantage.estimator == "decoupled":
+        if self.shaping.enabled and not self.advantage.reads_rewards:
             problems.append(
-                "advantage.estimator='decoupled' normalises criteria, which penalties on the "
-                "reward do not touch; switch shaping off or use estimator='group'"
+                f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
+                "penalties on it have no effect; switch shaping off or use estimator='group'"
             )
         return problems
 

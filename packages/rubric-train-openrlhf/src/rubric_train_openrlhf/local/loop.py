@@ -66,7 +66,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> StepRecord:
         shaping=config.shaping,
         max_new_tokens=config.rollout.max_new_tokens,
     )
-    credit = assign_credit(rewards, shaped_PG, config=config.advantage)
+    credit = assign_credit(rewards, shaped_PG, estimator=config.advantage)
 
     judged_at = time.perf_counter()
     device = run.policy.device

@@ -2,7 +2,8 @@
 
 Read in this order: `ratio` (r_t and GSPO's s_i), `surrogate` (clip, dual clip), `kl` (k3),
 `importance` (TIS, ICEPOP, Seq-Mask-TIS), `aggregate` (means that micro-batches add up to),
-`loss` (all of it together), `schedule` (AdamW and warm-up). `config` holds the settings.
+`loss` (all of it together), `schedule` (AdamW and warm-up). `config` holds the settings, `variants`
+what packages may add kinds of.
 Axes: B responses (prompt-major), T response tokens, right-padded.
 
 Names load at their first use: a configuration is read without torch.
@@ -21,22 +22,16 @@ if TYPE_CHECKING:
         update_size,
     )
     from rubric_train_openrlhf.objective.config import (
-        IcePop,
-        Importance,
-        NoImportance,
         ObjectiveConfig,
         OptimizerConfig,
-        SeqMaskTruncated,
-        Truncated,
     )
     from rubric_train_openrlhf.objective.importance import (
         icepop_weights,
         importance_ratio,
-        importance_weights,
         sequence_masked_weights,
         truncated_weights,
     )
-    from rubric_train_openrlhf.objective.kl import k3
+    from rubric_train_openrlhf.objective.kl import bounded_divergence, k3
     from rubric_train_openrlhf.objective.loss import (
         METRIC_NAMES,
         ObjectiveBatch,
@@ -50,27 +45,49 @@ if TYPE_CHECKING:
         token_ratio,
     )
     from rubric_train_openrlhf.objective.schedule import adamw, warmup
-    from rubric_train_openrlhf.objective.surrogate import Surrogate, clipped_surrogate
+    from rubric_train_openrlhf.objective.surrogate import Clips, Surrogate, clipped_surrogate
+    from rubric_train_openrlhf.objective.variants import (
+        K2,
+        K3,
+        Clipped,
+        Divergence,
+        IcePop,
+        Importance,
+        ImportanceCorrection,
+        NoImportance,
+        SeqMaskTruncated,
+        SurrogateLoss,
+        Truncated,
+        importance_weights,
+    )
 
 _MODULE_OF: Final = {
+    "Clipped": "variants",
+    "Clips": "surrogate",
+    "Divergence": "variants",
+    "IcePop": "variants",
+    "Importance": "variants",
+    "ImportanceCorrection": "variants",
+    "K2": "variants",
+    "K3": "variants",
     "LOG_RATIO_BOUND": "ratio",
     "METRIC_NAMES": "loss",
-    "IcePop": "config",
-    "Importance": "config",
-    "NoImportance": "config",
+    "NoImportance": "variants",
     "ObjectiveBatch": "loss",
     "ObjectiveConfig": "config",
     "OptimizerConfig": "config",
     "PolicyLoss": "loss",
-    "SeqMaskTruncated": "config",
+    "SeqMaskTruncated": "variants",
     "Surrogate": "surrogate",
-    "Truncated": "config",
+    "SurrogateLoss": "variants",
+    "Truncated": "variants",
     "UpdateSize": "aggregate",
     "adamw": "schedule",
+    "bounded_divergence": "kl",
     "clipped_surrogate": "surrogate",
     "icepop_weights": "importance",
     "importance_ratio": "importance",
-    "importance_weights": "importance",
+    "importance_weights": "variants",
     "k3": "kl",
     "policy_loss": "loss",
     "sequence_masked_weights": "importance",
@@ -85,10 +102,16 @@ _MODULE_OF: Final = {
 }
 
 __all__ = [
+    "K2",
+    "K3",
     "LOG_RATIO_BOUND",
     "METRIC_NAMES",
+    "Clipped",
+    "Clips",
+    "Divergence",
     "IcePop",
     "Importance",
+    "ImportanceCorrection",
     "NoImportance",
     "ObjectiveBatch",
     "ObjectiveConfig",
@@ -96,9 +119,11 @@ __all__ = [
     "PolicyLoss",
     "SeqMaskTruncated",
     "Surrogate",
+    "SurrogateLoss",
     "Truncated",
     "UpdateSize",
     "adamw",
+    "bounded_divergence",
     "clipped_surrogate",
     "icepop_weights",
     "importance_ratio",

@@ -12,18 +12,10 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 
-from rubric_train_openrlhf.objective.config import (
-    IcePop,
-    NoImportance,
-    SeqMaskTruncated,
-    Truncated,
-)
 from rubric_train_openrlhf.objective.ratio import bounded_exp, masked_log_ratio, mean_over_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from rubric_train_openrlhf.objective.config import Importance
 
 
 def importance_ratio(
@@ -131,47 +123,3 @@ def sequence_masked_weights(
     geometric_mean_B = bounded_exp(mean_over_tokens(log_ratio_BT, mask_BT))
     kept_B1 = ((geometric_mean_B >= low) & (geometric_mean_B <= high))[:, None]
     return bounded_exp(log_ratio_BT) * (mask_BT & kept_B1)
-
-
-def importance_weights(
-    old_logprobs_BT: Tensor,
-    gen_logprobs_BT: Tensor,
-    *,
-    mask_BT: Tensor,
-    importance: Importance,
-) -> Tensor:
-    """Weight of every token under the configured correction.
-
-        w ← 1, min(w, C), w · 1[α ≤ w ≤ β] or w · 1[α ≤ geometric mean ≤ β]
-
-    Args:
-        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
-        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
-        mask_BT: True on response tokens, shape [B, T].
-        importance: which correction, with its bounds.
-
-    Returns:
-        Detached, shape [B, T], ≥ 0; 0 on padding.
-
-    Raises:
-        ObjectiveShapeError: shapes differ, or the mask is not boolean.
-
-    Source: paper, §C, importance sampling.
-    """
-    match importance:
-        case NoImportance():
-            return torch.ones_like(gen_logprobs_BT) * mask_BT
-        case Truncated(cap=cap, level=level):
-            ratio_BT = importance_ratio(
-                old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=level
-            )
-            return truncated_weights(ratio_BT, cap=cap)
-        case IcePop(low=low, high=high, level=level):
-            ratio_BT = importance_ratio(
-                old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=level
-            )
-            return icepop_weights(ratio_BT, low=low, high=high)
-        case SeqMaskTruncated(low=low, high=high):
-            return sequence_masked_weights(
-                old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=low, high=high
-            )

@@ -1,4 +1,4 @@
-"""The k3 estimate of the divergence from the frozen reference policy."""
+"""Estimates of the divergence from the frozen reference policy."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import torch
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from torch import Tensor
 
 
@@ -40,12 +42,56 @@ def k3(
 
     Source: paper, §3.2, Eq. kl_approx; paper, §B, k3 KL approximation.
     """
+    return bounded_divergence(
+        logprobs, ref_logprobs, k3_of, input_clamp=input_clamp, output_clamp=output_clamp
+    )
+
+
+def k3_of(log_ratio: Tensor) -> Tensor:
+    """Return e^u − 1 − u of a log-ratio u.
+
+    Args:
+        log_ratio: u = log π_ref − log π_θ, any shape, nats, bounded already.
+    """
+    # expm1 keeps the digits that e^u − 1 loses for a policy close to its reference.
+    return torch.expm1(log_ratio) - log_ratio
+
+
+def bounded_divergence(
+    logprobs: Tensor,
+    ref_logprobs: Tensor,
+    of_log_ratio: Callable[[Tensor], Tensor],
+    *,
+    input_clamp: float = 20.0,
+    output_clamp: float | None = None,
+) -> Tensor:
+    """Divergence of every token by some estimate, with a bound on what goes in and what comes out.
+
+        KL_t = min(f(u), C),   u = log π_ref − log π_θ clamped to [−B, B]
+
+    Args:
+        logprobs: log π_θ of the sampled tokens, any shape, nats.
+        ref_logprobs: log π_ref of the same tokens, the same shape, nats.
+        of_log_ratio: f, element by element.
+        input_clamp: B, positive; infinity for none.
+        output_clamp: C, positive; None for none.
+
+    Returns:
+        The shape of the inputs.
+
+    Raises:
+        ObjectiveShapeError: the shapes differ, or f gives another one.
+    """
     if logprobs.shape != ref_logprobs.shape:
         raise ObjectiveShapeError(
             f"logprobs and ref_logprobs must have one shape, got {tuple(logprobs.shape)!r} and "
             f"{tuple(ref_logprobs.shape)!r}"
         )
     u = (ref_logprobs - logprobs).clamp(min=-input_clamp, max=input_clamp)
-    # expm1 keeps the digits that e^u − 1 loses for a policy close to its reference.
-    divergence = torch.expm1(u) - u
+    divergence = of_log_ratio(u)
+    if divergence.shape != u.shape:
+        raise ObjectiveShapeError(
+            f"the divergence must have one value for each of {tuple(u.shape)!r} tokens, got "
+            f"{tuple(divergence.shape)!r}"
+        )
     return divergence if output_clamp is None else divergence.clamp(max=output_clamp)

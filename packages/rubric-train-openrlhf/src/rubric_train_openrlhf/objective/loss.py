@@ -9,17 +9,18 @@ import torch
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective.aggregate import sequence_mean, token_mean, update_size
-from rubric_train_openrlhf.objective.importance import importance_ratio, importance_weights
-from rubric_train_openrlhf.objective.kl import k3
+from rubric_train_openrlhf.objective.kl import bounded_divergence
 from rubric_train_openrlhf.objective.ratio import sequence_token_ratio, token_ratio
 from rubric_train_openrlhf.objective.shapes import check_rows, check_tokens
-from rubric_train_openrlhf.objective.surrogate import clipped_surrogate
+from rubric_train_openrlhf.objective.surrogate import Clips
+from rubric_train_openrlhf.objective.variants import check_shape, importance_weights
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from rubric_train_openrlhf.objective.aggregate import UpdateSize
     from rubric_train_openrlhf.objective.config import ObjectiveConfig
+    from rubric_train_openrlhf.objective.surrogate import Surrogate
 
 METRIC_NAMES: Final = (
     "kl",
@@ -111,13 +112,7 @@ def _token_terms(
     ratio_BT = _ratio(logprobs_BT, batch, config=config)
     weights_BT, raw_weights_BT = _weights(batch, config=config)
     kl_BT = _divergence(logprobs_BT, batch, config=config)
-    surrogate = clipped_surrogate(
-        ratio_BT,
-        batch.advantages_B,
-        clip_low=config.clip_low,
-        clip_high=config.clip_high,
-        dual_clip=config.dual_clip,
-    )
+    surrogate = _surrogate(ratio_BT, batch, config=config)
     loss_BT = weights_BT * surrogate.loss_BT
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
@@ -176,16 +171,21 @@ def _ratio(logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfi
     return ratio_of(logprobs_BT, denominator_BT, mask_BT=batch.mask_BT)
 
 
+def _surrogate(ratio_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig) -> Surrogate:
+    clips = Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
+    surrogate = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
+    for tensor_BT in surrogate:
+        check_shape(tensor_BT, like=ratio_BT, of=f"surrogate.type={config.surrogate.type!r}")
+    return surrogate
+
+
 def _weights(batch: ObjectiveBatch, *, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
     """Importance weights with their bounds applied, and without."""
     importance, mask_BT = config.importance, batch.mask_BT
     if importance.type == "none" or batch.old_logprobs_BT is None:
         ones_BT = torch.ones_like(batch.gen_logprobs_BT)
         return ones_BT, ones_BT
-    level = "token" if importance.type == "seq_mask_tis" else importance.level
-    raw_BT = importance_ratio(
-        batch.old_logprobs_BT, batch.gen_logprobs_BT, mask_BT=mask_BT, level=level
-    )
+    raw_BT = importance.unbounded(batch.old_logprobs_BT, batch.gen_logprobs_BT, mask_BT=mask_BT)
     weights_BT = importance_weights(
         batch.old_logprobs_BT, batch.gen_logprobs_BT, mask_BT=mask_BT, importance=importance
     )
@@ -196,9 +196,10 @@ def _divergence(logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: Objective
     """Divergence of each token; 0 if there is no reference."""
     if batch.ref_logprobs_BT is None:
         return torch.zeros_like(logprobs_BT)
-    return k3(
+    return bounded_divergence(
         logprobs_BT,
         batch.ref_logprobs_BT,
+        config.kl.of_log_ratio,
         input_clamp=config.kl_input_clamp,
         output_clamp=config.kl_output_clamp,
     )

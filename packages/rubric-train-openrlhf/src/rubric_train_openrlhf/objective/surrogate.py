@@ -12,6 +12,17 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+class Clips(NamedTuple):
+    """Bounds of the objective."""
+
+    low: float
+    """ε_low in [0, 1]."""
+    high: float
+    """ε_high ≥ 0."""
+    dual: float | None
+    """c > 1, or None."""
+
+
 class Surrogate(NamedTuple):
     """The surrogate of every token, and where one of its bounds is the active branch."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -10,14 +10,12 @@ import numpy as np
 from rubric_core import (
     Outcome,
     Reason,
-    criterion_attribution,
     criterion_scores_z,
-    decoupled_advantages,
-    group_advantages,
     group_rewards,
     length_penalty,
     truncation_penalty,
 )
+from rubric_core.estimators import JudgedGroups, estimated_advantages, estimated_attribution
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,8 +23,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import JudgeResult, Rubric
+    from rubric_core.estimators import AdvantageEstimator
     from rubric_core.reward import OnUnavailable
-    from rubric_train_openrlhf.config import AdvantageConfig, ShapingConfig
+    from rubric_train_openrlhf.config import ShapingConfig
 
     FloatArray = npt.NDArray[np.float64]
     BoolArray = npt.NDArray[np.bool_]
@@ -68,8 +67,8 @@ class Credit:
 
     advantages_PG: FloatArray
     attribution_PGM: FloatArray
-    """Sums over M, with `shaping_PG`, to the advantages; nan under the decoupled estimator, which
-    has no such split."""
+    """Sums over M, with `shaping_PG`, to the advantages; nan under an estimator that has no such
+    split, such as the decoupled one."""
     shaping_PG: FloatArray
     """What the penalties added; exactly 0 without any."""
 
@@ -139,30 +138,28 @@ def shaped_rewards(
     return shaped_PG
 
 
-def assign_credit(rewards: Rewards, shaped_PG: FloatArray, *, config: AdvantageConfig) -> Credit:
+def assign_credit(
+    rewards: Rewards, shaped_PG: FloatArray, *, estimator: AdvantageEstimator
+) -> Credit:
     """Compute the advantages of all groups and split each into its criteria's contributions.
 
     Args:
         rewards: the judge's, with the criterion scores.
         shaped_PG: what the policy is trained on, [P, G].
-        config: estimator, standard deviation and δ.
+        estimator: with its settings.
 
     Returns:
         Advantages in float64, 0 for masked responses.
+
+    Raises:
+        PluginError: the estimator raises, or gives what is no advantage.
     """
-    valid_PG = rewards.valid_PG
+    judged = JudgedGroups(rewards.rewards_PG, rewards.valid_PG, rewards.z_PGM, rewards.weights_PM)
+    advantages_PG = estimated_advantages(estimator, replace(judged, rewards_PG=shaped_PG))
+    attribution_PGM = estimated_attribution(estimator, judged)
     nothing_PG = np.zeros_like(shaped_PG)
-    if config.estimator == "decoupled":
-        advantages_PG = decoupled_advantages(
-            rewards.z_PGM, rewards.weights_PM, delta=config.delta, valid_PG=valid_PG
-        )
+    if attribution_PGM is None:
         return Credit(advantages_PG, np.full_like(rewards.z_PGM, np.nan), nothing_PG)
-    advantages_PG = group_advantages(
-        shaped_PG, std=config.std, delta=config.delta, valid_PG=valid_PG
-    )
-    attribution_PGM = criterion_attribution(
-        rewards.z_PGM, rewards.weights_PM, std=config.std, delta=config.delta, valid_PG=valid_PG
-    )
     if shaped_PG is rewards.rewards_PG:
         return Credit(advantages_PG, attribution_PGM, nothing_PG)
     return Credit(advantages_PG, attribution_PGM, advantages_PG - attribution_PGM.sum(axis=2))

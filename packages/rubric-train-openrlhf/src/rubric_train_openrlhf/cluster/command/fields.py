@@ -19,6 +19,7 @@ OURS = {
     "advantage": "the judge's desk, in float64",
     "shaping": "the judge's desk, on the judge's reward",
     "dynamic_sampling": "our sampler drops groups by their spread",
+    "objective.kl": "our policy actor's divergence",
     "objective.kl_input_clamp": "our policy actor's divergence",
     "objective.kl_output_clamp": "our policy actor's divergence",
     "optim.warmup_steps": "our policy actor's schedule",

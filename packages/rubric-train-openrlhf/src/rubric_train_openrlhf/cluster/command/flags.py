@@ -9,7 +9,7 @@ from __future__ import annotations
 from itertools import chain
 from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, assert_never
+from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.config.cluster import FlagValue
-    from rubric_train_openrlhf.objective import Importance
+    from rubric_train_openrlhf.objective import ImportanceCorrection
 
 
 class Flag(NamedTuple):
@@ -225,7 +225,8 @@ def _objective(config: TrainConfig) -> Iterator[Flag]:
     yield Flag("actor.eps_clip_low_high", (objective.clip_low, objective.clip_high), keys, "")
     yield Flag("actor.dual_clip", objective.dual_clip, "objective.dual_clip", "")
     kind = "ppo" if objective.ratio == "token" else "gspo"
-    yield Flag("actor.policy_loss_type", kind, "objective.ratio", "")
+    keys = "objective.ratio objective.surrogate"
+    yield Flag("actor.policy_loss_type", kind, keys, "")
     mean = "token-mean" if objective.aggregation == "token" else "seq-mean-token-mean"
     yield Flag("actor.loss_agg_mode", mean, "objective.aggregation", "over the whole update")
     level, mode, band = _correction(objective.importance)
@@ -235,7 +236,7 @@ def _objective(config: TrainConfig) -> Iterator[Flag]:
     yield Flag("algo.advantage.is_correction_gating", "ratio", key, "")
     yield Flag("algo.advantage.is_correction_threshold", band, key, "")
     yield Flag("algo.kl.use_loss", value=True, keys="", why="β·KL is in the loss, not the reward")
-    yield Flag("algo.kl.estimator", "k3", "", "with our clamps, by our policy actor")
+    yield Flag("algo.kl.estimator", "k3", "", "not read: see `objective.kl`")
     yield Flag("algo.kl.init_coef", objective.kl_coef, "objective.kl_coef", "0: no reference")
     yield Flag(
         "algo.advantage.estimator",
@@ -245,7 +246,7 @@ def _objective(config: TrainConfig) -> Iterator[Flag]:
     )
 
 
-def _correction(importance: Importance) -> tuple[str, str, tuple[float, float]]:
+def _correction(importance: ImportanceCorrection) -> tuple[str, str, tuple[float, float]]:
     """Level, mode and band that make their correction equal to ours."""
     match importance:
         case NoImportance():
@@ -258,7 +259,11 @@ def _correction(importance: Importance) -> tuple[str, str, tuple[float, float]]:
         case SeqMaskTruncated(low=low, high=high):
             return "seq", "mask", (low, high)
         case _:
-            assert_never(importance)
+            # `check_expressible` lets no other through.
+            raise TrainConfigError(
+                f"objective.importance.type={importance.type!r} is not OpenRLHF's",
+                location="objective.importance.type",
+            )
 
 
 def _held_out(config: TrainConfig) -> Iterator[Flag]:

@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.objective import IcePop, Truncated
+from rubric_train_openrlhf.objective import (
+    Clipped,
+    IcePop,
+    NoImportance,
+    SeqMaskTruncated,
+    Truncated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +21,10 @@ if TYPE_CHECKING:
 
 _SEEDS = 2**32
 """numpy and vLLM take seeds below it."""
+
+
+_THEIRS = (NoImportance, Truncated, IcePop, SeqMaskTruncated)
+"""Corrections that OpenRLHF's loss has too."""
 
 
 class _Refusal(NamedTuple):
@@ -65,6 +75,19 @@ def _deepspeed_problems(config: TrainConfig) -> Iterator[_Refusal]:
 
 def _objective_problems(config: TrainConfig) -> Iterator[_Refusal]:
     objective, importance = config.objective, config.objective.importance
+    # A subclass is another formula, though an instance of the one that it is made of.
+    if type(objective.surrogate) is not Clipped:
+        yield _Refusal(
+            "objective.surrogate.type",
+            f"={objective.surrogate.type!r}: the loss here is OpenRLHF's own PolicyLoss, which has "
+            "the clipped surrogate alone; use type='clipped', or backend: local",
+        )
+    if type(importance) not in _THEIRS:
+        yield _Refusal(
+            "objective.importance.type",
+            f"={importance.type!r}: the corrections here are OpenRLHF's own; use type='none', "
+            "'tis', 'icepop' or 'seq_mask_tis', or backend: local",
+        )
     if isinstance(importance, Truncated | IcePop) and importance.level == "sequence":
         yield _Refusal(
             "objective.importance.level",

@@ -125,7 +125,7 @@ def step_credit(
     shaped_PG = shaped_rewards(
         rewards, sizes, shaping=config.shaping, max_new_tokens=config.rollout.max_new_tokens
     )
-    credit = assign_credit(rewards, shaped_PG, config=config.advantage)
+    credit = assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = informative_groups(shaped_PG, rewards.valid_PG)
     judged = [*results, *(result for group in dropped_PG for result in group)]
     crossing = StepCredit(

@@ -23,7 +23,7 @@ from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.training.learner import RubricLearner
 from rubric_train_openrlhf.cluster.training.step_schedule import StepSchedule
-from rubric_train_openrlhf.objective import k3
+from rubric_train_openrlhf.objective import bounded_divergence
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 if TYPE_CHECKING:
@@ -155,10 +155,11 @@ def divergence(
     objective: ObjectiveConfig,
     **_options: object,
 ) -> torch.Tensor:
-    """k3 with the clamps of the configuration; OpenRLHF's are fixed at ±10."""
-    return k3(
+    """The configuration's estimate with its clamps; OpenRLHF's are fixed at ±10."""
+    return bounded_divergence(
         log_probs.float(),
         log_probs_base.float(),
+        objective.kl.of_log_ratio,
         input_clamp=objective.kl_input_clamp,
         output_clamp=objective.kl_output_clamp,
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from rubric_core import group_advantages
+from rubric_core.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
 from rubric_train_openrlhf.reward.credit import Rewards, Sizes, shaped_rewards
 from rubric_train_openrlhf.run.records import RolloutRow
@@ -83,12 +84,16 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """Recompute every advantage from the rewards on disk."""
-    if config.advantage.estimator == "decoupled":
-        yield unchecked("decoupled advantages follow from criteria, not from rewards alone")
+    estimator = config.advantage
+    if type(estimator) is not GroupAdvantages:
+        yield unchecked(
+            f"advantages of estimator {estimator.estimator!r} may follow from criteria, which the "
+            "rollouts do not hold"
+        )
         return
     worst, count, nonzero = 0.0, 0, 0
     for groups in rollouts(config, folder):
-        expected_PG = _recomputed(config, groups)
+        expected_PG = _recomputed(config, groups, estimator)
         written_PG = np.array([[row.advantage for row in group] for group in groups])
         worst = max(worst, float(np.abs(expected_PG - written_PG).max()))
         count += written_PG.size
@@ -174,7 +179,9 @@ def _id(row: RolloutRow) -> str:
     return row.id
 
 
-def _recomputed(config: TrainConfig, groups: list[Group]) -> npt.NDArray[np.float64]:
+def _recomputed(
+    config: TrainConfig, groups: list[Group], estimator: GroupAdvantages
+) -> npt.NDArray[np.float64]:
     def table(name: str) -> list[list[object]]:
         return [[getattr(row, name) for row in group] for group in groups]
 
@@ -187,6 +194,4 @@ def _recomputed(config: TrainConfig, groups: list[Group]) -> npt.NDArray[np.floa
         shaping=config.shaping,
         max_new_tokens=config.rollout.max_new_tokens,
     )
-    return group_advantages(
-        shaped_PG, std=config.advantage.std, delta=config.advantage.delta, valid_PG=valid_PG
-    )
+    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)

@@ -1,0 +1,290 @@
+"""The parts of the objective that packages may add kinds of: divergence, surrogate, correction.
+
+Each kind is its settings and one method; the formulas are pure functions in `kl`, `surrogate` and
+`importance`, which load torch when they are first used.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+
+from pydantic import Field, SerializeAsAny, model_validator
+
+from rubric_core.variants import Variant, chosen
+from rubric_train_openrlhf.errors import ObjectiveShapeError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from rubric_train_openrlhf.objective.surrogate import Clips, Surrogate
+
+
+class Divergence(Variant):
+    """How far the policy is from the reference at one token: `objective.kl`."""
+
+    group: ClassVar[str] = "rubric.divergences"
+    type: str
+    """Which one: the name of an entry point `rubric.divergences`."""
+
+    @abstractmethod
+    def of_log_ratio(self, log_ratio: Tensor) -> Tensor:
+        """Return KL_t from u = log π_ref − log π_θ, already bounded; any shape, nats, the same."""
+
+
+class K3(Divergence):
+    """e^u − 1 − u: never negative, and on average the divergence.
+
+    Source: paper, §3.2; Schulman, Approximating KL divergence (2020).
+    """
+
+    type: str = "k3"
+
+    def of_log_ratio(self, log_ratio: Tensor) -> Tensor:
+        """Return `k3_of`."""
+        from rubric_train_openrlhf.objective.kl import k3_of  # noqa: PLC0415  # loads torch
+
+        return k3_of(log_ratio)
+
+
+class K2(Divergence):
+    """u²/2: never negative; on average off by third order, its gradient that of the divergence.
+
+    Source: Schulman, Approximating KL divergence (2020).
+    """
+
+    type: str = "k2"
+
+    def of_log_ratio(self, log_ratio: Tensor) -> Tensor:
+        """Return u²/2."""
+        return log_ratio.square() / 2
+
+
+class SurrogateLoss(Variant):
+    """The loss of a token, from its ratio and the advantage: `objective.surrogate`."""
+
+    group: ClassVar[str] = "rubric.surrogates"
+    type: str
+    """Which one: the name of an entry point `rubric.surrogates`."""
+
+    @abstractmethod
+    def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
+        """Return the loss of every token, and where a bound keeps it from having a gradient.
+
+        Args:
+            ratio_BT: r_t with its gradient, shape [B, T], positive; 1 on padding.
+            advantages_B: shape [B].
+            clips: `clip_low`, `clip_high` and `dual_clip` of the objective; a kind that does not
+                read them says so in its docstring.
+        """
+
+
+class Clipped(SurrogateLoss):
+    """−min(r A, clip(r, 1 − ε_low, 1 + ε_high) A), bounded by −c A where A < 0 if c is given.
+
+    Source: paper, §3.2.
+    """
+
+    type: str = "clipped"
+
+    def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
+        """Return `clipped_surrogate`."""
+        from rubric_train_openrlhf.objective.surrogate import clipped_surrogate  # noqa: PLC0415  # loads torch
+
+        return clipped_surrogate(
+            ratio_BT,
+            advantages_B,
+            clip_low=clips.low,
+            clip_high=clips.high,
+            dual_clip=clips.dual,
+        )
+
+
+class ImportanceCorrection(Variant):
+    """What makes up for a sampler whose probabilities are not the trainer's: `importance`."""
+
+    group: ClassVar[str] = "rubric.importance"
+    type: str
+    """Which one: the name of an entry point `rubric.importance`."""
+
+    @abstractmethod
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the detached weight of every token, [B, T], ≥ 0; 0 on padding.
+
+        Args:
+            old_logprobs_BT: log π_old recomputed by the trainer, nats.
+            gen_logprobs_BT: log π_gen recorded while sampling, nats.
+            mask_BT: True on response tokens.
+        """
+
+    def unbounded(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return the weights without their bounds: where the two differ is a figure of the run."""
+        from rubric_train_openrlhf.objective.importance import importance_ratio  # noqa: PLC0415  # loads torch
+
+        return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+
+
+class NoImportance(ImportanceCorrection):
+    """No correction: the surrogate's ratio is π_θ / π_gen, as in the main run.
+
+    Source: paper, §3.2.
+    """
+
+    type: str = "none"
+
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return 1 on every token."""
+        del old_logprobs_BT
+        return mask_BT.to(gen_logprobs_BT.dtype)
+
+
+class _Leveled(ImportanceCorrection):
+    """A correction of tokens, or of responses."""
+
+    level: Literal["token", "sequence"] = "token"
+    """One weight per token, or the product over the response."""
+
+    def unbounded(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return `importance_ratio` at the level."""
+        from rubric_train_openrlhf.objective.importance import importance_ratio  # noqa: PLC0415  # loads torch
+
+        return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=self.level)
+
+
+class Truncated(_Leveled):
+    """TIS: weights π_old / π_gen capped from above.
+
+    Source: paper, §C; https://fengyao.notion.site/off-policy-rl.
+    """
+
+    type: str = "tis"
+    cap: float = Field(default=2.0, gt=0)
+    """C, the largest weight; infinity is plain importance sampling."""
+
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return `truncated_weights`."""
+        from rubric_train_openrlhf.objective.importance import truncated_weights  # noqa: PLC0415  # loads torch
+
+        plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+        return truncated_weights(plain_BT, cap=self.cap)
+
+
+class IcePop(_Leveled):
+    """ICEPOP: weights π_old / π_gen outside a band become 0.
+
+    Source: paper, §C; Ring-1T, ICEPOP.
+    """
+
+    type: str = "icepop"
+    low: float = Field(default=0.5, ge=0)
+    """Smallest weight that is kept."""
+    high: float = Field(default=5.0, gt=0)
+    """Largest weight that is kept."""
+
+    @model_validator(mode="after")
+    def _check_band(self) -> IcePop:
+        _require_band(self.low, self.high)
+        return self
+
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return `icepop_weights`."""
+        from rubric_train_openrlhf.objective.importance import icepop_weights  # noqa: PLC0415  # loads torch
+
+        plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+        return icepop_weights(plain_BT, low=self.low, high=self.high)
+
+
+class SeqMaskTruncated(ImportanceCorrection):
+    """Seq-Mask-TIS: responses whose geometric mean ratio is outside a band weigh 0.
+
+    Source: paper, §C.
+    """
+
+    type: str = "seq_mask_tis"
+    low: float = Field(default=0.999, ge=0)
+    """Smallest geometric mean of π_old / π_gen that is kept."""
+    high: float = Field(default=1.002, gt=0)
+    """Largest geometric mean of π_old / π_gen that is kept."""
+
+    @model_validator(mode="after")
+    def _check_band(self) -> SeqMaskTruncated:
+        _require_band(self.low, self.high)
+        return self
+
+    def weights(
+        self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
+    ) -> Tensor:
+        """Return `sequence_masked_weights`."""
+        from rubric_train_openrlhf.objective.importance import sequence_masked_weights  # noqa: PLC0415  # loads torch
+
+        return sequence_masked_weights(
+            old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=self.low, high=self.high
+        )
+
+
+AnyDivergence: TypeAlias = Annotated[SerializeAsAny[Divergence], chosen(Divergence)]
+AnySurrogate: TypeAlias = Annotated[SerializeAsAny[SurrogateLoss], chosen(SurrogateLoss)]
+Importance: TypeAlias = Annotated[
+    SerializeAsAny[ImportanceCorrection], chosen(ImportanceCorrection)
+]
+
+
+def importance_weights(
+    old_logprobs_BT: Tensor,
+    gen_logprobs_BT: Tensor,
+    *,
+    mask_BT: Tensor,
+    importance: ImportanceCorrection,
+) -> Tensor:
+    """Weight of every token under the configured correction.
+
+        w ← 1, min(w, C), w · 1[α ≤ w ≤ β] or w · 1[α ≤ geometric mean ≤ β]
+
+    Args:
+        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
+        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        mask_BT: True on response tokens, shape [B, T].
+        importance: which correction, with its bounds.
+
+    Returns:
+        Detached, shape [B, T], ≥ 0; 0 on padding.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, the mask is not boolean, or the correction gives
+            weights of another shape.
+
+    Source: paper, §C, importance sampling.
+    """
+    weights_BT = importance.weights(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+    check_shape(weights_BT, like=mask_BT, of=f"importance.type={importance.type!r}")
+    return weights_BT.detach()
+
+
+def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
+    """Refuse what would be broadcast in silence.
+
+    Raises:
+        ObjectiveShapeError: another shape.
+    """
+    if given.shape != like.shape:
+        raise ObjectiveShapeError(
+            f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
+            f"{tuple(like.shape)!r} tokens is needed"
+        )
+
+
+def _require_band(low: float, high: float) -> None:
+    if low >= high:
+        raise ValueError(f"low must be below high, got low={low!r}, high={high!r}")
