@@ -9,8 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
+from rubric_judge.verification.pattern import ProcessorTime
 from rubric_judge.verification.schema import SchemaCheck, matches_schema, read_schema
+from rubric_judge.verification.validation import StepsError
 
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 PERSON = """
 {
   "type": "object",
@@ -52,7 +55,7 @@ def test_matching_json_is_found_whole_or_in_its_block(response: str) -> None:
         ("Ada is 36.", "neither the response nor"),
         ('```json\n{"name": "Ada", "age": 36}\n```\n```json\n{}\n```', "neither"),
         ('```json\n{"name": "Ada", "age": 36}', "neither"),
-        ("[" * 50_000, "cannot be read"),
+        ("[" * 50_000, "nests more than 400 deep"),
         ('{"name": "' + "a" * 100_000 + '", "age": 1}', "more than"),
     ],
 )
@@ -113,6 +116,99 @@ def test_hostile_json_is_decided_in_bounded_time(schema: str, response: str) -> 
     assert time.process_time() - started_s < 2.0
 
 
+EXPRESSION = json.dumps({
+    "$defs": {"e": {"oneOf": [
+        *({
+            "type": "object",
+            "properties": {"op": {"const": op}, **{key: {"$ref": "#/$defs/e"} for key in "lr"}},
+            "required": ["op", "l", "r"],
+        } for op in ("add", "mul")),
+        {"type": "number"},
+    ]}},
+    "$ref": "#/$defs/e",
+})  # fmt: skip
+
+
+def _expression(depth: int, innermost: str) -> str:
+    return '{"op":"add","r":1,"l":' * depth + innermost + "}" * depth
+
+
+@pytest.mark.parametrize("innermost", ["1", '"x"'])
+def test_a_tree_is_read_once_however_deep(innermost: str) -> None:
+    check = read_schema(EXPRESSION)
+
+    assert matches_schema(check, _expression(200, innermost))[0] == (innermost == "1")
+    assert matches_schema(check, _expression(20, innermost), steps=1_000)[0] == (innermost == "1")
+
+
+NESTED: dict[str, object] = {
+    "e": {"anyOf": [{"contains": {"$ref": "#/$defs/e"}}, {"allOf": [{}] * 300}]}
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "response"),
+    [
+        (
+            {"items": {"enum": [[n] for n in range(500)]}, "maxItems": 1e6},
+            [[[n]] for n in range(9)],
+        ),
+        ({"$defs": NESTED, "$ref": "#/$defs/e"}, [[n] for n in range(3000)]),
+        ({"items": {"dependentRequired": {f"k{n}": ["a"] for n in range(2000)}}}, [{}] * 20_000),
+        ({"items": {"properties": {f"k{n}": {} for n in range(2000)}}}, [{}] * 20_000),
+    ],
+)
+def test_what_takes_more_steps_than_are_allowed_is_not_decided(
+    schema: dict[str, object], response: object
+) -> None:
+    check = read_schema(json.dumps(schema))
+
+    with pytest.raises(StepsError):
+        matches_schema(check, json.dumps(response), steps=300)
+
+
+def test_the_steps_depend_on_nothing_else() -> None:
+    check, response = read_schema(EXPRESSION), _expression(30, "1")
+
+    def fewest() -> int:
+        low, high = 0, 10_000
+        while low < high:
+            middle = (low + high) // 2
+            try:
+                matches_schema(check, response, steps=middle)
+                high = middle
+            except StepsError:
+                low = middle + 1
+        return low
+
+    def deeper(levels: int) -> int:
+        return deeper(levels - 1) if levels else fewest()
+
+    assert 100 < fewest() == deeper(300) < 2_000
+
+
+def test_the_patterns_of_a_schema_share_their_time() -> None:
+    check = read_schema('{"contains": {"pattern": "(a+)+$"}}')
+    response = json.dumps(["a" * 40 + "!"] * 2_000)
+    started_s = time.process_time()
+
+    with pytest.raises(TimeoutError):
+        matches_schema(check, response, time_left=ProcessorTime(0.01))
+
+    assert time.process_time() - started_s < 1.0
+
+
+def test_a_schema_that_says_its_draft_has_the_same_bounds() -> None:
+    schema = {"$schema": DRAFT, "pattern": "(a+)+$", "items": {"$ref": "#"}}
+
+    with pytest.raises(TimeoutError):
+        matches_schema(
+            read_schema(json.dumps(schema)),
+            json.dumps([["a" * 5_000 + "!"]]),
+            time_left=ProcessorTime(0.01),
+        )
+
+
 documents = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(["", "a", "ab", "1"]),
     lambda inner: (
@@ -134,12 +230,34 @@ schemas = st.fixed_dictionaries(
         "required": st.lists(st.sampled_from("ab"), unique=True),
         "properties": st.dictionaries(st.sampled_from("ab"), st.just({"type": "integer"})),
         "contains": st.just({"type": "string"}),
+        "minContains": st.integers(0, 2),
+        "exclusiveMaximum": st.integers(-3, 3),
+        "propertyNames": st.just({"maxLength": 0}),
+        "dependentRequired": st.just({"a": ["b"]}),
     },
 )
+parts = st.fixed_dictionaries(
+    {},
+    optional={
+        **dict.fromkeys(("allOf", "anyOf", "oneOf"), st.lists(schemas, min_size=1, max_size=3)),
+        **dict.fromkeys(("not", "if", "then", "else"), schemas | st.booleans()),
+        "prefixItems": st.lists(schemas, min_size=1, max_size=2),
+        "items": schemas | st.booleans(),
+        "additionalProperties": schemas | st.booleans(),
+        "dependentSchemas": st.dictionaries(st.sampled_from("ab"), schemas, max_size=1),
+        "unevaluatedProperties": st.just(False),  # noqa: FBT003
+        "$ref": st.just("#/$defs/c"),
+        "$defs": st.fixed_dictionaries({"c": schemas}),
+    },
+).filter(lambda schema: "$ref" not in schema or "$defs" in schema)
 
 
-@given(schemas, documents)
-@settings(max_examples=300, deadline=None)
+def _both(one: dict[str, object], other: dict[str, object]) -> dict[str, object]:
+    return one | other
+
+
+@given(st.builds(_both, schemas, parts), documents)
+@settings(max_examples=150, deadline=None)
 def test_the_verdict_is_that_of_jsonschema(schema: dict[str, object], document: object) -> None:
     theirs = jsonschema.Draft202012Validator(schema).is_valid(document)
 

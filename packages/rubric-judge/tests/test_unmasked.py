@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, JudgeView, Outcome, Rubric
 from rubric_judge import HybridConfig, HybridJudge, JudgePool, LexicalJudge, VerificationError
-from rubric_judge.verification import execute as execution
-from rubric_judge.verification import parse_verification
+from rubric_judge.verification import deciding, parse_verification
 from rubric_judge.verification.boundary import note_of_failure
 from rubric_judge.verification.excerpts import head, tail
 from rubric_judge.verification.numeric import NumericCheck, states_number
-from rubric_judge.verification.pattern import RegexCheck, matches_pattern
+from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains
 from rubric_judge.verification.schema import SchemaCheck, matches_schema
 
@@ -39,7 +38,7 @@ def _decide(method: str, response: str) -> bool:
         case ContainsCheck() as check:
             return contains(check, response)
         case RegexCheck(pattern):
-            return matches_pattern(pattern, response, timeout_s=5)
+            return matches_pattern(pattern, response, time_left=ProcessorTime(5))
         case _:
             raise AssertionError(method)
 
@@ -150,8 +149,7 @@ async def test_an_error_of_a_check_is_no_credit_and_said_so(
     def fail(*_: object, **__: object) -> bool:
         raise kind("of the response's text")
 
-    monkeypatch.setattr(execution, "states_number", fail)
-    monkeypatch.setattr("rubric_judge.lexical.scoring.states_number", fail)
+    monkeypatch.setattr(deciding, "states_number", fail)
     rubric = Rubric(criteria=(Criterion(id="c", weight=1.0, verification_method="numeric: 5"),))
 
     for judge in _judges():

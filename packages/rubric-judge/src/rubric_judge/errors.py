@@ -2,7 +2,7 @@
 
 RubricError (rubric_core)
 ├── VerificationError(ValueError)      a verification method that starts as a directive and is none
-├── SandboxError(RuntimeError)         unit tests that cannot be run confined on this machine
+├── SandboxError(RuntimeError)         a check that cannot be run as confined as it has to be, here
 ├── LedgerError(RuntimeError)          a ledger that cannot be opened, read or trusted
 ├── EventLoopError(RuntimeError)       a pool, judge or limiter asked from two event loops at once
 ├── JudgeSetupError(ValueError)        a judge that cannot be called at all, such as without its key
@@ -41,7 +41,7 @@ class VerificationError(RubricError, ValueError):
 
 
 class SandboxError(RubricError, RuntimeError):
-    """Unit tests cannot be run here as confined as was asked: what is missing, and what to set."""
+    """A check cannot be run here as confined as it has to be: what is missing, and what to set."""
 
 
 class EventLoopError(RubricError, RuntimeError):

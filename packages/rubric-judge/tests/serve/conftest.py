@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,6 +21,7 @@ from rubric_judge import JudgePool
 from rubric_judge.serve import JudgeService, ServeConfig, build_app
 from rubric_judge.testing import ScriptedJudge
 
+COMMAND = "from rubric_judge.cli import main; main()"
 TEXTS = ("ZEBRA", "OKAPI", "QUAGGA", "a-token-of-more-than-sixteen-characters")
 
 
@@ -61,6 +66,34 @@ def serving(task: Task) -> Callable[..., Any]:
         pool = JudgePool(judge or ScriptedJudge(0.5), workers=workers, micro_batch=1)
         tasks = {task.task_id: task}
         return _running(JudgeService(pool, tasks, config=ServeConfig(**bounds)))
+
+    return start
+
+
+@pytest.fixture
+def serving_command(tmp_path: Path) -> Callable[..., Any]:
+    """Return a context manager that runs the command on `tasks.jsonl` with a judge's YAML."""
+
+    @contextmanager
+    def start(judge: str, *options: str) -> Generator[tuple[subprocess.Popen[str], str]]:
+        (tmp_path / "judge.yaml").write_text(judge)
+        arguments = ["--judge", "judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
+        process = subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "serve", *arguments],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            found = re.search(r"http://\S+", line)
+            assert found, line + (process.stderr.read() if process.stderr else "")
+            yield process, found[0]
+        finally:
+            process.kill()
+            process.communicate()
 
     return start
 

@@ -41,7 +41,7 @@ Serving = Callable[..., Any]
 
 
 @pytest.fixture
-def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
+def serving(tmp_path: Path, serving_command: Serving, monkeypatch: pytest.MonkeyPatch) -> Serving:
     """Return a context manager that runs the command with a task and a judge file."""
     monkeypatch.setenv(VARIABLE, BEARER)
     row = {"question": "Q?", "passage": PASSAGE, "criteria": [{"id": "a", "weight": 1000}]}
@@ -50,24 +50,8 @@ def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Serving:
 
     @contextmanager
     def start(judge: str, *options: str) -> Iterator[Served]:
-        (tmp_path / "judge.yaml").write_text(judge)
-        arguments = ["--judge", "judge.yaml", "--tasks", "tasks.jsonl", "--port", "0", *options]
-        process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "serve", *arguments],
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline()
-            found = re.search(r"http://\S+", line)
-            assert found, line + (process.stderr.read() if process.stderr else "")
-            yield Served(process, found[0], task)
-        finally:
-            process.kill()
-            process.communicate()
+        with serving_command(judge, *options) as (process, url):
+            yield Served(process, url, task)
 
     return start
 

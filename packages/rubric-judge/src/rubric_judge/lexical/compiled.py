@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from rubric_core import Criterion, Rubric
@@ -96,7 +97,11 @@ def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
             return CompiledCriterion(
                 id=name, weight=weight, terms=(), phrases=phrases, check=directive
             )
-        case RegexCheck() | NumericCheck() | SchemaCheck():
+        case NumericCheck():
+            # It sees words and no answers.
+            anywhere = replace(directive, where=directive.where or "any")
+            return CompiledCriterion(id=name, weight=weight, terms=(), check=anywhere)
+        case RegexCheck() | SchemaCheck():
             return CompiledCriterion(id=name, weight=weight, terms=(), check=directive)
 
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Iterator
 
 from rubric_core import JudgeResult, JudgeView, Reason, Rubric
 from rubric_judge.config import LexicalConfig
-from rubric_judge.errors import VerificationError
+from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.lexical.compiled import CompiledRubric, compile_rubric
 from rubric_judge.lexical.scoring import (
     LONGEST_RESPONSE,
@@ -22,6 +23,9 @@ from rubric_judge.lexical.scoring import (
     read_response,
 )
 from rubric_judge.verification.boundary import note_of_failure
+from rubric_judge.verification.deciding import QuickCheck, Verdict, decide
+from rubric_judge.verification.phrases import ContainsCheck
+from rubric_judge.verification.workers import run_check
 
 __all__ = ["LexicalJudge"]
 
@@ -59,33 +63,55 @@ class LexicalJudge:
         return f"{self.name} {digest[:16]}"
 
     async def judge(self, view: JudgeView) -> JudgeResult:
-        """Score one response; see `judge_now`."""
-        return self.judge_now(view)
-
-    def judge_now(self, view: JudgeView) -> JudgeResult:
-        """Score one response without an event loop.
+        """Score one response; what may take long is checked in another process.
 
         Args:
             view: question, response and rubric; the grounding is not read.
 
         Returns:
-            A scored result, or `unavailable` with reason `judge_error` when a verification method
-            of the rubric cannot be executed.
+            A scored result; or `unavailable` with reason `judge_error` when a verification method
+            of the rubric cannot be executed, or no process can be started.
         """
+        timeout_s = self._config.regex_timeout_s
+        try:
+            compiled = self._compile(view.rubric)
+            verdicts = {
+                name: await run_check(check, view.response, regex_timeout_s=timeout_s)
+                for name, check in _checks(compiled)
+            }
+        except (VerificationError, SandboxError) as error:
+            return self._unavailable(str(error))
+        return self._scored(view, compiled, verdicts)
+
+    def judge_now(self, view: JudgeView) -> JudgeResult:
+        """Score one response without an event loop and in this process, to the same result.
+
+        Args:
+            view: question, response and rubric; the grounding is not read.
+
+        Returns:
+            As `judge`.
+        """
+        timeout_s = self._config.regex_timeout_s
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
             return self._unavailable(str(error))
+        verdicts = {
+            name: decide(check, view.response, regex_timeout_s=timeout_s)
+            for name, check in _checks(compiled)
+        }
+        return self._scored(view, compiled, verdicts)
+
+    def _scored(
+        self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, Verdict]
+    ) -> JudgeResult:
         reading = read_response(compiled, question=view.question, response=view.response)
-        timeout_s = self._config.regex_timeout_s
         scores: dict[str, float] = {}
         credits_by_id: dict[str, Credit] = {}
         for criterion in compiled.criteria:
             try:
-                credit = credit_criterion(criterion, reading, regex_timeout_s=timeout_s)
-            except TimeoutError:
-                # The response provoked it: a mask instead of a 0 would be a way out of a 0.
-                credit = Credit(0, 1, note=f"its pattern ran past {timeout_s} s")
+                credit = credit_criterion(criterion, reading, verdict=verdicts.get(criterion.id))
             # The named boundary of a response's text.
             except Exception as error:  # noqa: BLE001
                 credit = Credit(0, 1, note=note_of_failure(error))
@@ -110,6 +136,13 @@ class LexicalJudge:
         if len(self._compiled) > _RUBRICS_KEPT:
             self._compiled.popitem(last=False)
         return compiled
+
+
+def _checks(compiled: CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
+    """Yield the checks that are no matter of sentences."""
+    for criterion in compiled.criteria:
+        if criterion.check is not None and not isinstance(criterion.check, ContainsCheck):
+            yield criterion.id, criterion.check
 
 
 def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:

@@ -17,11 +17,9 @@ from typing import NamedTuple
 from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
 from rubric_judge.lexical.matching import SentenceTest
 from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share
+from rubric_judge.verification.deciding import Verdict
 from rubric_judge.verification.excerpts import head
-from rubric_judge.verification.numeric import NumericCheck, states_number
-from rubric_judge.verification.pattern import RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck
-from rubric_judge.verification.schema import SchemaCheck, matches_schema
 
 __all__ = ["LONGEST_RESPONSE", "Credit", "Reading", "credit_criterion", "read_response"]
 
@@ -112,35 +110,23 @@ def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool
 
 
 def credit_criterion(
-    criterion: CompiledCriterion, reading: Reading, *, regex_timeout_s: float
+    criterion: CompiledCriterion, reading: Reading, *, verdict: Verdict | None
 ) -> Credit:
     """Credit one criterion and spend the capacity of the sentences that earned it.
 
     Args:
         criterion: the compiled criterion.
         reading: the response; changed.
-        regex_timeout_s: longest time for a `regex:` search.
+        verdict: of its check, where it has one that is no matter of sentences.
 
     Returns:
         Credited units and units; 0 of 0 for a criterion with nothing to look for.
-
-    Raises:
-        TimeoutError: a `regex:` search took too long.
     """
-    match criterion.check:
-        case None:
-            return _credit_terms(criterion, reading)
-        case ContainsCheck():
-            return Credit(int(_contains(criterion, criterion.check, reading)), 1)
-        case RegexCheck():
-            pattern = criterion.check.pattern
-            found = matches_pattern(pattern, reading.text, timeout_s=regex_timeout_s)
-            return Credit(int(found), 1)
-        case NumericCheck():
-            return Credit(int(states_number(criterion.check, reading.text, where="any")), 1)
-        case SchemaCheck():
-            passed, note = matches_schema(criterion.check, reading.text)
-            return Credit(int(passed), 1, note=note)
+    if verdict is not None:
+        return Credit(int(verdict.share), 1, note=verdict.note)
+    if isinstance(criterion.check, ContainsCheck):
+        return Credit(int(_contains(criterion, criterion.check, reading)), 1)
+    return _credit_terms(criterion, reading)
 
 
 def _credit_terms(criterion: CompiledCriterion, reading: Reading) -> Credit:

@@ -20,7 +20,7 @@ from rubric_judge.lint.reading import (
     said,
 )
 from rubric_judge.verification.numeric import NumericCheck
-from rubric_judge.verification.pattern import RegexCheck, matches_pattern
+from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.scope import StructureChecks
 
 __all__ = ["check_contradictions"]
@@ -100,7 +100,9 @@ def _forbidden(description: str) -> tuple[frozenset[str], ...]:
 
 def _passes(pattern: str, term: str) -> bool:
     try:
-        return matches_pattern(pattern, f"It is {term} here.", timeout_s=_PATTERN_TIMEOUT_S)
+        return matches_pattern(
+            pattern, f"It is {term} here.", time_left=ProcessorTime(_PATTERN_TIMEOUT_S)
+        )
     except TimeoutError:
         return True
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import anyio
 import anyio.from_thread
 import anyio.to_thread
@@ -11,32 +9,17 @@ import anyio.to_thread
 from rubric_core import Criterion
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.boundary import note_of_failure
+from rubric_judge.verification.deciding import Verdict
 from rubric_judge.verification.directive import ProgramCheck, parse_verification
-from rubric_judge.verification.numeric import NumericCheck, states_number
-from rubric_judge.verification.pattern import RegexCheck, matches_pattern
-from rubric_judge.verification.phrases import ContainsCheck, contains
 from rubric_judge.verification.python_tests import PythonTests, response_code
 from rubric_judge.verification.sandbox.launch import check_isolation, run_tests
-from rubric_judge.verification.schema import SchemaCheck, matches_schema
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
+from rubric_judge.verification.workers import run_check
 
 __all__ = ["Programs", "Verdict", "check_executable"]
 
-QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
-
 _LONGEST_CODE = 100_000
 """Characters of a response's code; more of it could keep the tester from starting at all."""
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What one check found."""
-
-    share: float
-    """Of the criterion's weight, in [0, 1]."""
-    note: str = ""
-    """What else there is to say; no text of the response or the rubric."""
 
 
 def check_executable(criterion: Criterion, *, python_tests: bool = False) -> ProgramCheck | None:
@@ -67,7 +50,7 @@ def check_executable(criterion: Criterion, *, python_tests: bool = False) -> Pro
 
 
 class Programs:
-    """Runs checks, off the event loop, and unit tests a bounded number at a time."""
+    """Runs checks, off the event loop where they may take long, and a few unit tests at a time."""
 
     def __init__(self, config: HybridConfig) -> None:
         """Make the limiter, and try the sandbox where it is switched on.
@@ -94,13 +77,13 @@ class Programs:
             The verdict; a check that runs past its time, or fails on this text, gives no credit.
 
         Raises:
-            SandboxError: unit tests could not be started: the machine's doing, not the response's.
+            SandboxError: a process could not be started: the machine's doing, not the response's.
         """
         if isinstance(check, PythonTests):
             return await anyio.to_thread.run_sync(
                 self._run_tests, check, response, limiter=self._limiter
             )
-        return await anyio.to_thread.run_sync(self._run_quick, check, response)
+        return await run_check(check, response, regex_timeout_s=self._config.regex_timeout_s)
 
     def _run_tests(self, check: PythonTests, response: str) -> Verdict:
         code = response_code(response)
@@ -117,27 +100,3 @@ class Programs:
         counted = f"{min(tally.passed, check.n_tests)} of {check.n_tests} tests passed"
         share = min(1.0, tally.passed / check.n_tests)
         return Verdict(share, f"{counted}; {tally.note}" if tally.note else counted)
-
-    def _run_quick(self, check: QuickCheck, response: str) -> Verdict:
-        try:
-            return self._decide(check, response)
-        # The named boundary of a response's text.
-        except Exception as error:  # noqa: BLE001
-            return Verdict(0.0, note_of_failure(error))
-
-    def _decide(self, check: QuickCheck, response: str) -> Verdict:
-        match check:
-            case ContainsCheck():
-                return Verdict(float(contains(check, response)))
-            case NumericCheck():
-                return Verdict(float(states_number(check, response)))
-            case SchemaCheck():
-                passed, note = matches_schema(check, response)
-                return Verdict(float(passed), note)
-            case RegexCheck():
-                limit_s = self._config.regex_timeout_s
-                try:
-                    found = matches_pattern(check.pattern, response, timeout_s=limit_s)
-                except TimeoutError:
-                    return Verdict(0.0, f"its pattern ran past {limit_s} s")
-                return Verdict(float(found))

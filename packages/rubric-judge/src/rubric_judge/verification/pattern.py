@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.excerpts import head
 from rubric_judge.verification.pattern_size import compiled_size
 
-__all__ = ["RegexCheck", "matches_pattern", "read_pattern"]
+__all__ = ["ProcessorTime", "RegexCheck", "matches_pattern", "read_pattern"]
 
 _LONGEST_TEXT = 20_000
 """Characters of a response that a pattern is run on; bounds the time of a single check."""
@@ -16,6 +17,10 @@ _LONGEST_TEXT = 20_000
 _LONGEST_PATTERN = 2_000
 _LARGEST_PATTERN = 10_000
 """Items of a compiled pattern, of about a kilobyte each; `regex` keeps hundreds of patterns."""
+
+
+_NEARLY = 0.9
+_SHORTEST_S = 1e-4
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,22 +74,60 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
     return RegexCheck(pattern=body)
 
 
-def matches_pattern(pattern: str, text: str, *, timeout_s: float) -> bool:
+def matches_pattern(pattern: str, text: str, *, time_left: ProcessorTime) -> bool:
     """Search a pattern in the first 20,000 characters of a response.
 
     Args:
         pattern: a regular expression of the `regex` package.
         text: the response.
-        timeout_s: longest time for the search.
+        time_left: for this search and others.
 
     Returns:
         Whether it occurs.
 
     Raises:
-        TimeoutError: the search took longer: a pattern that backtracks.
+        TimeoutError: the search takes longer: a pattern that backtracks.
     """
-    import regex  # noqa: PLC0415
+    return time_left.occurs(pattern, head(text, _LONGEST_TEXT))
 
-    # `concurrent`: without the interpreter's lock, so that an event loop goes on meanwhile.
-    found = regex.search(pattern, head(text, _LONGEST_TEXT), timeout=timeout_s, concurrent=True)
-    return found is not None
+
+class ProcessorTime:
+    """What searches may take together.
+
+    `regex` counts the processor time of the whole process, so that busy threads beside a search
+    would end it: it is tried again, with twice the time, until it had what it is allowed.
+    """
+
+    def __init__(self, seconds: float, *, tries: int = 8) -> None:
+        """Start with nothing spent.
+
+        Args:
+            seconds: of the processor.
+            tries: at most so many times for one search.
+        """
+        self._left_s = seconds
+        self._tries = tries
+
+    def occurs(self, pattern: str, text: str) -> bool:
+        """Search a pattern in a text.
+
+        Raises:
+            TimeoutError: it takes longer than what is left.
+        """
+        import regex  # noqa: PLC0415
+
+        for attempt in range(self._tries):
+            started_s = time.thread_time()
+            try:
+                # `concurrent`: without the interpreter's lock, so that other threads go on.
+                found = regex.search(
+                    pattern, text, timeout=self._left_s * 2**attempt, concurrent=True
+                )
+            except TimeoutError:
+                if time.thread_time() - started_s >= _NEARLY * self._left_s:
+                    break
+            else:
+                spent_s = time.thread_time() - started_s
+                self._left_s = max(_SHORTEST_S, self._left_s - spent_s)
+                return found is not None
+        raise TimeoutError

@@ -11,24 +11,35 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.fences import fenced_blocks
-from rubric_judge.verification.pattern import read_pattern
+from rubric_judge.verification.pattern import ProcessorTime, read_pattern
+from rubric_judge.verification.validation import EndlessSchemaError, Validation
 
 if TYPE_CHECKING:
-    from jsonschema.protocols import Validator
     from referencing._core import Resolver
 
-__all__ = ["SchemaCheck", "matches_schema", "read_schema"]
+__all__ = ["MOST_STEPS", "PATTERNS_S", "SchemaCheck", "matches_schema", "read_schema"]
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 _LONGEST_TEXT = 100_000
 """Characters of a JSON text; a longer one does not match."""
 
-_PATTERN_TIMEOUT_S = 0.25
+_DEEPEST = 400
+"""Levels of a JSON text; how many more could be read would depend on who asks."""
+
+_LONGEST_SCHEMA = 100_000
+"""Characters; `jsonschema` takes seconds to read a longer one."""
+
+MOST_STEPS: Final = 400_000
+"""Of one validation: a second at most, and a hundred times what a large document takes."""
+
+PATTERNS_S: Final = 0.25
+"""Of the processor, for all patterns of a schema together."""
+
 
 _NOT_USABLE = {
     "patternProperties": "the time of its patterns has no bound",
@@ -64,6 +75,8 @@ def read_schema(body: str) -> SchemaCheck:
     """
     from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
 
+    if len(body) > _LONGEST_SCHEMA:
+        raise VerificationError(f"`json_schema:` is longer than {_LONGEST_SCHEMA} characters")
     try:
         schema = _decode(body)
     except json.JSONDecodeError as error:
@@ -91,63 +104,102 @@ def read_schema(body: str) -> SchemaCheck:
     return SchemaCheck(body.strip())
 
 
-def matches_schema(check: SchemaCheck, text: str) -> tuple[bool, str]:
+def matches_schema(
+    check: SchemaCheck,
+    text: str,
+    *,
+    steps: int = MOST_STEPS,
+    time_left: ProcessorTime | None = None,
+) -> tuple[bool, str]:
     """Validate the JSON of a response.
 
     Args:
         check: the schema.
         text: the response.
+        steps: most steps of the validation.
+        time_left: for the patterns of the schema, all together.
 
     Returns:
         Whether it matches, and if not, why: no text of the response or the schema.
+
+    Raises:
+        StepsError: it takes more steps.
+        TimeoutError: its patterns take longer.
+    """
+    try:
+        document = _document(text)
+    except _NotJsonError as error:
+        return False, str(error)
+    schema = _usable(check.schema)
+    validation = Validation(
+        schema.document,
+        references=schema.references,
+        matches=(time_left or ProcessorTime(PATTERNS_S)).occurs,
+        steps=steps,
+    )
+    try:
+        failed = validation.failure(document)
+    except EndlessSchemaError:
+        return False, "its schema refers to itself without end"
+    return failed is None, "" if failed is None else f"its JSON fails `{failed or 'false'}`"
+
+
+def _document(text: str) -> object:
+    """Read the JSON of a response.
+
+    Raises:
+        _NotJsonError: it has none that can be compared; says why.
     """
     found = _json_text(text)
     if found is None:
-        return False, "neither the response nor a single fenced block is JSON"
+        raise _NotJsonError("neither the response nor a single fenced block is JSON")
     if len(found) > _LONGEST_TEXT:
-        return False, f"its JSON has more than {_LONGEST_TEXT} characters"
+        raise _NotJsonError(f"its JSON has more than {_LONGEST_TEXT} characters")
+    too_deep = f"its JSON nests more than {_DEEPEST} deep"
     try:
         document = _decode(found)
-    except (ValueError, RecursionError):
-        return False, "its JSON cannot be read"
-    try:
-        errors = _validator(check.schema).iter_errors(cast("Any", document))
-        first = next(iter(errors), None)
-    except TimeoutError:
-        return False, f"a pattern of its schema ran past {_PATTERN_TIMEOUT_S} s"
     except RecursionError:
-        return False, "its JSON nests too deep"
-    return first is None, "" if first is None else f"its JSON fails `{first.validator}`"
+        raise _NotJsonError(too_deep) from None
+    except ValueError:
+        raise _NotJsonError("its JSON cannot be read") from None
+    if _is_deeper_than(_DEEPEST, document):
+        raise _NotJsonError(too_deep)
+    return document
+
+
+class _Usable(NamedTuple):
+    document: dict[str, Any]
+    references: dict[str, Any]
+    """The part that each `$ref` stands for."""
 
 
 @lru_cache(maxsize=256)
-def _validator(schema: str) -> Validator:
-    import referencing  # noqa: PLC0415
-    from jsonschema import Draft202012Validator, ValidationError, validators  # noqa: PLC0415
+def _usable(schema: str) -> _Usable:
+    document = cast("dict[str, Any]", _decode(schema))
+    resolver = _resolver(document)
+    return _Usable(
+        document,
+        {
+            reference: resolver.lookup(reference).contents
+            for keyword, reference in _keywords(document)
+            if keyword == "$ref" and isinstance(reference, str)
+        },
+    )
 
-    def pattern(
-        _validator: object, wanted: str, instance: object, _schema: object
-    ) -> Iterator[ValidationError]:
-        import regex  # noqa: PLC0415
 
-        if isinstance(instance, str) and not regex.search(
-            wanted, instance, timeout=_PATTERN_TIMEOUT_S, concurrent=True
-        ):
-            yield ValidationError("does not match")
-
-    def unique(
-        _validator: object, wanted: object, instance: object, _schema: object
-    ) -> Iterator[ValidationError]:
-        # The library's own compares every pair of items that cannot be sorted.
-        if wanted and isinstance(instance, list):
-            items = [json.dumps(item, sort_keys=True) for item in cast("list[object]", instance)]
-            if len(set(items)) < len(items):
-                yield ValidationError("repeats an item")
-
-    keywords = {"pattern": pattern, "uniqueItems": unique}
-    bounded = cast("Any", validators).extend(Draft202012Validator, keywords)
-    # An empty registry: by default, a reference elsewhere would be fetched.
-    return bounded(cast("dict[str, object]", _decode(schema)), registry=referencing.Registry[Any]())
+def _is_deeper_than(most: int, document: object) -> bool:
+    level = [document]
+    for _ in range(most):
+        inner: list[object] = []
+        for node in level:
+            if isinstance(node, dict):
+                inner.extend(cast("dict[str, object]", node).values())
+            elif isinstance(node, list):
+                inner.extend(cast("list[object]", node))
+        if not inner:
+            return False
+        level = inner
+    return True
 
 
 def _json_text(text: str) -> str | None:
@@ -177,7 +229,7 @@ def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
         raise _NotJsonError("a number is too large to compare")
-    return number
+    return number + 0.0  # not −0, which is written otherwise and is the same number
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -194,11 +246,7 @@ def _check_patterns(schema: dict[str, object]) -> None:
 
 
 def _check_keywords(schema: dict[str, object]) -> None:
-    from referencing import Registry  # noqa: PLC0415
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
-
-    resource = DRAFT202012.create_resource(cast("Any", schema))
-    whole = Registry[Any]().with_resource("", resource).resolver()
+    whole = _resolver(schema)
     for keyword, setting in _keywords(schema):
         if keyword in _NOT_USABLE:
             raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
@@ -206,6 +254,15 @@ def _check_keywords(schema: dict[str, object]) -> None:
             raise VerificationError(
                 "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
             )
+
+
+def _resolver(schema: dict[str, Any]) -> Resolver[Any]:
+    from referencing import Registry  # noqa: PLC0415
+    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+
+    # An empty registry: by default, a reference elsewhere would be fetched.
+    resource = DRAFT202012.create_resource(schema)
+    return Registry[Any]().with_resource("", resource).resolver()
 
 
 def _resolves(reference: str, whole: Resolver[Any]) -> bool:

@@ -12,29 +12,19 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 from rubric_judge.config import SandboxConfig
 from rubric_judge.errors import SandboxError
 from rubric_judge.verification.sandbox import landlock, seccomp
+from rubric_judge.verification.sandbox.script import SOURCES, script_of
 
 __all__ = ["Tally", "check_isolation", "run_tests"]
 
 _GRACE_S = 2.0
 _WAKE_S = 0.1
 _LONGEST_REPORT = 65_536
-_SOURCES = Path(__file__).parents[2]
-# Stand-ins for the packages above the sandbox, which need more than the standard library.
-_START = """
-import sys, types
-root = sys.argv[1]
-for name, folder in (("rubric_judge", ""), ("rubric_judge.verification", "/verification")):
-    sys.modules[name] = package = types.ModuleType(name)
-    package.__path__ = [root + folder]
-from rubric_judge.verification.sandbox.tester import main
-main()
-"""
+_START = script_of("rubric_judge.verification.sandbox.tester")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +85,7 @@ def run_tests(
     }
     try:
         process = subprocess.Popen(  # noqa: S603  # our own tester
-            [sys.executable, "-I", "-S", "-B", "-c", _START, str(_SOURCES), json.dumps(settings)],
+            [sys.executable, "-I", "-S", "-B", "-c", _START, str(SOURCES), json.dumps(settings)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

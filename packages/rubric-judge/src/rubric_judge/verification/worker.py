@@ -1,0 +1,62 @@
+"""The process that decides checks; it ends when its input does, or when it has nothing to do.
+
+argument: {"memory_bytes", "idle_s"}
+in:       frames: four bytes of length, and a pickle of (check, text, regex_timeout_s, cpu_s)
+out:      a line of JSON at the start, and one for each frame: {"share", "note"} or {"broken"}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import resource
+import select
+import signal
+import struct
+import sys
+from typing import Any, cast
+
+from rubric_judge.verification.deciding import QuickCheck, decide
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Decide what arrives, each in bounded processor time and all in bounded memory."""
+    settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
+    most = settings["memory_bytes"]
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    _say({"ready": True})
+    while select.select([0], [], [], settings["idle_s"])[0]:
+        length = _read(4)
+        if len(length) < 4:  # noqa: PLR2004
+            return
+        job = pickle.loads(_read(struct.unpack(">I", length)[0]))  # noqa: S301  # the judge's own
+        _say(_answer(*cast("tuple[QuickCheck, str, float, float]", job)))
+
+
+def _answer(
+    check: QuickCheck, text: str, regex_timeout_s: float, cpu_s: float
+) -> dict[str, object]:
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # no handler: it ends this process
+    try:
+        verdict = decide(check, text, regex_timeout_s=regex_timeout_s)
+    except (ImportError, OSError) as error:
+        return {"broken": type(error).__name__}
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+    return {"share": verdict.share, "note": verdict.note}
+
+
+def _say(message: dict[str, object]) -> None:
+    os.write(1, json.dumps(message).encode() + b"\n")
+
+
+def _read(length: int) -> bytes:
+    parts: list[bytes] = []
+    while length and (part := os.read(0, min(length, 1 << 20))):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
