@@ -80,9 +80,9 @@ class SimpleResourcesServer(BaseModel):
         raise NotImplementedError
 
 
-@pytest.fixture(autouse=True)
-def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    contents = {
+def modules() -> dict[str, dict[str, Any]]:
+    """The modules of NeMo-Gym that the adapter reads, with what it reads of them."""
+    return {
         "nemo_gym": {},
         "nemo_gym.judge": {"JudgeError": JudgeError},
         "nemo_gym.base_resources_server": {
@@ -95,7 +95,11 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             )
         },
     }
-    for name, values in contents.items():
+
+
+@pytest.fixture(autouse=True)
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, values in modules().items():
         module = ModuleType(name)
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, name, module)

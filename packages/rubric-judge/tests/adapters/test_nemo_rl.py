@@ -39,17 +39,15 @@ class EnvironmentInterface(abc.ABC):
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, Any]]: ...
 
 
-@pytest.fixture
-def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
-    """The modules of NeMo-RL that the adapter reads, and its two registries."""
-    registries: dict[str, Any] = {"environments": {}, "actors": {}}
+def modules(registries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The modules of NeMo-RL that the adapter reads, with what it reads of them."""
 
     def register_env(env_name: str, actor_class_fqn: str) -> None:
         if env_name in registries["environments"]:
             raise ValueError(f"Env name {env_name} already registered")
         registries["environments"][env_name] = {"actor_class_fqn": actor_class_fqn}
 
-    contents = {
+    return {
         "nemo_rl": {},
         "nemo_rl.environments": {},
         "nemo_rl.environments.interfaces": {
@@ -65,7 +63,13 @@ def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
             "ACTOR_ENVIRONMENT_REGISTRY": registries["actors"]
         },
     }
-    for name, values in contents.items():
+
+
+@pytest.fixture
+def stack(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+    """The stack, and its two registries."""
+    registries: dict[str, Any] = {"environments": {}, "actors": {}}
+    for name, values in modules(registries).items():
         module = ModuleType(name)
         vars(module).update(values)
         monkeypatch.setitem(sys.modules, name, module)

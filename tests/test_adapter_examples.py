@@ -1,0 +1,450 @@
+"""Each example of another stack, whole: in the stack where it is installed, or on its interface."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
+
+ROOT = Path(__file__).resolve().parents[1]
+EXAMPLES = ROOT / "examples/adapters"
+ANSWER = "It is the cross entropy."
+
+
+@pytest.fixture
+def tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Task]:
+    """The tasks in the folder that an example runs in, beside its judge."""
+    tasks = [
+        Task(
+            question=f"Which loss is minimised by model {number}?",
+            grounding=Grounding("The model minimises the cross entropy of the labels."),
+            rubric=Rubric(
+                criteria=[Criterion(id="loss", weight=2.0, required_elements=["cross entropy"])]
+            ),
+        )
+        for number in range(4)
+    ]
+    (tmp_path / "dataset").mkdir()
+    for name in ("train", "validation"):
+        write_tasks(tmp_path / f"dataset/{name}.jsonl", tasks)
+    (tmp_path / "judge.yaml").write_text("type: lexical\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tasks
+
+
+@pytest.fixture
+def example(tasks: list[Task], monkeypatch: pytest.MonkeyPatch) -> Callable[[str], ModuleType]:
+    """Import an example in its folder, as the stack does that is given its file."""
+    del tasks
+
+    def load(stack: str) -> ModuleType:
+        spec = importlib.util.spec_from_file_location(
+            f"with_{stack}", EXAMPLES / f"with_{stack}.py"
+        )
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, spec.name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return load
+
+
+def run(stack: str, *words: str) -> str:
+    """Run an example as a command; return what it prints."""
+    command = [sys.executable, str(EXAMPLES / f"with_{stack}.py"), *words]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}  # noqa: TID251
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.stacks
+@pytest.mark.usefixtures("tasks")
+def test_trl_trains_two_steps(make_chat_model: Callable[..., Path]) -> None:
+    settings = {
+        "model_name_or_path": str(make_chat_model(512)),
+        "output_dir": "out",
+        "max_steps": 2,
+        "num_generations": 4,
+        "per_device_train_batch_size": 4,
+        "max_completion_length": 8,
+        "logging_steps": 1,
+        "report_to": "none",
+        "bf16": False,
+        "use_cpu": True,
+        "save_strategy": "steps",
+        "save_steps": 2,
+    }
+
+    run("trl", *(word for name, value in settings.items() for word in (f"--{name}", str(value))))
+
+    (state,) = Path("out").glob("checkpoint-2/trainer_state.json")
+    steps = json.loads(state.read_text("utf-8"))["log_history"]
+    assert [step["step"] for step in steps] == [1, 2]
+    assert all(step["rubric/score"] == step["rewards/rubric_reward/mean"] for step in steps)
+    assert {step["rubric/unavailable"] for step in steps} == {0.0}
+    assert Path("out/model.safetensors").is_file()
+
+
+class Characters:
+    """A tokenizer of one character a token; 0 is the end of a response."""
+
+    def __call__(self, text: str, **_: object) -> dict[str, Any]:
+        import torch
+
+        return {"input_ids": torch.tensor([[ord(character) for character in text]])}
+
+    def decode(self, ids: Sequence[int], **_: object) -> str:
+        return "".join(chr(int(token)) if token else "</s>" for token in ids)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_verl_knows_the_settings_loads_the_reward_and_reads_the_rows(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
+    verl = pytest.importorskip("verl")
+    import numpy as np
+    import torch
+    from datasets import load_dataset
+    from omegaconf import OmegaConf
+    from tensordict import TensorDict
+    from verl.experimental.reward_loop.reward_manager.naive import NaiveRewardManager
+    from verl.trainer.ppo.reward import get_custom_reward_fn
+
+    module = example("verl")
+    module.write_rows()
+    configuration = Path(verl.__file__).parent / "trainer/config/_generated_ppo_trainer.yaml"
+    config = OmegaConf.load(configuration)
+    OmegaConf.set_struct(config, True)  # noqa: FBT003  # theirs
+    for word in module.overrides():
+        name, _, value = word.partition("=")
+        OmegaConf.update(config, name.lstrip("+"), value, force_add=name.startswith("+"))
+
+    def sample(row: dict[str, Any]) -> object:
+        tokens = torch.tensor([[ord(character) for character in ANSWER]])
+        tensors = {
+            "prompts": torch.zeros(1, 2).long(),
+            "responses": tokens,
+            "attention_mask": torch.ones(1, 2 + tokens.shape[1]).long(),
+        }
+        columns = {name: np.empty(1, dtype=object) for name in row}
+        for name, value in row.items():
+            columns[name][0] = value
+        return verl.DataProto(batch=TensorDict(tensors, batch_size=1), non_tensor_batch=columns)
+
+    async def judged(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        manager = NaiveRewardManager(config, Characters(), get_custom_reward_fn(config))
+        manager.loop = asyncio.get_running_loop()
+        return await asyncio.gather(*(manager.run_single(sample(row)) for row in rows))
+
+    for files in (config.data.train_files, config.data.val_files):
+        rows = load_dataset("parquet", data_files=files, split="train").to_list()
+        assert [row["prompt"][0]["content"] for row in rows] == [one.question for one in tasks]
+        assert [one["reward_score"] for one in asyncio.run(judged(rows))] == [1.0] * 4
+    assert config.algorithm.adv_estimator == "grpo"
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
+    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec("openrlhf")
+    if found is None or found.origin is None:
+        pytest.skip("openrlhf is not installed")
+    # Without what the `__init__` beside it imports for other modules.
+    utils = ModuleType("openrlhf.utils")
+    utils.__path__ = [str(Path(found.origin).parent / "utils")]
+    monkeypatch.setitem(sys.modules, "openrlhf.utils", utils)
+    monkeypatch.delitem(sys.modules, "openrlhf.utils.agent", raising=False)
+    agent = importlib.import_module("openrlhf.utils.agent")
+    from rubric_train_openrlhf.cluster.command.command_check import check_command
+
+    module = example("openrlhf")
+    module.write_rows()
+    arguments = check_command(["--actor.model_name_or_path", "a/model", *module.flags()]).args
+    text = Path(arguments.data.prompt_dataset).read_text("utf-8")
+    rows = [json.loads(line) for line in text.splitlines()]
+    executor = agent.SingleTurnAgentExecutor(arguments.reward.remote_url)
+
+    class Engine:
+        async def generate(self, *_: object, **__: object) -> object:
+            output = SimpleNamespace(
+                token_ids=[*map(ord, ANSWER), 0], finish_reason="stop", logprobs=None
+            )
+            return SimpleNamespace(outputs=[output])
+
+    async def judged() -> list[dict[str, Any]]:
+        sampling = SimpleNamespace(max_tokens=64, logprobs=None)
+        asked = [
+            (row[arguments.data.input_key], row[arguments.data.label_key], sampling, 512)
+            for row in rows
+        ]
+        return await asyncio.gather(
+            *(executor.execute(*one, Characters(), Engine()) for one in asked)
+        )
+
+    assert [row["question"] for row in rows] == [one.question for one in tasks]
+    assert [output["reward"].tolist() for output in asyncio.run(judged())] == [[1.0]] * 4
+
+
+# --- stacks that are not in the lock: run where somebody has installed one ------------------------
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_a_taskset_of_verifiers_loads_and_scores(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
+    vf = pytest.importorskip("verifiers.v1")
+    from verifiers.v1 import graph, trace, types
+
+    loaded = list(example("verifiers").RubricTaskset(vf.TasksetConfig()))
+    reply = types.AssistantMessage(content=ANSWER)
+    rewards: list[float] = []
+    for one in loaded:
+        rollout = vf.Trace(
+            task=trace.TraceTask(type="RubricTask", data=one.data),
+            agent=trace.AgentInfo(config=vf.AgentConfig()),
+            nodes=[graph.MessageNode(message=reply, sampled=True)],
+        )
+        asyncio.run(one.score(rollout))
+        rewards.append(rollout.rewards["rubric"].score)
+
+    assert [one.data.prompt for one in loaded] == [task.question for task in tasks]
+    assert rewards == [1.0] * 4
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_skyrl_makes_the_environment_of_each_row(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
+    gym = pytest.importorskip("skyrl_gym")
+    from datasets import load_dataset
+
+    module = example("skyrl")
+    module.write_rows()
+    module.register()
+    rewards: list[float] = []
+    for row in load_dataset("parquet", data_files=str(module.ROWS), split="train"):
+        made = gym.make(row["env_class"], env_config={}, extras={"reward_spec": row["reward_spec"]})
+        made.init(row["prompt"])
+        rewards.append(made.step(ANSWER)["reward"])
+
+    assert rewards == [1.0] * len(tasks)
+    assert f"data.train_data=['{module.ROWS}']" in module.settings()
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_the_openenv_server_asks_and_judges(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
+    pytest.importorskip("openenv")
+    from starlette.testclient import TestClient
+
+    module = example("openenv")
+    exam = module.Exam()
+    asked = exam.reset(seed=1)
+    judged = asyncio.run(exam.step_async(module.Answer(message=ANSWER)))
+
+    assert asked.question in {task.question for task in tasks}
+    assert (judged.reward, judged.done) == (1.0, True)
+    assert TestClient(module.app).post("/reset").json()["observation"]["question"]
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_art_gathers_judged_groups(example: Callable[[str], ModuleType], tasks: list[Task]) -> None:
+    pytest.importorskip("art")
+    from openai.types.chat.chat_completion import Choice
+
+    choice = Choice.model_validate(
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": ANSWER}}
+    )
+
+    async def create(**_: object) -> object:
+        return SimpleNamespace(choices=[choice])
+
+    completions = SimpleNamespace(completions=SimpleNamespace(create=create))
+    model = SimpleNamespace(
+        openai_client=lambda: SimpleNamespace(chat=completions), get_inference_name=lambda: "m"
+    )
+    module = example("art")
+    score = module.rubric_rewards(judge=module.JUDGE, tasks=module.TASKS)
+    views = [task.policy_view() for task in tasks]
+
+    groups = asyncio.run(module.gather(model, views, score))
+
+    assert [[one.reward for one in group.trajectories] for group in groups] == [[1.0] * 8] * 4
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_the_groups_of_tinker_are_rolled_out_and_judged(
+    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tinker = pytest.importorskip("tinker")
+    rollouts = pytest.importorskip("tinker_cookbook.rl.rollouts")
+    completers = pytest.importorskip("tinker_cookbook.completers")
+
+    class Renderer:
+        def get_stop_sequences(self) -> list[str]:
+            return []
+
+        def build_generation_prompt(self, messages: Sequence[Any]) -> object:
+            return tinker.ModelInput.from_ints([ord(one) for one in messages[0]["content"]])
+
+        def parse_response(self, tokens: Sequence[int]) -> tuple[dict[str, str], bool]:
+            return {"role": "assistant", "content": "".join(map(chr, tokens))}, True
+
+    class Policy(completers.TokenCompleter):
+        async def __call__(self, *_: object, **__: object) -> object:
+            tokens = [ord(character) for character in ANSWER]
+            return completers.TokensWithLogprobs(tokens=tokens, maybe_logprobs=[0.0] * len(tokens))
+
+    module = example("tinker")
+    monkeypatch.setattr(module, "get_tokenizer", lambda _: None)
+    monkeypatch.setattr(module.renderers, "get_renderer", lambda *_: Renderer())
+    config = module.configuration("Qwen/Qwen3-8B", "runs")
+
+    async def rewards() -> list[list[float]]:
+        data, _ = await config.dataset_builder()
+        groups = [
+            await rollouts.do_group_rollout(builder, Policy())
+            for index in range(len(data))
+            for builder in data.get_batch(index)
+        ]
+        return [group.get_total_rewards() for group in groups]
+
+    assert asyncio.run(rewards()) == [[1.0] * 8] * len(tasks)
+
+
+@pytest.mark.stacks
+@pytest.mark.filterwarnings("ignore")
+def test_inspect_ai_evaluates_and_scores(
+    example: Callable[[str], ModuleType], tasks: list[Task]
+) -> None:
+    inspect_ai = pytest.importorskip("inspect_ai")
+    model = pytest.importorskip("inspect_ai.model")
+    outputs = [model.ModelOutput.from_content("m", ANSWER) for _ in tasks]
+    for output in outputs:
+        output.usage = model.ModelUsage()  # left out, tokens are counted by a file from afar
+    policy = model.get_model("mockllm/model", custom_outputs=outputs)
+
+    made = example("inspect_ai").rubric_eval(tasks="dataset/train.jsonl")
+    (log,) = inspect_ai.eval(made, model=policy, display="none")
+
+    assert log.status == "success", log.error
+    assert log.results.scores[0].metrics["mean"].value == 1.0
+    assert {sample.id for sample in log.samples} == {task.task_id for task in tasks}
+
+
+# --- stacks that run on a GPU or on another Python only: the interface of their snapshots ---------
+
+
+def interface(stack: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """The test of an adapter, which has the interface that the adapter was checked against."""
+    path = ROOT / f"packages/rubric-judge/tests/adapters/test_{stack}.py"
+    spec = importlib.util.spec_from_file_location(f"interface_of_{stack}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def installed(modules: dict[str, dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, values in modules.items():
+        module = ModuleType(name)
+        vars(module).update(values)
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_the_launcher_for_nemo_rl_registers_and_its_rows_are_judged(
+    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registries: dict[str, dict[str, Any]] = {"environments": {}, "actors": {}, "processors": {}}
+    modules = interface("nemo_rl", monkeypatch).modules(registries)
+    modules["nemo_rl.data"] = {}
+    modules["nemo_rl.data.processors"] = {
+        "register_processor": registries["processors"].__setitem__
+    }
+    installed(modules, monkeypatch)
+    from rubric_judge.adapters import nemo_rl
+
+    nemo_rl.environment_class.cache_clear()
+    module = example("nemo_rl")
+    module.write_rows()
+    module.register()
+    config = yaml.safe_load(Path("rubric.yaml").read_text("utf-8"))
+    train, default = config["data"]["train"], config["data"]["default"]
+    rows = [json.loads(line) for line in Path(train["data_path"]).read_text("utf-8").splitlines()]
+    process = registries["processors"][default["processor"]]
+
+    class Tokenizer(Characters):
+        def apply_chat_template(self, messages: Sequence[Any], **_: object) -> str:
+            return f"{messages[0]['content']}|"
+
+    def processed(row: dict[str, str]) -> dict[str, Any]:
+        # As ResponseDataset has them.
+        messages = [{"content": row[train[key]]} for key in ("input_key", "output_key")]
+        return process({"messages": messages, "task_name": "t"}, None, Tokenizer(), 32, 0)
+
+    samples = [processed(row) for row in rows]
+    logs = [[*one["message_log"], {"role": "assistant", "content": ANSWER}] for one in samples]
+    environment = nemo_rl.environment_class()(config["env"][default["env_name"]])
+    found = environment.step(logs, [one["extra_env_info"] for one in samples])
+    nemo_rl.environment_class.cache_clear()
+
+    assert default["env_name"] in registries["environments"]
+    assert [one["extra_env_info"]["task_id"] for one in samples] == [t.task_id for t in tasks]
+    assert found.rewards.tolist() == [1.0] * 4
+    assert {(one["length"], one["loss_multiplier"]) for one in samples} == {(32, 0.0)}
+
+
+def test_the_server_for_nemo_gym_judges_the_rows_that_it_writes(
+    example: Callable[[str], ModuleType], tasks: list[Task], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    testclient = pytest.importorskip("fastapi.testclient")
+    installed(interface("nemo_gym", monkeypatch).modules(), monkeypatch)
+    from rubric_judge.adapters import nemo_gym
+
+    nemo_gym.bind.cache_clear()
+    module = example("nemo_gym")
+    module.write()
+    config = yaml.safe_load((module.FOLDER / "configs/rubric.yaml").read_text("utf-8"))
+    settings = config["rubric"]["resources_servers"]["rubric"]
+    rows = (module.FOLDER / "data/train.jsonl").read_text("utf-8").splitlines()
+    server = module.RubricResourcesServer(config=nemo_gym.RubricResourcesServerConfig(**settings))
+    client = testclient.TestClient(server.setup_webserver())
+    message = {"type": "message", "role": "assistant", "content": [{"text": ANSWER}]}
+
+    answers = [
+        client.post(
+            "/verify", json={**json.loads(row), "response": {"id": "r", "output": [message]}}
+        ).json()
+        for row in rows
+    ]
+    nemo_gym.bind.cache_clear()
+
+    assert [one["reward"] for one in answers] == [1.0] * len(tasks)
+    agents = {json.loads(row)["agent_ref"]["name"] for row in rows}
+    assert agents == {"rubric_simple_agent"} <= set(config)
