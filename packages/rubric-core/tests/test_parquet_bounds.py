@@ -53,6 +53,17 @@ def test_values_of_every_type_are_read_as_pyarrow_reads_them() -> None:
     assert list(bounded_rows(_file(table), columns=("no_such",))) == [{}] * 3
 
 
+@pytest.mark.parametrize("row_group_size", [3, 50, 1_000])
+def test_rows_are_read_in_order_however_the_file_is_cut(row_group_size: int) -> None:
+    texts = [f"passage {number} " * (number % 7) for number in range(700)]
+    nested = [[{"name": text, "also": [text, None]}] * (len(text) % 3) for text in texts]
+    table = pa.table({"text": texts, "nested": nested})
+    cut = {"row_group_size": row_group_size, "data_page_size": 500, "write_batch_size": 7}
+    # Past its limit, a column goes on without storing its values once.
+    file = _file(table, dictionary_pagesize_limit=2_000, **cut)
+    assert list(bounded_rows(file)) == table.to_pylist()
+
+
 @pytest.mark.parametrize("text", ["A" * 1_000_000, ["A" * 1_000_000], [["A" * 1_000_000]]])
 def test_a_value_that_is_stored_once_counts_as_often_as_it_is_repeated(text: object) -> None:
     table = pa.table({"text": [text, text, "short" if isinstance(text, str) else []] * 30})

@@ -21,7 +21,7 @@ from rubric_synth import (
     SynthReport,
 )
 from rubric_synth.advice import few_accepted, few_collected
-from rubric_synth.remedies import remedies
+from rubric_synth.remedies import remedies, what_to_do
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -91,3 +91,25 @@ def test_a_collection_that_left_out_most_documents_says_what_to_do() -> None:
     assert told(4).startswith("5 of 9 documents were left out; main reasons: no_text_layer (4)")
     assert "OCR" in told(4)
     assert told(5) == ""
+
+
+@pytest.mark.parametrize("reason", RejectionReason)
+def test_the_tables_say_what_to_do_about_every_reason(reason: RejectionReason) -> None:
+    assert what_to_do(reason, SynthConfig())
+
+
+@pytest.mark.parametrize(
+    ("reason", "told"),
+    [
+        ("too_long", "raise collect.max_document_bytes (now 7000) in the configuration"),
+        ("too_short", "lower collect.min_document_words (now 30) in the configuration"),
+        ("no_passage", "lower synthesiser.min_passage_words (now 120) in the configuration"),
+        ("leak", "raise quality.leak_words (now 8) in the configuration"),
+        ("reply_truncated", "raise synthesiser.model.max_tokens in the configuration"),
+    ],
+)
+def test_the_tables_say_which_key_changes_a_limit_and_what_it_is_now(
+    reason: str, told: str
+) -> None:
+    config = SynthConfig(collect=CollectConfig(max_document_bytes=7_000))
+    assert told in what_to_do(reason, config)

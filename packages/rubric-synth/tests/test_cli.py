@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -207,3 +208,24 @@ def test_collect_says_what_to_do_about_records_that_it_could_not_read(
     done = run("collect", folder, "--out", "c")
     assert done.status == 0
     assert "not read: 1 broken_record. What to do: name the fields" in done.err
+
+
+def test_the_tables_say_the_limit_the_key_and_what_to_do_for_each_reason(
+    tmp_path: Path, folder: Path, run: Callable[..., _Done]
+) -> None:
+    (folder / "long.txt").write_text("High water comes twice a day. " * 400)
+    (folder / "short.txt").write_text("High water.")
+    (folder / "program.exe").write_bytes(b"MZ")
+    (tmp_path / "settings.yaml").write_text("collect: {max_document_bytes: 10000}\n")
+    done = run("collect", folder, "--out", "c", "--config", "settings.yaml")
+    shown = " ".join(re.sub(r"[│┃]", " ", done.out).split())
+    assert "raise collect.max_document_bytes (now 10000)" in shown
+    assert "collect.min_document_words (now 30)" in shown
+    assert "rubric-synth collect --help" in shown
+    rows = [json.loads(line) for line in (tmp_path / "c/rejected.jsonl").read_text().splitlines()]
+    details = {row["reason"]: row["detail"] for row in rows}
+    assert details == {
+        "too_long": "12000 bytes of text, above the 10000 that collect.max_document_bytes allows",
+        "too_short": "2 words, below the 30 of collect.min_document_words",
+        "unsupported_type": ".exe",
+    }

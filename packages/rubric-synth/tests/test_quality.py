@@ -196,7 +196,8 @@ def test_a_judge_that_pays_for_any_answer_does_not_discriminate(kind: str) -> No
     judge = ScriptedJudge(lambda view: float(view.response not in {"", _draft().question}))
     refusal = _refusal(_draft(), judge, corruptions=[kind])
     assert refusal.reason == "not_discriminating"
-    assert refusal.detail == f"{kind}: 1.00 and 1.00"
+    apart = "closer than the 0.1 of quality.min_discrimination"
+    assert refusal.detail == f"{kind}: 1.00 and 1.00, {apart}"
 
 
 def test_every_answer_is_judged_once_and_the_reference_first() -> None:

@@ -115,14 +115,28 @@ def bounded_rows(
             and leaf.logical_type.type in _TEXT_TYPES
         ],
     )
-    for batch in stored_once.iter_batches(_BATCH_ROWS, columns=schema.names, use_threads=False):
-        if _size(pa, batch.to_struct_array()) <= min(_MOST_BATCH_BYTES, most_row_bytes):
-            yield from cast("list[dict[str, object]]", batch.cast(schema).to_pylist())
-            continue
-        for index in range(batch.num_rows):
-            row = batch.slice(index, 1)
-            size = _size(pa, row.to_struct_array())
-            yield LongRow(size) if size > most_row_bytes else row.cast(schema).to_pylist()[0]
+    # Group by group: a nested column has one set of values in a batch.
+    for group in range(plain.metadata.num_row_groups):
+        for batch in stored_once.iter_batches(
+            _BATCH_ROWS, row_groups=[group], columns=schema.names, use_threads=False
+        ):
+            yield from _rows(pa, batch, schema, most_row_bytes)
+
+
+def _rows(
+    pa: Any,  # noqa: ANN401  # pyarrow ships no types
+    batch: Any,  # noqa: ANN401  # as above
+    schema: Any,  # noqa: ANN401  # as above
+    most_row_bytes: int,
+) -> Iterator[dict[str, object] | LongRow]:
+    """Yield the rows of a batch, each measured before its values are joined."""
+    if _size(pa, batch.to_struct_array()) <= min(_MOST_BATCH_BYTES, most_row_bytes):
+        yield from cast("list[dict[str, object]]", batch.cast(schema).to_pylist())
+        return
+    for index in range(batch.num_rows):
+        row = batch.slice(index, 1)
+        size = _size(pa, row.to_struct_array())
+        yield LongRow(size) if size > most_row_bytes else row.cast(schema).to_pylist()[0]
 
 
 def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int) -> None:  # noqa: ANN401  # pyarrow ships no types

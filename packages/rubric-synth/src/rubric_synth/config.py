@@ -152,6 +152,10 @@ class QualityConfig(_Config):
             raise ValueError(message)
         return self
 
+    def limit(self, key: str) -> str:
+        """Return a value and its key, as a detail of a rejection names them."""
+        return f"the {getattr(self, key):g} of quality.{key}"
+
 
 class RayConfig(_Config):
     """The Ray engine: documents in work spread over actors."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
+
+from pydantic import BaseModel
 
 from rubric_synth.rejection import RejectionReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["remedies", "what_to_do_about_unread"]
+    from rubric_synth.config import SynthConfig
+
+__all__ = ["remedies", "what_to_do", "what_to_do_about_unread"]
+
+_KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")
 
 _UNREAD: Final = (
     RejectionReason.UNREADABLE,
@@ -116,6 +123,30 @@ _REMEDIES: Final = {
         f"{_STRONGER}, or ask for open questions alone (synthesiser.task_types)"
     ),
 }
+
+
+_NOTHING: Final = {
+    RejectionReason.BINARY: "nothing, where these are no texts",
+    RejectionReason.EMPTY: "nothing, where there is no text in them",
+    RejectionReason.EXACT_DUPLICATE: "nothing: another document has the same text",
+    RejectionReason.SAME_NAME: "nothing: another entry documents a function of that name",
+    RejectionReason.NOT_AN_API_ENTRY: "nothing: a module or class that documents no parameters",
+}
+
+
+def what_to_do(reason: str, config: SynthConfig) -> str:
+    """Say what to do about a reason, with the present value of each key that it names."""
+    known = RejectionReason(reason)
+    said = _REMEDIES.get(known) or _NOTHING[known]
+    return _KEY.sub(lambda key: key[0] + _value(key[0], config), said)
+
+
+def _value(key: str, config: SynthConfig) -> str:
+    """Return the value of a key in brackets; "" for a part, and for one of another synthesiser."""
+    value: object = config
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    return "" if value is None or isinstance(value, BaseModel | tuple) else f" (now {value})"
 
 
 def remedies(reasons: Iterable[str]) -> str:

@@ -83,11 +83,13 @@ def test_a_file_or_folder_that_becomes_a_link_after_the_check_is_refused(
     assert reasons(root) == {"in/below/plain.txt": "outside_folder"}
 
 
-def test_pipes_devices_and_sockets_are_passed_over(root: Path, reasons: Callable) -> None:
+def test_pipes_devices_and_sockets_are_passed_over(
+    root: Path, reasons: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     os.mkfifo(root / "pipe.rst")
     (root / "device.txt").symlink_to("/dev/zero")
     with socket.socket(socket.AF_UNIX) as listening:
-        os.chdir(root)  # the path of a socket may have a hundred letters
+        monkeypatch.chdir(root)  # the path of a socket may have a hundred letters
         listening.bind("socket.txt")
         found = reasons(root)
     assert found == dict.fromkeys(

@@ -14,12 +14,12 @@ from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
     err_console,
     out_console,
-    print_counts,
     print_line,
+    print_reasons,
     read_settings,
     warn,
 )
-from rubric_synth.collect import collect
+from rubric_synth.collect import REJECTED_FILE, collect
 from rubric_synth.remedies import what_to_do_about_unread
 
 if TYPE_CHECKING:
@@ -53,11 +53,11 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    settings = read_settings(config).collect
+    settings = read_settings(config)
     _tell_of_the_network(sources)
     with _progress() as progress:
-        report = collect(sources, out, config=settings, on_progress=_shown_by(progress))
-    print_counts("Left out", report.rejected)
+        report = collect(sources, out, config=settings.collect, on_progress=_shown_by(progress))
+    print_reasons(f"Left out, line by line in {out / REJECTED_FILE}", report.rejected, settings)
     if len(report.by_source) > 1:
         _print_sources(report)
     if report.stayed or report.gone:

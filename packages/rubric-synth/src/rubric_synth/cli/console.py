@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from rubric_synth.config import SynthConfig, load_config
+from rubric_synth.remedies import what_to_do
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,6 +30,15 @@ def print_counts(title: str, counts: Mapping[str, int]) -> None:
     table = Table("", "count", title=escape(title), title_justify="left")
     for name, count in counts.items():
         table.add_row(escape(name), str(count))  # a model may have made the name up
+    if counts:
+        out_console.print(table)
+
+
+def print_reasons(title: str, counts: Mapping[str, int], config: SynthConfig) -> None:
+    """Print the reasons for leaving out, each with what to do about it, unless there are none."""
+    table = Table("", "count", "what to do", title=escape(title), title_justify="left")
+    for reason, count in counts.items():
+        table.add_row(reason, str(count), what_to_do(reason, config))
     if counts:
         out_console.print(table)
 

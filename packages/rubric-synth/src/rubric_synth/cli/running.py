@@ -27,6 +27,7 @@ from rubric_synth.cli.console import (
     fail,
     print_counts,
     print_line,
+    print_reasons,
     read_settings,
     warn,
 )
@@ -84,7 +85,8 @@ def run(
         _stop(error, 1)
     except KeyboardInterrupt:
         _stop(RubricError("left at once: the same command goes on"), _STATUS["interrupted"])
-    print_counts(f"Left out, line by line in {report.out / REJECTED_FILE}", report.rejected)
+    place = report.out / REJECTED_FILE
+    print_reasons(f"Left out, line by line in {place}", report.rejected, settings)
     print_counts("Tasks", report.tasks)
     print_line(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")
     if taken := spent(report):

@@ -9,6 +9,7 @@ from rubric_synth.document import Document
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason
 
+_MIN_WORDS: Final = "collect.min_document_words"
 _REPLACED: Final = "backslashreplace"  # half of a surrogate pair, as in a file's damaged name
 
 
@@ -25,7 +26,8 @@ def admit(found: Document | Rejection, config: CollectConfig) -> Document | Reje
     count = len(words(found.text))
     if count < config.min_document_words:
         reason = RejectionReason.TOO_SHORT if count else RejectionReason.EMPTY
-        return _left_out(found, reason, f"{count} words")
+        detail = f"{count} words, below the {config.min_document_words} of {_MIN_WORDS}"
+        return _left_out(found, reason, detail)
     return found
 
 

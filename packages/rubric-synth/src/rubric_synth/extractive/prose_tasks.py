@@ -44,8 +44,12 @@ def prose_drafts(
         if (claims := passage_claims(passage, document.title, terms)) is not None
     ]
     if not found:
-        reason = RejectionReason.NO_QUESTION if cut else RejectionReason.NO_PASSAGE
-        raise StageRefusal(reason, f"{len(cut)} passages")
+        if cut:
+            detail = f"{len(cut)} passages, none with three claims of its own"
+            raise StageRefusal(RejectionReason.NO_QUESTION, detail)
+        shortest = config.min_passage_words
+        detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
+        raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
     richest = sorted(range(len(found)), key=lambda i: (-_richness(found[i].claims), i))
     chosen = sorted(richest[: config.questions_per_document])
     return [_draft(found[i], document, analysis, terms, limit=config.key_terms) for i in chosen]

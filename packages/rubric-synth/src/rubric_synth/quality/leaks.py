@@ -29,7 +29,8 @@ def check_leaks(task: Task, config: QualityConfig) -> None:
     """
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=config.leak_words))
     if leaks:
-        raise StageRefusal(RejectionReason.LEAK, f"{leaks} runs of {config.leak_words} words")
+        detail = f"{leaks} runs of as many words as {config.limit('leak_words')}"
+        raise StageRefusal(RejectionReason.LEAK, detail)
     answer = task.reference_answer or ""
     if _tells(task.question, answer, config.leak_words):
         raise StageRefusal(RejectionReason.LEAK, "the reference answer in the question")

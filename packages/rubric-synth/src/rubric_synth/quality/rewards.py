@@ -38,20 +38,24 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
     rewards = _Rewards(task, judge)
     reference = await rewards.of("reference", task.reference_answer or "")
     if reference < config.min_reference_reward:
-        raise StageRefusal(RejectionReason.LOW_REFERENCE_REWARD, f"{reference:.2f}")
+        detail = f"{reference:.2f}, below {config.limit('min_reference_reward')}"
+        raise StageRefusal(RejectionReason.LOW_REFERENCE_REWARD, detail)
     empty = await rewards.of("empty", "")
     if empty > config.max_empty_reward:
-        raise StageRefusal(RejectionReason.REWARDED_EMPTY_ANSWER, f"{empty:.2f}")
+        detail = f"{empty:.2f}, above {config.limit('max_empty_reward')}"
+        raise StageRefusal(RejectionReason.REWARDED_EMPTY_ANSWER, detail)
     echo = await rewards.of("echo", task.question)
     if echo > config.max_echo_reward:
-        raise StageRefusal(RejectionReason.REWARDED_QUESTION_ECHO, f"{echo:.2f}")
+        detail = f"{echo:.2f}, above {config.limit('max_echo_reward')}"
+        raise StageRefusal(RejectionReason.REWARDED_QUESTION_ECHO, detail)
     copies = corrupted_copies(task, config.corruptions, seed=rewards.task_id)
     if not copies:
         raise StageRefusal(RejectionReason.NOT_DISCRIMINATING, "the reference is too short")
     for kind, copy in copies.items():
         reward = await rewards.of(kind, copy)
         if reference - reward < config.min_discrimination:
-            detail = f"{kind}: {reference:.2f} and {reward:.2f}"
+            apart = config.limit("min_discrimination")
+            detail = f"{kind}: {reference:.2f} and {reward:.2f}, closer than {apart}"
             raise StageRefusal(RejectionReason.NOT_DISCRIMINATING, detail)
 
 

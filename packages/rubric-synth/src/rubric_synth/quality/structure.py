@@ -87,14 +87,17 @@ def check_repetition(task: Task) -> None:
 
 def _check_weights(weights: list[float], config: QualityConfig) -> None:
     if len(weights) < config.min_criteria:
-        raise StageRefusal(RejectionReason.TOO_FEW_CRITERIA, f"{len(weights)} criteria")
+        detail = f"{len(weights)} criteria, below {config.limit('min_criteria')}"
+        raise StageRefusal(RejectionReason.TOO_FEW_CRITERIA, detail)
     if len(weights) > config.max_criteria:
-        raise StageRefusal(RejectionReason.TOO_MANY_CRITERIA, f"{len(weights)} criteria")
+        detail = f"{len(weights)} criteria, above {config.limit('max_criteria')}"
+        raise StageRefusal(RejectionReason.TOO_MANY_CRITERIA, detail)
     if any(not weight >= 0 or math.isinf(weight) for weight in weights):
         raise StageRefusal(RejectionReason.NEGATIVE_WEIGHT, "a weight is negative or not finite")
     # Plain addition, which overflows to infinity where `fsum` would raise.
     if sum(weights) < config.min_total_weight:
-        raise StageRefusal(RejectionReason.LOW_TOTAL_WEIGHT, f"W = {sum(weights):g}")
+        detail = f"W = {sum(weights):g}, below {config.limit('min_total_weight')}"
+        raise StageRefusal(RejectionReason.LOW_TOTAL_WEIGHT, detail)
 
 
 def _check_range(weights: list[float]) -> None:

@@ -29,7 +29,8 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
 
     Args:
         source: A folder; a text, Markdown, HTML or PDF file, a notebook, a file of a format that
-            pandoc reads, a JSON, JSON Lines (also `.gz`) or Parquet file; `hf:PATH` or `hf:PATH:SPLIT`; or `python:PACKAGE`.
+            pandoc reads, a JSON, JSON Lines (also `.gz`) or Parquet file; `hf:PATH` or
+            `hf:PATH:SPLIT`; or `python:PACKAGE`.
         config: Limits, languages and names of fields.
 
     Raises:

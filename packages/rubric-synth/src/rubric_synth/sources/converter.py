@@ -47,6 +47,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
 _MIN_MAIN_CHARS = 400
 _WRONG_PASSWORD = 4  # of PDFium
+_ALLOWED = "that collect.max_document_bytes allows"
 _BROKEN = {"refused": "broken_pdf"}
 
 
@@ -194,7 +195,7 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
         chars += sum(len(line[0]) for line in pages[-1])
         if chars > most:
             detail = f"{chars} characters to page {index + 1}"
-            return {"refused": "too_long", "detail": f"{detail}, above {most}"}
+            return {"refused": "too_long", "detail": f"{detail}, above the {most} {_ALLOWED}"}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
     return {"pages": pages, "outline": _outline(document), "title": _pdf_title(document)}

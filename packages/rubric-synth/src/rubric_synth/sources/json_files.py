@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.opening import unreadable
-from rubric_synth.sources.raw_text import NotTextError, decoded
+from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, decoded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -114,8 +114,8 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
                 size += len(more)
                 if size > _MOST_SKIPPED_BYTES:
                     detail = (
-                        f"a line of more than {_MOST_SKIPPED_BYTES} bytes, above {most}; the rest "
-                        "is not read"
+                        f"a line of more than {_MOST_SKIPPED_BYTES} bytes, above the {most} that "
+                        f"{MAX_BYTES} allows; the rest is not read"
                     )
                     raise NotTextError(RejectionReason.TOO_LONG, detail)
             yield number, size + len(more)
@@ -134,7 +134,10 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
 
 def _complete(line: bytes | int, *, most: int) -> bytes:
     if isinstance(line, int):
-        raise NotTextError(RejectionReason.TOO_LONG, f"a line of {line} bytes, above {most}")
+        raise NotTextError(
+            RejectionReason.TOO_LONG,
+            f"a line of {line} bytes, above the {most} that {MAX_BYTES} allows",
+        )
     return line
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,7 +64,8 @@ class SourceFile(NamedTuple):
                 data = file.read(most + 1)
                 if len(data) > most:
                     size = max(os.fstat(file.fileno()).st_size, len(data))
-                    raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes, above {most}")
+                    detail = f"{size} bytes, above the {most} that {MAX_BYTES} allows"
+                    raise NotTextError(RejectionReason.TOO_LONG, detail)
         except OSError as error:
             raise unreadable(error) from error
         return data

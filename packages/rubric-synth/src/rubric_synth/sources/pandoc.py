@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.extras import missing_extra
-from rubric_synth.sources.raw_text import NotTextError, decoded
+from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, decoded
 
 if TYPE_CHECKING:
     from rubric_synth.sources.opening import SourceFile
@@ -98,7 +98,7 @@ class Pandoc:
             is_late = not timer.is_alive()
             timer.cancel()
         if len(markdown) > self._most:
-            detail = f"more than {self._most} bytes of Markdown"
+            detail = f"Markdown of more than the {self._most} bytes that {MAX_BYTES} allows"
             raise NotTextError(RejectionReason.TOO_LONG, detail)
         if process.returncode:
             raise self._failed(process.returncode, kind, is_late=is_late)

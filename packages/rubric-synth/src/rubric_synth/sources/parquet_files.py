@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.extras import missing_extra
-from rubric_synth.sources.raw_text import NotTextError
+from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -47,6 +47,6 @@ def read_parquet(
 
 def _complete(answer: dict[str, Any], *, most: int) -> object:
     if "bytes" in answer:
-        detail = f"a row of {answer['bytes']} bytes, above {most}"
+        detail = f"a row of {answer['bytes']} bytes, above the {most} that {MAX_BYTES} allows"
         raise NotTextError(RejectionReason.TOO_LONG, detail)
     return answer["row"]

@@ -32,6 +32,10 @@ _MAX_CONTROL_FRAC: Final = 0.02
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 
+MAX_BYTES: Final = "collect.max_document_bytes"
+"""The key of the configuration that all limits of size follow."""
+
+
 class NotTextError(SynthError, ValueError):
     """Input that is no document; it becomes a counted rejection."""
 
@@ -103,7 +107,10 @@ def within(text: str, *, most: int) -> str:
     """
     size = len(text) if text.isascii() else len(text.encode(errors="replace"))
     if size > most:
-        raise NotTextError(RejectionReason.TOO_LONG, f"{size} bytes of text, above {most}")
+        raise NotTextError(
+            RejectionReason.TOO_LONG,
+            f"{size} bytes of text, above the {most} that {MAX_BYTES} allows",
+        )
     return text
 
 
