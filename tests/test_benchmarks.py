@@ -69,7 +69,7 @@ def test_every_benchmark_tells_its_options() -> None:
         script: {"--json", "--quick"} - set(re.findall(r"--\w+", said))
         for script, said in json.loads(done.stdout).items()
     }
-    assert lacking == dict.fromkeys(scripts, set())
+    assert lacking == {script: set() for script in scripts}
 
 
 def test_every_benchmark_is_on_the_page_of_figures() -> None:
