@@ -16,6 +16,7 @@ import pytest
 from rubric_judge import HybridConfig, SandboxConfig
 from rubric_judge.verification import Programs, parse_verification
 from rubric_judge.verification.python_tests import PythonTests, read_python_tests
+from rubric_judge.verification.sandbox.births import MOST_BIRTHS
 from rubric_judge.verification.sandbox.launch import Tally
 
 Run = Callable[..., Tally]
@@ -55,6 +56,79 @@ def test_output_without_end_is_lost_and_fills_nothing(run: Run) -> None:
         def f(x): return x * x
     """
     assert run(code).passed == 3
+
+
+RAW_THREADS = """
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    pause = ctypes.cast(libc.pause, ctypes.c_void_p)
+    kept = []
+    def f(most):  # threads that Python knows nothing of, with 4 kB of stack each
+        for started in range(most):
+            stack = ctypes.create_string_buffer(4096)
+            kept.append(stack)
+            top = ctypes.c_void_p((ctypes.addressof(stack) + 4000) & ~15)
+            if libc.clone(pause, top, 0x50F00, None) < 0:
+                return started
+        return most
+"""
+
+
+def test_threads_are_no_way_to_take_every_number_of_a_process(run: Run) -> None:
+    assert run(RAW_THREADS, f"assert 900 < f({2 * MOST_BIRTHS}) <= {MOST_BIRTHS}").passed == 1
+
+
+def test_code_may_use_threads(run: Run) -> None:
+    code = """
+        from concurrent.futures import ThreadPoolExecutor
+        def f(x):
+            with ThreadPoolExecutor(8) as pool:
+                return sum(pool.map(abs, [x] * x * 100)) // 100
+    """
+    assert run(code, "assert [f(n) for n in range(9)] == [n * n for n in range(9)]").passed == 1
+
+
+HOSTILE = {
+    "threads of Python's": "import threading, time\n"
+    "threading.stack_size(32768)\n"
+    "while True: threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+    "frames that nobody asked for": "import os\n"
+    "for pipe in range(3, 64):\n"
+    "    try:\n"
+    "        while True: os.write(pipe, b'\\0\\0\\0\\2[]' * 1000)\n"
+    "    except OSError: pass",
+    "a message that nests": "import os, struct\n"
+    "for pipe in range(3, 64):\n"
+    "    try: os.write(pipe, struct.pack('>I', 9_000_000) + b'[' * 9_000_000)\n"
+    "    except OSError: pass",
+    "mapped memory": "import mmap\n"
+    "kept = []\n"
+    "while True:\n"
+    "    kept.append(mmap.mmap(-1, 1 << 26))\n"
+    "    kept[-1].write(bytes(1 << 26))",
+    "pipes": "import os\nwhile True: os.pipe()",
+    "a long text of an error": "raise ValueError(*['a' * 999] * 9_999)",
+    "a crash": "import ctypes\nctypes.string_at(0)",
+}
+
+
+@pytest.mark.parametrize("deed", HOSTILE.values(), ids=HOSTILE)
+def test_what_exhausts_itself_earns_nothing_and_is_said(deed: str, run: Run) -> None:
+    tally = run(f"{deed}\ndef f(x): return x * x", config=SandboxConfig(timeout_s=2, cpu_s=1))
+
+    assert tally.passed == 0
+    assert tally.note
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "value",
+    ["'a' * 15_000_000", "[0] * 5_000_000", "{n: [n] for n in range(300_000)}", "10 ** 10 ** 6"],
+)
+def test_no_value_takes_the_testers_memory_or_time(value: str, run: Run) -> None:
+    config = SandboxConfig(timeout_s=4, cpu_s=3, memory_mb=128)
+
+    assert run(f"def f(x): return {value}", config=config).passed == 0
 
 
 async def _verdict(programs: Programs, check: PythonTests, response: str) -> None:

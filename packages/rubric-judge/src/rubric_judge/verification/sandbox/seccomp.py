@@ -13,14 +13,17 @@ import platform
 import struct
 from typing import NamedTuple
 
-__all__ = ["is_supported", "refuse_system_calls"]
+__all__ = ["is_supported", "refuse_system_calls", "report_births"]
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2
+_SET_MODE_FILTER = 1
+_NEW_LISTENER = 8
 
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
+_ASK = 0x7FC00000
 _REFUSE = 0x00050000 | errno.EPERM
 _ABSENT = 0x00050000 | errno.ENOSYS
 
@@ -257,12 +260,49 @@ def refuse_system_calls() -> None:
             raise OSError(ctypes.get_errno(), "the kernel takes no filter of system calls")
 
 
-def _instructions(machine: _Machine) -> list[bytes]:
+def report_births() -> int:
+    """Have somebody asked for every thread and process that this process wants to start.
+
+    For good, and for those that it starts. A limit on their number that the kernel has by itself
+    counts all of a user's, and for root there is none.
+
+    Returns:
+        The descriptor where questions arrive. Until each is answered, its caller waits.
+
+    Raises:
+        OSError: the kernel has no such thing (before Linux 5.5), or does it for somebody else.
+    """
+    machine = _MACHINES[platform.machine()]
+    births = [machine.clone, _UNREADABLE["clone3"]]
+    births += [machine.refused[name] for name in ("fork", "vfork") if name in machine.refused]
+    steps = [*_beginning(machine), *(one for call in births for one in _answer(call, _ASK))]
+    code = b"".join([*steps, _step(_RETURN, _ALLOW)])
+    program = _Program(len(code) // 8, code)
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    listener = libc.syscall(
+        ctypes.c_long(machine.refused["seccomp"]),
+        ctypes.c_long(_SET_MODE_FILTER),
+        ctypes.c_long(_NEW_LISTENER),
+        ctypes.byref(program),
+    )
+    if listener < 0:
+        raise OSError(ctypes.get_errno(), "the kernel does not ask before a thread starts")
+    return int(listener)
+
+
+def _beginning(machine: _Machine) -> list[bytes]:
     return [
         _step(_LOAD_WORD, 4),  # the architecture, in which numbers have their meaning
         _step(_JUMP_EQUAL, machine.audit_id, hit=1),
         _step(_RETURN, _KILL),
         _step(_LOAD_WORD, 0),  # the number of the call
+    ]
+
+
+def _instructions(machine: _Machine) -> list[bytes]:
+    return [
+        *_beginning(machine),
         # Includes the second set of numbers of x86-64, which begins at 2^30.
         _step(_JUMP_AT_LEAST, _NEWEST + 1, miss=1),
         _step(_RETURN, _ABSENT),

@@ -10,6 +10,7 @@ it inherits, and `hide_memory` keeps it out of this process's.
 
 from __future__ import annotations
 
+import _socket
 import ast
 import json
 import os
@@ -20,6 +21,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from rubric_judge.verification.sandbox.births import (
+    answer_births,
+    pass_births_on,
+    receive_births,
+)
 from rubric_judge.verification.sandbox.confine import (
     confine,
     die_with_parent,
@@ -47,10 +53,12 @@ def main() -> None:
     connection: tuple[int, int] | None = None
     refused = ""
     try:
-        connection = _start_subject(settings["isolation"])
+        connection, births = _start_subject(settings["isolation"])
         hide_memory()
-        silence(keep=(0, report, *connection))
+        silence(keep=(0, report, *connection, *births))
         confine(settings["isolation"])
+        for listener in births:
+            answer_births(listener)
     except (OSError, FrameError) as error:
         refused = str(error)
     order = cast("dict[str, Any]", json.load(sys.stdin))
@@ -63,24 +71,32 @@ def main() -> None:
     _report(report, {"nonce": nonce, "passed": passed, "note": note})
 
 
-def _start_subject(isolation: Any) -> tuple[int, int]:  # noqa: ANN401  # checked by the judge
-    """Fork the subject before a test is read, and wait until it is confined."""
+def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:  # noqa: ANN401  # checked by the judge
+    """Fork the subject before a test is read, and wait until it is confined.
+
+    Returns:
+        The pipes from and to it; and where it asks before it starts a thread, if the kernel can.
+    """
     from_tester, to_subject = os.pipe()
     from_subject, to_tester = os.pipe()
+    passed_on, passing = _socket.socketpair()
     tester = os.getpid()
     if os.fork() == 0:
         try:
             die_with_parent(tester)
-            silence(keep=(from_tester, to_tester))
+            silence(keep=(from_tester, to_tester, passing.fileno()))
+            pass_births_on(passing)
             confine(isolation)
             serve(from_tester, to_tester)
         finally:
             os._exit(0)
+    passing.close()
     os.close(from_tester)
     os.close(to_tester)
+    births = receive_births(passed_on)
     if read_frame(from_subject) != "confined":
         raise FrameError("the subject could not be confined")
-    return from_subject, to_subject
+    return (from_subject, to_subject), births
 
 
 def _report(descriptor: int, message: dict[str, object]) -> None:
