@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import (
+    ConfigError,
     JudgeResult,
     PluginError,
     Task,
@@ -23,7 +24,7 @@ Install = Callable[..., None]
 MODULE = """
 from pathlib import Path
 
-from rubric_core import JudgeResult
+from rubric_core import ConfigError, JudgeResult
 
 
 class Generous:
@@ -44,6 +45,13 @@ class Trainer:
 
     def run(self, config, *, resume=False):
         return Path("out")
+
+
+class Raising:
+    def __init__(self, *options):
+        if options and options[0] == "ours":
+            raise ConfigError("my own words")
+        raise ValueError(f"cannot use {options}\\nat all")
 
 
 NOT_CALLABLE = 3
@@ -155,3 +163,41 @@ def test_without_any_plugin_the_error_says_so(monkeypatch: pytest.MonkeyPatch) -
 
     with pytest.raises(PluginError, match="installed: none"):
         find_trainer("local")
+
+
+def test_a_factory_that_raises_is_an_error_of_the_plugin(install: Install) -> None:
+    install(
+        "acme-bad",
+        judges="acme-bad = acme_bad:Raising",
+        trainers="acme-bad = acme_bad:Raising",
+    )
+
+    with pytest.raises(
+        PluginError, match=r"'acme-bad' .* made of its options: ValueError: .*3"
+    ) as e:
+        find_judge("acme-bad")({"size": 3})
+    assert "at all" not in str(e.value)
+    with pytest.raises(PluginError, match=r"options: ValueError$"):
+        find_judge("acme-bad")({"key": "sk-abcdefghijklmnop1234"})
+    with pytest.raises(PluginError, match="ValueError"):
+        find_trainer("acme-bad")
+    with pytest.raises(ConfigError, match="my own words"):
+        find_judge("acme-bad")("ours")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("statement", "problem"),
+    [
+        ("raise ValueError('no licence')", "does not load: ValueError: no licence"),
+        ("raise SystemExit(3)", "does not load: SystemExit: 3"),
+        ("def f(:", "does not load: SyntaxError"),
+    ],
+)
+def test_a_module_that_fails_when_it_is_imported_is_named(
+    install: Install, tmp_path: Path, statement: str, problem: str
+) -> None:
+    install("acme-broken", judges="acme-broken = acme_broken:Generous")
+    (tmp_path / "acme_broken.py").write_text(statement)
+
+    with pytest.raises(PluginError, match=problem):
+        find_judge("acme-broken")

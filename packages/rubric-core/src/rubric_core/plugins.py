@@ -12,8 +12,8 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final, TypeVar, cast
 
-from rubric_core.configuration import nearest_key
-from rubric_core.errors import PluginError
+from rubric_core.configuration import may_be_key, nearest_key
+from rubric_core.errors import PluginError, RubricError
 from rubric_core.protocols import TrainerBackend
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def find_judge(name: str) -> JudgeFactory:
     """Return the factory of an installed judge.
 
     Raises:
-        PluginError: no judge or several have this name, or its module does not load.
+        PluginError: no judge or several have this name, or its module does not load. The factory
+            raises it too, for any error of the package's own.
     """
     return cast("JudgeFactory", _callable(name, group=JUDGES))
 
@@ -77,7 +78,8 @@ def find_responder(name: str) -> ResponderFactory:
     """Return the factory of an installed responder.
 
     Raises:
-        PluginError: no responder or several have this name, or its module does not load.
+        PluginError: no responder or several have this name, or its module does not load. The
+            factory raises it too, for any error of the package's own.
     """
     return cast("ResponderFactory", _callable(name, group=RESPONDERS))
 
@@ -102,7 +104,22 @@ def _callable(name: str, *, group: str) -> Callable[..., object]:
     target = _loaded(name, group=group)
     if not callable(target):
         raise PluginError(f"{name!r} in {group!r} is {_shown(target)}, which cannot be called")
-    return target
+
+    def made(*options: object) -> object:
+        try:
+            return target(*options)
+        except RubricError:
+            raise
+        # The named boundary for the code of a package that is not ours.
+        except Exception as error:
+            # The options are in no message that we write; a plugin may repeat a key of them.
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            shown = type(error).__name__ if may_be_key(said) else said
+            raise PluginError(
+                f"{name!r} in {group!r} could not be made of its options: {shown}"
+            ) from error
+
+    return made
 
 
 def _loaded(name: str, *, group: str) -> object:
