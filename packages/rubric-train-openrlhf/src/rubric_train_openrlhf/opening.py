@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from rubric_core import ConfigError
@@ -10,6 +11,7 @@ from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config import dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.reward.tasks import TEXTS
+from rubric_train_openrlhf.run.digests import first_changed
 from rubric_train_openrlhf.run.environment import describe_environment, environment_json
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 
@@ -75,13 +77,24 @@ def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
 
 
 def begin(
-    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, Mapping[str, str]]
+    folder: RunFolder,
+    *,
+    config: TrainConfig,
+    tasks_sha256: Mapping[str, Mapping[str, str]],
+    model_files: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write what the run was made with, and clear what a kill before step 0 left."""
+    """Write what the run was made with, and clear what a kill before step 0 left.
+
+    Args:
+        folder: of the run.
+        config: of the run.
+        tasks_sha256: of each task file, by part.
+        model_files: digests of the model, where a resumed run reads `model.path` again.
+    """
     text = dump_config(config)
     write_text(folder.config, text)
     environment = describe_environment(
-        seed=config.seed, config_text=text, tasks_sha256=tasks_sha256
+        seed=config.seed, config_text=text, tasks_sha256=tasks_sha256, model_files=model_files
     )
     write_text(folder.environment, environment_json(environment))
     with disk_errors(folder.path):
@@ -111,6 +124,30 @@ def check_tasks(
             f"{'; '.join(changed)} since the run in {str(folder.path)!r} was started; bring the "
             "old file back, or choose another `out`",
             path=folder.path,
+        )
+
+
+def check_model(folder: RunFolder, *, path: Path) -> None:
+    """Make sure that a run whose reference is `model.path` goes on with the same model.
+
+    Raises:
+        ResumeError: a file of it is missing or another.
+    """
+    before = _read_mapping(folder.environment, json.loads).get("model_files", {})
+    if not isinstance(before, dict):
+        raise _damaged(folder.environment)
+    try:
+        changed = first_changed(path, cast("dict[str, str]", before))
+    except OSError as exc:
+        raise ResumeError(
+            f"model.path ({str(path)!r}) cannot be read: {exc.strerror}", path=path
+        ) from exc
+    if changed is not None:
+        raise ResumeError(
+            f"model.path ({str(path)!r}): {changed} is missing, or is another than when the run in "
+            f"{str(folder.path)!r} was started, whose reference it is; bring the old one back, or "
+            "choose another `out`",
+            path=path,
         )
 
 

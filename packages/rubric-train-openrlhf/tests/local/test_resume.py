@@ -169,6 +169,59 @@ def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
     assert files(config.out) == before
 
 
+@pytest.mark.parametrize("step", [0, 2])
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json", "config.json"])
+def test_a_checkpoint_with_another_model_in_it_is_refused_and_left_as_it_is(
+    make_config: MakeConfig, spread_judge: ScriptedJudge, step: int, name: str
+) -> None:
+    config = make_config(steps=2)
+    run_grpo(config, judge=spread_judge)
+    path = config.out / "checkpoints" / f"step_{step:06d}" / name
+    if name.endswith("safetensors"):
+        weights = {key: tensor * 1.5 for key, tensor in load_file(path).items()}
+        save_file(weights, path, metadata={"format": "pt"})
+    else:
+        path.write_text(path.read_text() + " ")
+    before = files(config.out)
+
+    with pytest.raises(ResumeError, match=rf"step_00000{step}/{name}.* is not what the run wrote"):
+        run_grpo(make_config(steps=3), judge=spread_judge, resume=True)
+
+    assert files(config.out) == before
+
+
+def test_a_checkpoint_of_before_the_digests_goes_on(
+    make_config: MakeConfig, spread_judge: ScriptedJudge
+) -> None:
+    config = make_config(steps=2)
+    run_grpo(config, judge=spread_judge)
+    for path in config.out.rglob("trainer_state.pt"):
+        state = torch.load(path, weights_only=True)
+        del state["files"]
+        torch.save(state, path)
+
+    assert run_grpo(make_config(steps=3), judge=spread_judge, resume=True).steps == 3
+
+
+def test_the_model_that_a_run_started_from_is_not_read_again(
+    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    """Step 0 holds it: what becomes of `model.path` later has no influence."""
+    model = tmp_path / "model"
+    shutil.copytree(str(getattr(make_config().model, "path", "")), model)
+    changes = {"model": {"type": "path", "path": model}}
+    whole = make_config(steps=3, out=tmp_path / "whole", **changes)
+    run_grpo(whole, judge=spread_judge)
+    run_grpo(make_config(steps=2, **changes), judge=spread_judge)
+    shutil.rmtree(model)
+
+    config = make_config(steps=3, **changes)
+    run_grpo(config, judge=spread_judge, resume=True)
+
+    last = "checkpoints/step_000003/model.safetensors"
+    assert (config.out / last).read_bytes() == (whole.out / last).read_bytes()
+
+
 def test_rows_without_a_checkpoint_are_never_wiped(
     make_config: MakeConfig, spread_judge: ScriptedJudge
 ) -> None:

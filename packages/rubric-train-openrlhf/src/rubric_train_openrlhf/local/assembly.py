@@ -14,7 +14,7 @@ from rubric_judge import Ledger, LexicalConfig, load_replicas
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.local.judging import background_judge
 from rubric_train_openrlhf.local.policy_start import pick_device, start_policy, use_threads
-from rubric_train_openrlhf.local.resume import checkpoint_to_resume, go_back
+from rubric_train_openrlhf.local.resume import checkpoint_to_resume, go_back, state_to_resume
 from rubric_train_openrlhf.local.rollout import Examiner
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
@@ -127,8 +127,11 @@ def _policy(
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
     if checkpoint is not None:
         with watch.progress.phase("loading the checkpoint"):
+            start = state_to_resume(
+                folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint
+            )
             policy = load_policy(checkpoint, device=device)
-            start = go_back(folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint)
+            go_back(folder, config=config, state=start)
             watch.standing.begin(wall_s=start.wall_s)
         return policy, start
     policy = start_policy(config, book=books[0], device=device, watch=watch)

@@ -9,6 +9,7 @@ from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.opening import check_tasks, holds_run_to_resume
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
+    checkpoint_path,
     latest_checkpoint,
     load_state,
     step_of,
@@ -45,17 +46,18 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
     return checkpoint
 
 
-def go_back(
+def state_to_resume(
     folder: RunFolder,
     *,
     config: TrainConfig,
     tasks_sha256: Mapping[str, Mapping[str, str]],
     checkpoint: Path,
 ) -> TrainerState:
-    """Cut the folder back to a checkpoint and read the state that goes with it.
+    """Read the state of a checkpoint, and look whether all that the run goes on with is there.
 
     Raises:
-        ResumeError: the task files hold other tasks, or a file of the run is damaged.
+        ResumeError: the task files hold other tasks, or a file of the run is damaged; nothing was
+            changed.
     """
     check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
     state = load_state(checkpoint)
@@ -65,9 +67,19 @@ def go_back(
             "its own name back, or start again in another `out`",
             path=checkpoint,
         )
+    if config.objective.kl_coef and state.step:
+        load_state(checkpoint_path(folder.checkpoints, step=0))  # the reference model
+    return state
+
+
+def go_back(folder: RunFolder, *, config: TrainConfig, state: TrainerState) -> None:
+    """Cut the folder back to a checkpoint.
+
+    Raises:
+        ResumeError: a row is missing or damaged; nothing was deleted then.
+    """
     # The pass of step 0 comes after its checkpoint; all others come before theirs.
     expected = config.data.validation is not None and state.step > 0
     passes = range(0, state.step + 1, config.validation.every) if expected else ()
     folder.cut_back(state.step, heldout=passes)
     write_text(folder.config, dump_config(config))
-    return state

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.run.digests import first_changed, model_digests
 from rubric_train_openrlhf.run.writing import (
     disk_errors,
     point_link,
@@ -19,7 +20,7 @@ from rubric_train_openrlhf.run.writing import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from rubric_train_openrlhf.policy import Policy
@@ -39,6 +40,8 @@ class TrainerState:
     """Seconds spent so far, restarts included."""
     optimizer: dict[str, Any]
     schedule: dict[str, Any]
+    files: dict[str, str] = field(default_factory=dict[str, str])
+    """Digests of the model's files, which the state goes with; empty in older checkpoints."""
 
     @classmethod
     def before_training(cls) -> TrainerState:
@@ -60,15 +63,17 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
     path = checkpoint_path(checkpoints, step=state.step)
     with whole_folder(path) as temporary:
         policy.save(temporary)
-        save_tensors(temporary / _STATE_FILE, vars(state))
+        files = model_digests(temporary)
+        save_tensors(temporary / _STATE_FILE, vars(state) | {"files": files})
     return path
 
 
 def load_state(path: Path) -> TrainerState:
-    """Read the trainer's state of one checkpoint.
+    """Read the trainer's state of one checkpoint, and see that it is still beside its model.
 
     Raises:
-        ResumeError: the file is missing or is not such a state.
+        ResumeError: the file is missing or is not such a state, or a file of the model is missing
+            or another.
     """
     # Only this needs torch, and only a run that goes on.
     import torch  # noqa: PLC0415
@@ -85,17 +90,39 @@ def load_state(path: Path) -> TrainerState:
         "wall_s": float,
         "optimizer": dict,
         "schedule": dict,
+        "files": dict,
     }
     if any(type(getattr(state, name)) is not kind for name, kind in expected.items()):
         raise _no_state(path)
+    _check_files(path, state.files)
     return state
+
+
+def _check_files(path: Path, files: Mapping[str, str]) -> None:
+    try:
+        changed = first_changed(path, files)
+    except OSError as exc:
+        raise ResumeError(f"cannot read {str(path)!r}: {exc.strerror}", path=path) from exc
+    if changed is not None:
+        raise ResumeError(
+            f"{str(path / changed)!r} is missing, or is not what the run wrote; {_elsewhere(path)}",
+            path=path,
+        )
 
 
 def _no_state(path: Path) -> ResumeError:
     return ResumeError(
-        f"{str(path / _STATE_FILE)!r} holds no trainer state; move {path.name} away to go on from "
-        "the checkpoint before it, or start again in another `out`",
-        path=path,
+        f"{str(path / _STATE_FILE)!r} holds no trainer state; {_elsewhere(path)}", path=path
+    )
+
+
+def _elsewhere(path: Path) -> str:
+    """What to do without a checkpoint; the first one is the reference, which nothing replaces."""
+    if path.name == checkpoint_path(path.parent, step=0).name:
+        return "bring it back from a copy, or start again in another `out`"
+    return (
+        f"move {path.name} away to go on from the checkpoint before it, or start again in another "
+        "`out`"
     )
 
 

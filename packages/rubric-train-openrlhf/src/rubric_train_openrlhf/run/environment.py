@@ -28,9 +28,20 @@ _DISTRIBUTIONS = (
 
 
 def describe_environment(
-    *, seed: int, config_text: str, tasks_sha256: Mapping[str, Mapping[str, str]]
+    *,
+    seed: int,
+    config_text: str,
+    tasks_sha256: Mapping[str, Mapping[str, str]],
+    model_files: Mapping[str, str],
 ) -> dict[str, object]:
-    """Collect what another machine would need to repeat the run."""
+    """Collect what another machine would need to repeat the run.
+
+    Args:
+        seed: of the run.
+        config_text: its resolved configuration.
+        tasks_sha256: of each task file, by part.
+        model_files: digests of the model that it starts from, where a resumed run reads it again.
+    """
     # Seconds of import, which reading a run folder does without.
     import torch  # noqa: PLC0415
 
@@ -46,6 +57,7 @@ def describe_environment(
         "seed": seed,
         "config_sha256": hashlib.sha256(config_text.encode()).hexdigest(),
         "tasks_sha256": {name: dict(parts) for name, parts in tasks_sha256.items()},
+        "model_files": dict(model_files),
     }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -209,3 +210,23 @@ def test_a_run_without_a_whole_state_loads_none(real_input: RealInput, tmp_path:
     assert prepared is not None
     assert "--ckpt.load_enable" not in prepared.words
     assert list(half.parent.iterdir()) == []
+
+
+@pytest.mark.openrlhf
+@pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])
+def test_a_run_does_not_go_on_with_another_model_as_its_reference(
+    real_input: RealInput, tmp_path: Path, name: str
+) -> None:
+    config = real_input.config(tmp_path / "run")
+    model = tmp_path / "model"
+    shutil.copytree(str(getattr(config.model, "path", "")), model)
+    config = real_input.config(tmp_path / "run", model={"type": "path", "path": str(model)})
+    assert prepare(config, resume=False) is not None
+    content = (model / name).read_bytes()
+    (model / name).write_bytes(content + b" ")
+
+    with pytest.raises(ResumeError, match=rf"model\.path .*: {name} is missing, or is another"):
+        prepare(config, resume=True)
+
+    (model / name).write_bytes(content)
+    assert prepare(config, resume=True) is not None

@@ -23,10 +23,17 @@ from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedSta
 from rubric_train_openrlhf.cluster.training.policy_checkpoints import check_policies
 from rubric_train_openrlhf.config import PathModel, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.opening import begin, check_tasks, has_finished, holds_run_to_resume
+from rubric_train_openrlhf.opening import (
+    begin,
+    check_model,
+    check_tasks,
+    has_finished,
+    holds_run_to_resume,
+)
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.digests import model_digests
 from rubric_train_openrlhf.run.standing import RunStanding
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -98,6 +105,8 @@ def prepare(
         last = _last_state(folder, states, config=config, sha256=sha256) if resumed else 0
         if last is None:
             return None
+        if resumed:
+            check_model(folder, path=model)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
         _write_prompts(books, config=config, codec=codec)
@@ -105,7 +114,7 @@ def prepare(
             write_text(folder.config, dump_config(config))
             states.go_back()
         else:
-            begin(folder, config=config, tasks_sha256=sha256)
+            begin(folder, config=config, tasks_sha256=sha256, model_files=model_digests(model))
         standing.begin(wall_s=standing.wall_s)
     model = _warm_started(config, books["train"], model=model, progress=progress)
     return _ready(config, folder, model=model, is_going_on=last > 0)
