@@ -37,6 +37,7 @@ def test_the_reasons_are_pinned() -> None:
         "bad_request",
         "cancelled",
         "judge_error",
+        "other_model",
         "no_response",
     ]
 

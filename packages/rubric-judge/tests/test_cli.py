@@ -169,6 +169,35 @@ def test_a_second_run_with_a_ledger_needs_no_endpoint_and_spends_nothing(
     assert "prompt tokens" not in table
 
 
+ROUTER = """
+model_list:
+  - {{model_name: judge, litellm_params: {{model: openai/small, api_key: k, api_base: "{one}"}}}}
+  - model_name: spare
+    model_info: {{id: hosted}}
+    litellm_params: {{model: openai/large, api_key: k, api_base: "{other}"}}
+router_settings: {{fallbacks: [{{judge: [spare]}}]}}
+"""
+
+
+def test_the_table_and_a_warning_say_how_much_a_fallback_answered(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    (tmp_path / "judge.yaml").write_text(
+        "type: llm\nmodel: judge\nlitellm_config: router.yaml\nallow_fallback_models: true\n"
+    )
+    # The first answers the check and one judgement.
+    with FakeEndpoint(faults=[None, None, Fault.SERVER_ERROR]) as one, FakeEndpoint() as other:
+        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+        lines = [_line(task, text) for text in ("one", "two")]
+        done = score(lines, "judge.yaml", "--workers", "1", "--micro-batch", "1")
+    table = _table(done.stdout)
+    assert table["by the fallback spare"] == "1 of 2: large at hosted"
+    assert table["answered by"].startswith("1 of 2: small at 127.0.0.1:")
+    assert done.stderr.count("judge.fallback.answered") == 1
+    rows = [row["result"]["answered_by"] for row in _rows(tmp_path / "out.jsonl")]
+    assert [row["fallback"] for row in rows] == ["", "spare"]
+
+
 def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(
     tmp_path: Path, task: Task, score: Callable[..., Run]
 ) -> None:

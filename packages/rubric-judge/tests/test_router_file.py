@@ -55,6 +55,7 @@ async def test_a_fallback_answers_where_the_first_deployment_fails(
         write(GOOD.format(first=first.url, second=second.url))
         spec = tmp_path / "judge.yaml"
         spec.write_text("type: llm\nmodel: judge\nlitellm_config: litellm.yaml\n")
+        spec.write_text(spec.read_text() + "allow_fallback_models: true\n")
         config = read_judge_spec(spec)
         assert isinstance(config, JudgeConfig)
         async with LLMJudge(config) as judge:
@@ -169,6 +170,7 @@ router_settings:
         ("Authorization: k", "Authorization: other", True),
         ("http://b/v1", "http://c/v1", True),
         ("cooldown_time: 5", "cooldown_time: 9", True),
+        ("api_key: k,", "api_key: k, input_cost_per_token: 1.0e-6,", True),
     ],
 )
 def test_every_setting_that_may_change_a_score_changes_the_fingerprint(
@@ -191,6 +193,11 @@ def test_every_setting_that_may_change_a_score_changes_the_fingerprint(
 
 
 ONE = "model_list: [{model_name: judge, litellm_params: {model: openai/m, api_key: sk-secret}}]\n"
+
+
+TWICE = "model_list:" + 2 * (
+    "\n- {model_name: judge, model_info: {id: one}, litellm_params: {model: openai/m}}"
+)
 
 
 def _settings(text: str) -> str:
@@ -256,6 +263,7 @@ def _deployment(text: str) -> str:
         (_deployment("api_key: os.environ/"), "api_key: needs the name of an environment"),
         (ONE.replace("}}]", "}, model_info: sk-secret}]"), "model_list.0.model_info: needs keys"),
         (ONE.replace("}}]", "}, rpm: sk-secret}]"), "model_list.0.rpm: needs a number"),
+        (TWICE, "model_list.1.model_info.id: stands at another deployment too"),
     ],
 )
 def test_a_wrong_file_names_file_and_key_and_shows_no_secret(

@@ -12,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from rubric_core.answerer import Answerer
 from rubric_core.configuration import config_error
 from rubric_core.criterion import Criterion
 from rubric_core.errors import (
@@ -119,6 +120,7 @@ _MODULE_OF: Final = {
 }
 
 __all__ = [
+    "Answerer",
     "Ask",
     "ConfigError",
     "Criterion",

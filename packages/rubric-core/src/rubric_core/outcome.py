@@ -44,6 +44,8 @@ class Reason(StrEnum):
     BAD_REQUEST = "bad_request"
     CANCELLED = "cancelled"
     JUDGE_ERROR = "judge_error"
+    OTHER_MODEL = "other_model"
+    """Another model answered than the one that the run is judged by."""
     NO_RESPONSE = "no_response"
     """The policy's engine did not finish the response, so that there is nothing to judge."""
 
@@ -63,6 +65,7 @@ _UNAVAILABLE: Final = frozenset(
         Reason.BAD_REQUEST,
         Reason.CANCELLED,
         Reason.JUDGE_ERROR,
+        Reason.OTHER_MODEL,
         Reason.NO_RESPONSE,
     }
 )

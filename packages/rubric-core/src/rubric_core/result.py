@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, model_validator
 
+from rubric_core.answerer import Answerer
 from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.evidence import Evidence, find_quote
 from rubric_core.fields import Amount, Count, Text
@@ -55,6 +56,9 @@ class JudgeResult(Sealed):
 
     judge: Text = ""
     """Name of the judge."""
+
+    answered_by: Answerer | None = None
+    """The deployment and the model that answered; None where no model did."""
 
     usage: Usage | None = None
     """Tokens and cost, where the judge reports them."""
@@ -219,6 +223,7 @@ class JudgeResult(Sealed):
         self,
         *,
         judge: str | None = None,
+        answered_by: Answerer | None = None,
         usage: Usage | None = None,
         latency_s: float | None = None,
         attempts: int | None = None,
@@ -227,6 +232,7 @@ class JudgeResult(Sealed):
         """Return a copy with what is known of the call; None keeps what is there."""
         call = {
             "judge": judge,
+            "answered_by": answered_by,
             "usage": usage,
             "latency_s": latency_s,
             "attempts": attempts,

@@ -8,7 +8,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 from pydantic import BaseModel, JsonValue
 
-from rubric_core import Usage
+from rubric_core import Answerer, Usage
 
 __all__ = ["Answering", "ChatClient", "ChatReply", "ChatRequest", "Finish", "Transport"]
 
@@ -26,6 +26,8 @@ class ChatReply:
     attempts: int
     latency_s: float | None = None
     """Seconds from the first attempt to the answer; None for a single attempt."""
+    answered_by: Answerer | None = None
+    """Who answered, as far as the transport knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
 from types import TracebackType
@@ -10,7 +11,9 @@ from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
-from rubric_core import Reason, Usage
+from rubric_core import Answerer, Reason, Usage
+from rubric_judge import events
+from rubric_judge.answering import OneModel, answerer, server_of
 from rubric_judge.chat import Answering, ChatClient, ChatReply, Transport
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.direct import DirectClient
@@ -63,8 +66,12 @@ class ChatModel:
         self._deployments = ""
         if config.litellm_config is not None:
             file = read_router_file(config.litellm_config, model=config.model)
-            self._deployments = file.identity(variable)
+            allowed = ["other models"] if config.allow_fallback_models else []
+            self._deployments = json.dumps([file.identity(variable), *allowed])
         self._clients = (client,) if client else _clients(config, self._limiter)
+        self._servers = tuple(map(server_of, config.addresses))
+        self._has_fallen_back = False
+        self._one_model = None if config.allow_fallback_models else OneModel()
 
     @property
     def limiter(self) -> Limiter:
@@ -106,8 +113,9 @@ class ChatModel:
         Raises:
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        client = self._client(affinity)
-        return await self._with_price(client.complete(system=system, user=user, reply=reply))
+        number = self._number(affinity)
+        asking = self._clients[number].complete(system=system, user=user, reply=reply)
+        return await self._finished(asking, server=self._servers[number])
 
     async def answer(
         self, question: str, *, parameters: Mapping[str, JsonValue], affinity: str = ""
@@ -127,13 +135,15 @@ class ChatModel:
             JudgeSetupError: the client that was given to this model has no `answer`.
             JudgeTransportError: no answer came within the attempts and the deadline.
         """
-        client = self._client(affinity)
+        number = self._number(affinity)
+        client = self._clients[number]
         if not isinstance(client, Answering):
             raise JudgeSetupError(
                 f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
                 "asks with a schema only: give it a method `answer`, or leave `client` out"
             )
-        return await self._with_price(client.answer(user=question, parameters=parameters))
+        asking = client.answer(user=question, parameters=parameters)
+        return await self._finished(asking, server=self._servers[number])
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return those of a request's fields that would not be sent; nothing is sent for it.
@@ -184,14 +194,30 @@ class ChatModel:
     ) -> None:
         await self.aclose()
 
-    async def _with_price(self, asking: Awaitable[ChatReply]) -> ChatReply:
+    async def _finished(self, asking: Awaitable[ChatReply], *, server: str) -> ChatReply:
+        """Return an answer with its price and who gave it.
+
+        Raises:
+            JudgeTransportError: none came, or another model answered than before.
+        """
         try:
             answer = await asking
         except JudgeTransportError as error:
             error.usage = self._priced(error.usage)
             raise
-        usage = self._priced(answer.usage)
-        return answer if usage is answer.usage else replace(answer, usage=usage)
+        by = answer.answered_by or Answerer(model="")
+        is_fallback = bool(by.fallback)
+        usage = answer.usage if is_fallback else self._priced(answer.usage)
+        if not by.deployment:
+            by = answerer(by.model, deployment=server)
+        if self._one_model is not None:
+            self._one_model.check(by, usage=usage, attempts=answer.attempts)
+        if not by.model:
+            by = answerer(self._config.model, deployment=by.deployment, fallback=by.fallback)
+        if is_fallback and not self._has_fallen_back:
+            self._has_fallen_back = True
+            events.fallback_answered(by, model=self._config.model)
+        return replace(answer, usage=usage, answered_by=by)
 
     def _priced(self, usage: Usage | None) -> Usage | None:
         prices = self._config.prices
@@ -199,10 +225,8 @@ class ChatModel:
             return usage
         return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
-    def _client(self, affinity: str) -> ChatClient:
-        if len(self._clients) == 1:
-            return self._clients[0]
-        return self._clients[crc32(affinity.encode()) % len(self._clients)]
+    def _number(self, affinity: str) -> int:
+        return crc32(affinity.encode()) % len(self._clients)
 
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config
@@ -221,8 +245,12 @@ def _clients(config: ModelConfig, limiter: Limiter) -> tuple[ChatClient, ...]:
         DirectClient if config.transport == "direct" else LiteLLMClient
     )
     alone = [config.model_copy(update={"api_base": address}) for address in config.addresses]
-    transports: list[Transport] = [make(one) for one in alone]
+    transports = [make(one) for one in alone]
     return tuple(
-        RetryingClient(transport, one, limiter)
+        RetryingClient(transport, one, limiter, most_calls=_most_calls(transport))
         for transport, one in zip(transports, alone, strict=True)
     )
+
+
+def _most_calls(transport: Transport) -> int:
+    return transport.most_calls if isinstance(transport, LiteLLMClient) else 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from importlib import import_module
 from typing import Any, cast
@@ -17,6 +17,7 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from rubric_core import ConfigError, Reason
+from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply, ChatRequest
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.litellm_calls import (
@@ -30,7 +31,9 @@ from rubric_judge.litellm_replies import LibraryErrors, chat_reply, priced, refu
 from rubric_judge.litellm_router import make_router
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.own_server import MakeClient, OwnServer, Taken, own_route, servers_of_router
+from rubric_judge.router_calls import GroupCalls, Route, most_calls
 from rubric_judge.router_file import RouterFile, read_router_file
+from rubric_judge.router_groups import Groups
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 __all__ = ["LiteLLMClient"]
@@ -128,6 +131,7 @@ def _libraries() -> _Libraries:
         errors=LibraryErrors(
             no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
             content_policy=provider.ContentPolicyViolationError,
+            context_window=provider.ContextWindowExceededError,
             unreachable=(
                 ConnectionError,
                 aiohttp.ClientConnectionError,
@@ -190,9 +194,12 @@ class LiteLLMClient:
         """
         self._config = config
         self._file = None
+        self._groups: Groups | None = None
         if config.litellm_config is not None:
             self._file = read_router_file(config.litellm_config, model=config.model)
-            deployments_with_keys(self._file)  # to say now that one is missing
+            self._groups = Groups(self._file, deployments_with_keys(self._file))
+            if not config.allow_fallback_models:
+                self._groups.require_one_model(config.model)
         self._key = api_key(config)
         self._calls: _Calls | None = None
         self._server: OwnServer | None = None
@@ -215,15 +222,8 @@ class LiteLLMClient:
             libraries = _libraries()
             # What OpenAI's client would load in the middle of the first call.
             import_module("openai.resources")
-        if self._file is not None:
-            for model in _models(self._file):
-                libraries.warm_up(model)
-            try:
-                router = make_router(libraries.router, self._file, timeout_s=self._config.timeout_s)
-            except ConfigError as error:
-                raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
-            self._servers_of_router = tuple(servers_of_router(router, libraries.client))
-            return _Calls(libraries.create_by(router.acompletion), router.acompletion)
+        if self._file is not None and self._groups is not None:
+            return self._routed(libraries, self._file, self._groups)
         _require_provider(libraries, self._config)
         if self._key is None:
             _require_key(libraries, self._config.model)
@@ -233,6 +233,33 @@ class LiteLLMClient:
         libraries.warm_up(self._config.model)
         return _Calls(libraries.create, libraries.complete)
 
+    def _routed(self, libraries: _Libraries, file: RouterFile, groups: Groups) -> _Calls:
+        config = self._config
+        for model in _models(file):
+            libraries.warm_up(model)
+        try:
+            router = make_router(libraries.router, file, groups, timeout_s=config.timeout_s)
+        except ConfigError as error:
+            raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
+        self._servers_of_router = tuple(servers_of_router(router, libraries.client))
+        calls = GroupCalls(
+            router.acompletion,
+            groups,
+            libraries.errors,
+            model=config.model,
+            timeout_s=config.timeout_s,
+            other_models=config.allow_fallback_models,
+        )
+        return _Calls(libraries.create_by(calls.complete), calls.complete)
+
+    @property
+    def most_calls(self) -> int:
+        """How many deployments one attempt may call; see `RetryingClient`."""
+        if self._groups is None:
+            return 1
+        config = self._config
+        return most_calls(self._groups, config.model, other_models=config.allow_fallback_models)
+
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request; see `Transport.ask`."""
         calls = await self._prepared()
@@ -241,7 +268,7 @@ class LiteLLMClient:
         completions: list[Any] = []
         failed: BaseException | None = None
         fields = {**self._parameters(), **request.parameters, "messages": request.messages}
-        with Taken() as taken:
+        with Taken() as taken, Route() as route:
             if request.reply is None:
                 failed = await _completed(calls.complete, fields, completions)
             else:
@@ -255,9 +282,14 @@ class LiteLLMClient:
         if self._server is not None and (answer := taken.chat_reply()) is not None:
             return priced(answer, completions)
         # With an answer at hand, the error says that the answer is not valid: the judge's call.
-        if completions or failed is None:
-            return chat_reply(completions[-1])
-        return refusal_or_raise(failed, libraries.errors)
+        try:
+            if completions or failed is None:
+                answer = chat_reply(completions[-1])
+            else:
+                answer = refusal_or_raise(failed, libraries.errors)
+        except JudgeTransportError as error:
+            raise route.told(error) from None
+        return answer if self._groups is None else _by(answer, route, self._groups)
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
@@ -302,6 +334,19 @@ class LiteLLMClient:
         if self._client is not None:
             parameters["client"] = self._client
         return parameters
+
+
+def _by(answer: ChatReply, route: Route, groups: Groups) -> ChatReply:
+    """Return the answer with the deployment that gave it, and all calls that were made for it."""
+    chosen = groups.deployment(route.chosen)
+    by = answerer(
+        answer.answered_by.model if answer.answered_by else "",
+        deployment=chosen.name if chosen else "",
+        fallback=route.fallback,
+    )
+    if chosen is not None and not by.model:
+        by = answerer(chosen.model, deployment=by.deployment, fallback=by.fallback)
+    return replace(answer, answered_by=by, attempts=max(1, route.calls))
 
 
 async def _completed(

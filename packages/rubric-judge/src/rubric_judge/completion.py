@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from rubric_core import Reason, SchemaError, Usage
 from rubric_core.strict_json import decode
+from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
@@ -99,7 +100,8 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
     if not (of_model and isinstance(content, str | None) and isinstance(refusal, str | None)):
         what = "a success without a chat completion"
         raise transport_error(Reason.SERVER_ERROR, what, usage=used)
-    return ended(content, why=choice.get("finish_reason"), refusal=refusal, usage=used)
+    answer = ended(content, why=choice.get("finish_reason"), refusal=refusal, usage=used)
+    return replace(answer, answered_by=answerer(completion.get("model")))
 
 
 def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from rubric_core import JudgeResult
+from rubric_core import Answerer, JudgeResult
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -53,6 +53,17 @@ def call_finished(result: JudgeResult, *, task_id: str) -> None:
 def litellm_settings_ignored(*, path: str, keys: Sequence[str]) -> None:
     """Log which settings of a litellm file are the judge's own, or the proxy's."""
     _log().warning("judge.litellm_config.ignored", path=path, keys=list(keys))
+
+
+def fallback_answered(by: Answerer, *, model: str) -> None:
+    """Log that a fallback answers for a model; once for each model that is asked."""
+    _log().warning(
+        "judge.fallback.answered",
+        asked=model,
+        fallback=by.fallback,
+        model=by.model,
+        deployment=by.deployment,
+    )
 
 
 def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rubric_core import Reason, Usage
+from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
@@ -20,6 +21,7 @@ class LibraryErrors:
     """The libraries' errors that mean something."""
 
     content_policy: type[Exception]
+    context_window: type[Exception]
     no_deployment: tuple[type[Exception], ...]
     """Of a router whose deployments have all failed lately."""
     unreachable: tuple[type[Exception], ...]
@@ -42,7 +44,7 @@ def chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's respo
     why = _finish_reason(choices[0])
     text = content if isinstance(content, str) else None
     answer = ended(text, why=why, refusal=_refusal(message), usage=used)
-    return replace(answer, attempts=1 + _fallbacks(completion))
+    return replace(answer, answered_by=answerer(getattr(completion, "model", None)))
 
 
 def priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
@@ -60,6 +62,8 @@ def refusal_or_raise(failed: BaseException, errors: LibraryErrors) -> ChatReply:
     Raises:
         JudgeTransportError: any other failure.
     """
+    if isinstance(failed, JudgeTransportError):
+        raise failed
     if isinstance(failed, errors.content_policy):
         return ChatReply(text="", finish="refused", usage=None, attempts=1)
     if isinstance(failed, errors.no_deployment):
@@ -67,14 +71,6 @@ def refusal_or_raise(failed: BaseException, errors: LibraryErrors) -> ChatReply:
         what = "no deployment is left for now"
         raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
     raise _failure(failed, errors.unreachable)
-
-
-def _fallbacks(completion: Any) -> int:  # noqa: ANN401  # as above
-    """Calls that a router made before the one that was answered."""
-    hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    headers: dict[str, object] = hidden.get("additional_headers") or {}
-    made = headers.get("x-litellm-attempted-fallbacks")
-    return made if isinstance(made, int) else 0
 
 
 def _finish_reason(choice: Any) -> object:  # noqa: ANN401  # as above

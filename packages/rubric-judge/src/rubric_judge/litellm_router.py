@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 from pydantic import ValidationError
 
@@ -13,19 +13,22 @@ from rubric_core.configuration import nearest_key, shown_name
 from rubric_judge import events
 from rubric_judge.router_checks import wrong
 from rubric_judge.router_file import RouterFile
+from rubric_judge.router_groups import Groups
 from rubric_judge.settings import deployments_with_keys
 
 __all__ = ["make_router"]
 
 _Make = Callable[..., Any]
+_Options = Mapping[str, object]
 
 
-def make_router(router: _Make, file: RouterFile, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's
+def make_router(router: _Make, file: RouterFile, groups: Groups, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's
     """Make a Router that tries nothing again by itself.
 
     Args:
         router: litellm's class.
         file: deployments and settings.
+        groups: what the deployments are known by.
         timeout_s: longest time for one attempt.
 
     Returns:
@@ -43,7 +46,10 @@ def make_router(router: _Make, file: RouterFile, *, timeout_s: float) -> Any:  #
             raise wrong(
                 file.path, shown_name(name), "litellm's router has no such setting" + remedy
             )
-    deployments = deployments_with_keys(file)
+    deployments: list[dict[str, object]] = [
+        {**entry, "model_info": {**cast("_Options", entry.get("model_info") or {}), "id": one.id}}
+        for entry, one in zip(deployments_with_keys(file), groups.deployments, strict=True)
+    ]
     try:
         made = router(model_list=deployments, num_retries=0, timeout=timeout_s, **file.settings)
     except Exception as error:  # noqa: BLE001  # its classes for a wrong file have no common base

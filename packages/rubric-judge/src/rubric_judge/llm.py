@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_core import Answerer, JudgeResult, JudgeView, Reason
 from rubric_judge import events
 from rubric_judge.chat import ChatClient, ChatReply
 from rubric_judge.chat_model import ChatModel
@@ -99,6 +99,7 @@ class LLMJudge:
         rendered = self._prompt.render(view, passage_chars=config.passage_chars)
         reply = reply_model(view.rubric, config.prompt, evidence=config.evidence != "off")
         started_s = time.perf_counter()
+        by: Answerer | None = None
         try:
             answer = await self._model.complete(
                 system=rendered.system,
@@ -110,9 +111,11 @@ class LLMJudge:
             call, result = error, JudgeResult.unavailable(error.reason, detail=error.detail)
         else:
             call, result = answer, self._read(view, answer, rendered)
+            by = answer.answered_by
         latency_s = call.latency_s
         result = result.with_call(
             judge=self.name,
+            answered_by=by,
             usage=call.usage,
             latency_s=time.perf_counter() - started_s if latency_s is None else latency_s,
             attempts=call.attempts,

@@ -103,6 +103,10 @@ class ModelConfig(BaseModel):
     litellm_config: Path | None = None
     """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
 
+    allow_fallback_models: bool = False
+    """Whether another model may answer than that of the group that is asked: a fallback of the
+    `litellm_config`, or a new version under the same name. Its answers are scored differently."""
+
     temperature: float | None = Field(default=0.1, ge=0, le=2)
     """Sampling temperature; null for models that refuse the parameter."""
 

@@ -19,9 +19,9 @@ __all__ = ["KEY_PREFIX", "SECRET", "check_deployment", "check_names", "check_set
 
 KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
-    r"(?:key|key_id|token|secret|password|credentials|authorization)$", re.IGNORECASE
+    r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$", re.IGNORECASE
 )
-"""Names of parameters that hold a secret."""
+"""Names of parameters that hold a secret; `input_cost_per_token` is a price."""
 _DEEPEST = 32
 _TEXTS = frozenset({"api_base", "api_version", "base_url", "custom_llm_provider", "organization"})
 _NUMBERS = frozenset(

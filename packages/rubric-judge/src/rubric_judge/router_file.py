@@ -48,6 +48,7 @@ _UNSCORED_PARAMETERS = frozenset(
     {"api_base", "base_url", "max_parallel_requests", "max_retries", "rpm", "timeout", "tpm"}
 )
 """Addresses, limits and times; of a group that mixes models, `weight` says who judges."""
+_PRICE = "_cost_per_"
 _UNSCORED_SETTINGS = frozenset(
     {
         "allowed_fails",
@@ -117,7 +118,7 @@ class RouterFile:
 def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
     scored: _Options = {}
     for name, value in parameters.items():
-        if name in _UNSCORED_PARAMETERS or SECRET.search(name):
+        if name in _UNSCORED_PARAMETERS or SECRET.search(name) or _PRICE in name:
             continue
         if isinstance(value, str) and value.startswith(KEY_PREFIX):
             scored[name] = variable(value.removeprefix(KEY_PREFIX)) or value
@@ -178,6 +179,7 @@ def _content(path: Path) -> _Options:
 def _deployments(path: Path, value: object) -> Iterator[_Options]:
     if not isinstance(value, list) or not value:
         raise wrong(path, "model_list", "needs at least one deployment")
+    identities = set[str]()
     for number, entry in enumerate(cast("list[object]", value)):
         key = f"model_list.{number}"
         fields = cast("_Options", entry) if isinstance(entry, dict) else {}
@@ -190,6 +192,10 @@ def _deployments(path: Path, value: object) -> Iterator[_Options]:
             if not isinstance(given, str) or not given:
                 raise wrong(path, f"{key}.{name}", "needs a name")
         check_deployment(path, fields, key=key)
+        identity = cast("_Options", fields.get("model_info") or {}).get("id")
+        if identity is not None and str(identity) in identities:
+            raise wrong(path, f"{key}.model_info.id", "stands at another deployment too")
+        identities.add(str(identity))
         yield fields
 
 

@@ -6,7 +6,7 @@ from typing import Self
 
 from pydantic import BaseModel, Field, model_validator
 
-from rubric_core import Finish, Outcome, Reason
+from rubric_core import Answerer, Finish, Outcome, Reason
 from rubric_eval.records.run import FROZEN
 
 
@@ -86,6 +86,8 @@ class JudgementRow(BaseModel):
     sample: int = Field(ge=0)
     key: str
     reasoning: str
+    answered_by: Answerer | None = None
+    """The deployment and the model that judged; None where no model did."""
 
 
 class ItemRow(BaseModel):

@@ -52,5 +52,9 @@ def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> 
 def judgement_row(answer: AnswerRow, result: JudgeResult) -> JudgementRow:
     """Return what a judge wrote about an answer."""
     return JudgementRow(
-        task_id=answer.task_id, sample=answer.sample, key=answer.key, reasoning=result.reasoning
+        task_id=answer.task_id,
+        sample=answer.sample,
+        key=answer.key,
+        reasoning=result.reasoning,
+        answered_by=result.answered_by,
     )

@@ -144,7 +144,7 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
         table.add_row(outcome.value, str(count))
     for reason, count in statistics.by_reason.items():
         table.add_row(f"  {reason.value}", str(count))
-    for name, figure in _figures(statistics):
+    for name, figure in (*_answerers(statistics), *_figures(statistics)):
         table.add_row(name, figure)
     table.add_row("written", str(out))
     console().print(table)
@@ -156,6 +156,19 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
         details = Counter(result.detail or str(result.reason) for result in failed)
         for detail, count in details.most_common(_DETAILS_SHOWN):
             print(f"{words} ({count}): {detail}", file=sys.stderr)
+
+
+def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
+    """Say who answered, where that is more than one model on one server."""
+    counts = statistics.by_answerer
+    if len(counts) <= 1 and not any(by.fallback for by in counts):
+        return []
+    rows: list[tuple[str, str]] = []
+    for by, count in sorted(counts.items(), key=lambda one: -one[1]):
+        name = f"by the fallback {by.fallback}" if by.fallback else "answered by"
+        where = f" at {by.deployment}" if by.deployment else ""
+        rows.append((name, f"{count} of {statistics.done}: {by.model}{where}"))
+    return rows
 
 
 def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:

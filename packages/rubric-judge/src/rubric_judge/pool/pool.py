@@ -191,6 +191,7 @@ class JudgePool:
             done=tally.by_outcome.total(),
             by_outcome=dict(tally.by_outcome),
             by_reason=dict(tally.by_reason),
+            by_answerer=dict(tally.by_answerer),
             latency=latency_quantiles(list(tally.latencies_s)),
             usage=tally.usage,
             cached_token_frac=tally.cached_token_frac,

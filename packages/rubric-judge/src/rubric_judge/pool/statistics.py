@@ -6,12 +6,13 @@ import statistics
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
+from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge.limits import LimiterStatistics
 
 __all__ = ["LatencyQuantiles", "PoolStatistics", "ReplicaStatistics", "Tally", "latency_quantiles"]
 
 _LATENCIES_KEPT = 8192
+_ANSWERERS_KEPT = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,8 @@ class PoolStatistics:
     """Judgements returned, those from the ledger included."""
     by_outcome: dict[Outcome, int]
     by_reason: dict[Reason, int]
+    by_answerer: dict[Answerer, int]
+    """Judgements by who answered, those from the ledger included; the first 256 of them."""
     latency: LatencyQuantiles | None
     """Of the judgements that were asked for; None before the first."""
     usage: Usage
@@ -101,6 +104,7 @@ class Tally:
     peak_in_flight: int = 0
     by_outcome: Counter[Outcome] = field(default_factory=Counter[Outcome])
     by_reason: Counter[Reason] = field(default_factory=Counter[Reason])
+    by_answerer: Counter[Answerer] = field(default_factory=Counter[Answerer])
     latencies_s: deque[float] = field(default_factory=lambda: deque[float](maxlen=_LATENCIES_KEPT))
     usage: Usage = field(default_factory=Usage)
     cached_reported_tokens: int = 0
@@ -170,6 +174,10 @@ class Tally:
         self.by_outcome[result.outcome] += 1
         if result.reason is not None:
             self.by_reason[result.reason] += 1
+        by = result.answered_by
+        # A server may call itself something else in every answer.
+        if by is not None and (by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT):
+            self.by_answerer[by] += 1
 
 
 def latency_quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
