@@ -41,7 +41,7 @@ class LexicalConfig(BaseModel):
     type: Literal["lexical"] = "lexical"
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
-    """Longest time for one `regex:` search; past it the criterion scores 0."""
+    """Processor time for one `regex:` search; past it the criterion scores 0."""
 
 
 class JudgeConfig(ModelConfig):
@@ -116,7 +116,7 @@ class HybridConfig(BaseModel):
     """The judge for the other criteria."""
 
     regex_timeout_s: float = Field(default=0.25, gt=0, le=60)
-    """Longest time for one `regex:` search; past it the criterion scores 0."""
+    """Processor time for one `regex:` search; past it the criterion scores 0."""
 
     python_tests: bool = False
     """Whether to run `python_tests:`. Left off, such a criterion goes to the other judge."""
