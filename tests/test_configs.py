@@ -29,6 +29,17 @@ def test_a_shipped_configuration_can_be_read(path: Path) -> None:
     assert READERS[path.parts[0]](ROOT / "configs" / path) is not None
 
 
+@pytest.mark.parametrize("package", ["judge", "train_openrlhf"])
+def test_what_init_writes_is_a_configuration_of_the_repository(package: str) -> None:
+    configs = ROOT / "configs" / package.partition("_")[0]
+    (folder,) = ROOT.glob(f"packages/*/src/rubric_{package}/starting")
+
+    shipped = {path.name: path.read_text("utf-8") for path in folder.glob("*.yaml")}
+
+    assert shipped
+    assert shipped == {name: (configs / name).read_text("utf-8") for name in shipped}
+
+
 def test_the_paper_preset_has_the_papers_numbers() -> None:
     config = rubric_train_openrlhf.load_config(ROOT / "configs/train/paper.yaml")
     objective, optim = config.objective, config.optim

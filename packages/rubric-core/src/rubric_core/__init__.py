@@ -119,6 +119,8 @@ _MODULE_OF: Final = {
     "write_tasks": "dataset",
 }
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Answerer",
     "Ask",

@@ -40,6 +40,8 @@ _MODULE_OF: Final = {
     "paired_interval": "statistics",
 }
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Comparison",
     "ComparisonError",

@@ -46,6 +46,8 @@ from rubric_judge.pool import (
 from rubric_judge.served import ModelServer, ServedModel
 from rubric_judge.verification import check_executable, parse_verification
 
+__version__ = "0.1.0"
+
 __all__ = [
     "ChatClient",
     "ChatModel",

@@ -41,6 +41,8 @@ from rubric_synth.stages import (
 )
 from rubric_synth.stats import DatasetStatistics, dataset_statistics
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Analyst",
     "CallTotals",

@@ -28,6 +28,8 @@ _MODULE_OF: Final = {
     "write_report": "report",
 }
 
+__version__ = "0.1.0"
+
 __all__ = [
     "HeldoutRow",
     "MetricsRow",

@@ -49,6 +49,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 @app.command
+def init(folder: Path, *, preset: str = "tiny") -> None:
+    """Write train.yaml, a configuration to start from, into a folder; nothing is overwritten.
+
+    Args:
+        folder: folder to write to; made where there is none.
+        preset: tiny (a small policy, on a CPU), paper (the main run of the paper) or
+            paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF).
+    """
+    from rubric_train_openrlhf.starting import start  # noqa: PLC0415  # as below
+
+    file = start(folder, name=preset)
+    print(f"wrote {file}; its first lines say what it needs")
+    print(f"rubric-train plan {file}")
+    print(f"rubric-train run {file}")
+
+
+@app.command
 def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool = False) -> None:
     """Train, write the run folder and its report.
 

@@ -15,6 +15,7 @@ from rubric_core import RubricError
 from rubric_judge.cli.app import BAD_INPUT, app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.imports import export_rubrics, import_rubrics
+from rubric_judge.cli.init import init
 from rubric_judge.cli.lint import lint
 from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
@@ -25,7 +26,7 @@ __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
 
-for _command in (attack, lint, rejudge, reliability, score, serve):
+for _command in (attack, init, lint, rejudge, reliability, score, serve):
     app.command(_command)
 app.command(import_rubrics, name="import")
 app.command(export_rubrics, name="export")

@@ -1,0 +1,84 @@
+"""What `init` writes into a folder: configurations that ship with a package, and examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from importlib import resources
+from pathlib import Path
+
+from rubric_core import ConfigError, Task, read_tasks
+
+__all__ = ["example_files", "preset", "presets", "write_new"]
+
+
+def presets(package: str) -> list[str]:
+    """Return the names of the configurations in a package's folder `starting`."""
+    files = resources.files(package).joinpath("starting").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def preset(package: str, name: str, *, flag: str) -> str:
+    """Return the text of one of them.
+
+    Args:
+        package: the importable package that holds it.
+        name: of the file, without its ending.
+        flag: how the command line calls the name.
+
+    Raises:
+        ConfigError: there is none of this name.
+    """
+    known = presets(package)
+    if name not in known:
+        raise ConfigError(
+            f"{flag} {name!r}: there is no such configuration; give one of {', '.join(known)}",
+            location=flag.lstrip("-"),
+        )
+    file = resources.files(package).joinpath("starting", f"{name}.yaml")
+    return file.read_text(encoding="utf-8")
+
+
+def example_files() -> dict[str, str]:
+    """Return tasks, and answers to them: each task's reference answer, and one that says little."""
+    file = resources.files("rubric_judge").joinpath("attack", "tasks.jsonl")
+    with resources.as_file(file) as path:
+        answers = "".join(f"{json.dumps(row)}\n" for row in _answers(read_tasks(path)))
+    return {"tasks.jsonl": file.read_text(encoding="utf-8"), "answers.jsonl": answers}
+
+
+def _answers(tasks: Iterable[Task]) -> Iterable[dict[str, str | None]]:
+    for task in tasks:
+        for response in (task.reference_answer, "That depends on many things."):
+            yield {"task_id": task.task_id, "response": response}
+
+
+def write_new(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files that are not there yet, and the folder.
+
+    Args:
+        folder: where.
+        texts: by file name.
+
+    Raises:
+        ConfigError: one of the files exists, in which case none is written, or the folder cannot
+            be made.
+    """
+    paths = [folder / name for name in texts]
+    there = [str(path) for path in paths if path.exists() or path.is_symlink()]
+    if there:
+        raise ConfigError(
+            f"{', '.join(there)}: there already, and not overwritten; name another folder",
+            location="folder",
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, texts.values(), strict=True):
+            with path.open("x", encoding="utf-8") as file:  # a file that came meanwhile stays
+                file.write(text)
+    except OSError as error:
+        raise ConfigError(
+            f"{folder}: cannot be written to ({error.strerror}): name another folder",
+            location="folder",
+        ) from None
+    return paths

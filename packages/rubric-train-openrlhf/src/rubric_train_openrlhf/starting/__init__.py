@@ -1,0 +1,28 @@
+"""Configurations of training runs, as `rubric-train init` writes them into a folder."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rubric_judge.starting import preset, write_new
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+__all__ = ["start"]
+
+_IN_THE_CHECKOUT = "configs/train/{name}.yaml"
+
+
+def start(folder: Path, *, name: str) -> Path:
+    """Write train.yaml into a folder, and return it.
+
+    Its comments name the file where it then is.
+
+    Raises:
+        ConfigError: there is no configuration of this name, or the file is there already.
+    """
+    text = preset("rubric_train_openrlhf", name, flag="--preset")
+    file = folder / "train.yaml"
+    write_new(folder, {file.name: text.replace(_IN_THE_CHECKOUT.format(name=name), str(file))})
+    return file
