@@ -19,6 +19,7 @@ import uvicorn
 from rubric_core import Task
 from rubric_judge import JudgePool
 from rubric_judge.serve import JudgeService, ServeConfig, build_app
+from rubric_judge.serve.connections import OpenConnections
 from rubric_judge.testing import ScriptedJudge
 
 COMMAND = "from rubric_judge.cli import main; main()"
@@ -43,8 +44,14 @@ def task(task_row: dict[str, Any]) -> Task:
 
 @contextmanager
 def _running(service: JudgeService) -> Generator[httpx.Client]:
+    connections: Any = OpenConnections(service.config, service.recurring).protocol
     config = uvicorn.Config(
-        build_app(service), log_config=None, access_log=False, ws="none", lifespan="off"
+        build_app(service),
+        http=connections,
+        log_config=None,
+        access_log=False,
+        ws="none",
+        lifespan="off",
     )
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as bound:

@@ -35,6 +35,19 @@ class ServeConfig(BaseModel):
     max_queued: int = Field(default=4096, ge=1)
     """Most responses that wait or are being judged; past it, requests are answered 429."""
 
+    max_connections: int = Field(default=4096, ge=1)
+    """Most connections at once; never more than half of the files that the process may open."""
+
+    max_connections_per_address: int | None = Field(default=None, ge=1)
+    """Most connections from one address, such as a proxy's; left out, half of all, or all where
+    only this machine can reach the service."""
+
+    headers_s: float = Field(default=10, gt=0)
+    """Longest time for the headers of a request; a connection without them by then is closed."""
+
+    body_s: float = Field(default=30, gt=0)
+    """Longest time for the body of a request; a slower one is answered 408."""
+
     deadline_s: float = Field(default=600, gt=0)
     """Longest time for a request; what is not judged by then is `unavailable`."""
 

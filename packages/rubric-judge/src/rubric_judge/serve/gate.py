@@ -22,8 +22,6 @@ BROKEN = "the service failed; its log says where"
 """The message of every fault of ours."""
 OPEN_PATHS = frozenset({"/healthz", "/healthz/live"})
 """Answered without a token, for whoever watches the service."""
-_BODY_S = 30.0
-"""Longest time for a request to arrive."""
 _LINGER_S = 5.0
 """Longest time to read on after a refusal, so that the client reads it instead of a reset."""
 
@@ -87,7 +85,8 @@ class Gate:
         # The named boundary of the service: a fault of ours costs one request. The message may
         # hold a text, so only the type and place are logged.
         except Exception as error:  # noqa: BLE001
-            _log_unexpected(error)
+            if self._service.recurring.passes("serve.request.unexpected"):
+                _log_unexpected(error)
             if not status:
                 broken = RefusedError("internal", BROKEN)
                 await refusal(broken)(scope, receive, noting)
@@ -105,7 +104,7 @@ class Gate:
         chunks: list[bytes] = []
         size = 0
         try:
-            with anyio.fail_after(_BODY_S):
+            with anyio.fail_after(self._service.config.body_s):
                 while not arriving.ended:
                     message = await arriving()
                     if message["type"] == "http.disconnect":
@@ -116,7 +115,8 @@ class Gate:
                         raise _too_large(bound)
         except TimeoutError:
             raise RefusedError(
-                "too_slow", f"the body did not arrive within {_BODY_S:g} s: send it faster"
+                "too_slow",
+                f"the body did not arrive within {self._service.config.body_s:g} s: send it faster",
             ) from None
         return b"".join(chunks)
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import resource
 import socket
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import cast
 
 import structlog
 import uvicorn
 
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.serve.app import build_app
+from rubric_judge.serve.connections import OpenConnections
 from rubric_judge.serve.service import JudgeService
 
 __all__ = ["serve"]
@@ -20,6 +24,13 @@ _LAST_BYTES_S = 5
 """Longest wait for answers that are on their way out."""
 
 _BACKLOG = 2048
+"""Connections that may wait to be accepted."""
+_ACCEPTED_AT_ONCE = 32
+"""Most connections accepted in one turn of the event loop. The bounds are asked a few turns later,
+and asyncio tries, and logs, as often when the process has no file left."""
+_TICKS_OF_REPORT = 10
+_FEW = 256
+"""Connections below which it is said how many there may be, though nobody asked for more."""
 _KEEP_ALIVE_S = 75
 """Longer than clients keep an idle connection, so that none is closed as they reuse it."""
 
@@ -53,7 +64,15 @@ class _DrainingServer(uvicorn.Server):
                 self.unanswered = queued
                 self._service.abandon()
                 self.should_exit = True
+        if counter % _TICKS_OF_REPORT == 0:
+            self._service.recurring.report()
         return await super().on_tick(counter)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen, with room for many who connect in the same moment."""
+        await super().startup(sockets)
+        for bound in sockets or ():
+            bound.listen(_BACKLOG)
 
 
 async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> int:
@@ -77,8 +96,21 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
             f"host {bounds.host!r} can be reached from other machines: name an environment "
             "variable with a token in token_env, or listen on 127.0.0.1"
         )
+    _may_open_files(2 * bounds.max_connections)
+    connections = OpenConnections(bounds, service.recurring)
+    wanted = bounds.max_connections if "max_connections" in bounds.model_fields_set else _FEW
+    if connections.most < wanted:
+        _log.warning(
+            "serve.connections.fewer",
+            wanted=wanted,
+            most=connections.most,
+            remedy="raise `ulimit -n` to twice as many as are wanted",
+        )
     config = uvicorn.Config(
         build_app(service),
+        # h11 bounds the size of headers; the other protocol of uvicorn's does not.
+        http=cast("type[asyncio.Protocol]", connections.protocol),
+        backlog=max(1, min(_ACCEPTED_AT_ONCE, connections.most // 16)),
         log_config=None,  # its lines are not ours
         access_log=False,
         server_header=False,
@@ -93,7 +125,17 @@ async def serve(service: JudgeService, *, on_start: Callable[[str], None]) -> in
     with socket.create_server((bounds.host, bounds.port), family=family, backlog=_BACKLOG) as bound:
         host, port = bound.getsockname()[:2]
         on_start(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
-        await server.serve(sockets=[bound])
+        with service.recurring.over_libraries():
+            await server.serve(sockets=[bound])
     if server.unanswered:
         _log.error("serve.drain.unanswered", responses=server.unanswered)
     return server.unanswered
+
+
+def _may_open_files(wanted: int) -> None:
+    """Raise the soft limit on open files, as far as the hard one lets it be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return
+    possible = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, possible), hard))

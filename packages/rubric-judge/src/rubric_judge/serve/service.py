@@ -13,6 +13,7 @@ from rubric_judge.pool import JudgePool
 from rubric_judge.serve.admission import Admission
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.metrics import ServiceMetrics
+from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.refusal import RefusedError
 
 __all__ = ["JudgeService"]
@@ -39,6 +40,8 @@ class JudgeService:
         self.admission = Admission(
             max_queued=self.config.max_queued, in_flight=pool.statistics().limit
         )
+        self.recurring = Recurring()
+        """Says which log lines are written."""
         self._open: set[anyio.CancelScope] = set()
         self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.admission.queued)
 
