@@ -257,7 +257,7 @@ def _both(one: dict[str, object], other: dict[str, object]) -> dict[str, object]
 
 
 @given(st.builds(_both, schemas, parts), documents)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_verdict_is_that_of_jsonschema(schema: dict[str, object], document: object) -> None:
     theirs = jsonschema.Draft202012Validator(schema).is_valid(document)
 
