@@ -129,6 +129,33 @@ def test_a_quick_phase_without_a_count_has_one_line(
     assert said_lines == ["rubric-x: reading tasks\n"]
 
 
+def test_a_quick_command_says_nothing_and_a_slow_one_soon(
+    clock: Clock, said_lines: list[str]
+) -> None:
+    lines = Lines("rubric-x", clock=clock, quiet_s=1.0, write=said_lines.append)
+    progress = Progress(lines, clock=clock)
+    with progress.phase("reading tasks"):
+        clock.now_s += 0.9
+        progress.beat()
+    assert said_lines == []
+    with progress.phase("judging", total=8) as phase:
+        work(progress, clock, seconds=8, each=phase.advance)
+    assert said_lines == [
+        "rubric-x: judging: 1 of 8, 1/s, 7.0 s left\n",
+        "rubric-x: judging: 8 of 8, 1/s, done in 8.0 s\n",
+    ]
+
+
+def test_many_quick_phases_are_told_of_twice_a_minute(clock: Clock, said_lines: list[str]) -> None:
+    lines = Lines("rubric-x", clock=clock, quiet_s=1.0, write=said_lines.append)
+    progress = Progress(lines, clock=clock)
+    for _ in range(140):
+        with progress.phase("reading a file"):
+            clock.now_s += 0.5
+            progress.beat()
+    assert said_lines == ["rubric-x: reading a file\n"] * 2
+
+
 def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None:
     is_told = threading.Event()
 

@@ -78,7 +78,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     configure_logging(verbose=verbose)
     words = [*overrides, *(["--verbose"] if verbose else [])]
     go_on = typed_command(app.name[0], ["run", str(config), *words], "--resume")
-    with Progress.of(app.name[0]) as progress:
+    with Progress.of(app.name[0], at_once=True) as progress:
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
             from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""The command line's own furniture: the application, exit statuses, the log, the progress bar."""
+"""The command line's own furniture: the application, exit statuses, the log, progress, tables."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import structlog
 from cyclopts import App
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table as RichTable
+
+from rubric_judge.console import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rubric_judge.tables import Table
 
-__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "print_tables", "progress_bar"]
+__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "print_tables", "working"]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""
@@ -57,16 +58,9 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, highlight=False)
 
 
-def progress_bar() -> Progress:
-    """Return a bar on stderr that is silent where stderr is no terminal."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    terminal = console(stderr=True)
-    return Progress(*columns, console=terminal, disable=not terminal.is_terminal)
+def working() -> Progress:
+    """Return what is entered around the work of a command, and left before results are printed."""
+    return Progress.of(app.name[0])
 
 
 def print_tables(tables: Sequence[Table], *, footer: str) -> None:

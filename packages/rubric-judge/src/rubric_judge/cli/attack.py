@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, print_tables
+from rubric_judge.cli.app import FAILED, configure_log, print_tables, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
 from rubric_judge.cli.outputs import make_folder
 
@@ -70,16 +70,21 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
+    from rubric_judge.attack.tables import tables_of  # noqa: PLC0415
 
     _check(limit=limit, epsilon=epsilon, workers=workers)
     configure_log(verbose=verbose)
-    chosen = list(read_tasks(tasks)) if tasks else default_tasks()
-    plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
-    make_folder(out, flag="--out")
-    name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
-    controls_RN, (results,) = judged.batches
-    report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
-    _write(report, plan, results, out=out, reveal=reveal)
+    with working() as progress:
+        with progress.phase("reading tasks, making the attacks"):
+            chosen = list(read_tasks(tasks)) if tasks else default_tasks()
+            plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
+            make_folder(out, flag="--out")
+        name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
+        with progress.phase("drawing and writing the report"):
+            controls_RN, (results,) = judged.batches
+            report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
+            written = _write(report, plan, results, out=out, reveal=reveal)
+    print_tables(tables_of(report), footer=f"written: {written}")
     reached = any(result.outcome is not Outcome.UNAVAILABLE for result in results)
     return 0 if reached and not judged.unwritten else FAILED
 
@@ -134,9 +139,10 @@ def _write(
     *,
     out: Path,
     reveal: bool,
-) -> None:
+) -> str:
+    """Write all files, and return their names."""
     from rubric_judge.attack.figures import draw_figures  # noqa: PLC0415
-    from rubric_judge.attack.tables import as_markdown, tables_of  # noqa: PLC0415
+    from rubric_judge.attack.tables import as_markdown  # noqa: PLC0415
 
     with (out / "cases.jsonl").open("w", encoding="utf-8") as file:
         for case, result in zip(plan.cases, results, strict=True):
@@ -154,5 +160,4 @@ def _write(
     pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
     (out / "attack.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     (out / "attack.md").write_text(as_markdown(report, pictures), "utf-8")
-    written = ", ".join([str(out / "attack.md"), "attack.json", "cases.jsonl", *pictures])
-    print_tables(tables_of(report), footer=f"written: {written}")
+    return ", ".join([str(out / "attack.md"), "attack.json", "cases.jsonl", *pictures])

@@ -6,6 +6,7 @@ The module of a command imports nothing heavy before it is called.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Final
 
@@ -21,6 +22,7 @@ from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
 from rubric_judge.cli.serve import serve
+from rubric_judge.console import Terminated, sigterm_raised, typed_command
 
 __all__ = ["app", "main"]
 
@@ -37,22 +39,29 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    words = sys.argv[1:]
     try:
-        status = app(
-            sys.argv[1:],
-            result_action="return_value",
-            exit_on_error=False,
-        )
+        with sigterm_raised():
+            status = app(words, result_action="return_value", exit_on_error=False)
     except CycloptsError:  # an option that is none, or its value: said on stderr by cyclopts
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
-        print(
-            "rubric-judge: stopped; nothing was written but what a --ledger holds, and that is not "
-            "asked for again",
-            file=sys.stderr,
-        )
+        print(_stopped(words), file=sys.stderr)
         sys.exit(_INTERRUPTED)
+    except Terminated:
+        print(_stopped(words), file=sys.stderr)
+        raise
     except (RubricError, OSError) as error:
         print(f"rubric-judge: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     sys.exit(status)
+
+
+def _stopped(words: Sequence[str]) -> str:
+    said = "rubric-judge: stopped; nothing was written"
+    if not any(word.partition("=")[0] == "--ledger" for word in words):
+        return f"{said}, and without --ledger no judgement is kept"
+    again = typed_command("rubric-judge", words)
+    return (
+        f"{said} but the --ledger, and what that holds is not asked for again; go on with: {again}"
+    )

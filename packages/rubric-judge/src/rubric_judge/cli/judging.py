@@ -1,4 +1,4 @@
-"""Judging for a command: a ledger, a question before thousands, a bar, and what was not kept."""
+"""Judging for a command: a ledger, a question before thousands, progress, and what was not kept."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import ConfigError, JudgeResult, JudgeView
-from rubric_judge.cli.app import progress_bar
+from rubric_judge.console import current
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from rubric_judge.config import JudgeSpec
     from rubric_judge.ledger import Ledger
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
@@ -40,7 +38,7 @@ class Batch(NamedTuple):
     """Views that are judged once for each replicate."""
 
     title: str
-    """What the progress bar says."""
+    """What progress calls it."""
     views: Sequence[JudgeView]
     replicates: Sequence[int] = (0,)
 
@@ -62,7 +60,7 @@ def judge_batches(
     ledger: Path | None,
     deadline_s: float | None = None,
 ) -> Judged:
-    """Judge every batch, with a progress bar.
+    """Judge every batch, and say how far it is.
 
     Args:
         make_pool: makes the pool, which is closed at the end.
@@ -146,30 +144,28 @@ async def _judge(
     pool = make_pool(ledger)
     try:
         asked = ((batch.views, replicate) for batch in batches for replicate in batch.replicates)
-        if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
-            await check_replicas(pool)
-        with progress_bar() as progress:
-            results = [
-                await _judge_batch(pool, batch, progress, deadline_s=deadline_s)
-                for batch in batches
-            ]
+        with current().phase("asking the judge whether it is there"):
+            if not all(pool.knows(views, replicate=replicate) for views, replicate in asked):
+                await check_replicas(pool)
+        results = [await _judge_batch(pool, batch, deadline_s=deadline_s) for batch in batches]
         return results, pool.statistics()
     finally:
         await pool.aclose()
 
 
 async def _judge_batch(
-    pool: _Pool, batch: Batch, progress: Progress, *, deadline_s: float | None
+    pool: _Pool, batch: Batch, *, deadline_s: float | None
 ) -> list[list[JudgeResult]]:
-    bar = progress.add_task(batch.title, total=len(batch.replicates) * len(batch.views))
+    total = len(batch.replicates) * len(batch.views)
+    with current().phase(batch.title, total=total) as phase:
 
-    def advance(position: int, result: JudgeResult) -> None:
-        del position, result
-        progress.advance(bar)
+        def advance(position: int, result: JudgeResult) -> None:
+            del position, result
+            phase.advance()
 
-    return [
-        await pool.judge_all(
-            batch.views, on_result=advance, deadline_s=deadline_s, replicate=replicate
-        )
-        for replicate in batch.replicates
-    ]
+        return [
+            await pool.judge_all(
+                batch.views, on_result=advance, deadline_s=deadline_s, replicate=replicate
+            )
+            for replicate in batch.replicates
+        ]

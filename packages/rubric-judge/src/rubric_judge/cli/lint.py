@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import FAILED, console, progress_bar
+from rubric_judge.cli.app import FAILED, console, working
 from rubric_judge.cli.outputs import require_writable
 
 if TYPE_CHECKING:
@@ -48,12 +48,11 @@ def lint(
         require_writable(json_out, flag="--json", inputs=(tasks,))
     findings: list[Finding] = []
     read = 0
-    with progress_bar() as progress:
-        bar = progress.add_task("reading tasks", total=None)
+    with working() as progress, progress.phase("reading tasks") as phase:
         for _, found in lint_tasks(tasks):
             read += 1
             findings.extend(found)
-            progress.advance(bar)
+            phase.advance()
     if not read:
         raise ConfigError(f"{tasks} holds no task", location="tasks")
     _report(findings, read=read, path=tasks, examples=examples)

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, console
+from rubric_judge.cli.app import FAILED, configure_log, console, working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -79,13 +79,16 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     configure_log(verbose=verbose)
     inputs = (source, tasks, judge, before, tasks_before, ledger)
     require_writable(out, flag="--out", inputs=inputs)
-    stored = read_stored(source, judged=before, judge=of)
-    matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
-    views = [task.judge_view(one.response) for one, task in matched.pairs]
-    pool = local_pool(read_judge_spec(judge), workers=workers)
-    done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
-    judged = _joined(matched, views, done.batches[0][0])
-    write_judgements(out, judged)
+    with working() as progress:
+        with progress.phase("reading responses and tasks"):
+            stored = read_stored(source, judged=before, judge=of)
+            matched = _matched(_chosen(stored, only=only), tasks, before=tasks_before)
+            views = [task.judge_view(one.response) for one, task in matched.pairs]
+            pool = local_pool(read_judge_spec(judge), workers=workers)
+        done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
+        with progress.phase("writing the judgements"):
+            judged = _joined(matched, views, done.batches[0][0])
+            write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 

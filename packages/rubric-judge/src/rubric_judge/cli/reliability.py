@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, print_tables, progress_bar
+from rubric_judge.cli.app import FAILED, configure_log, print_tables, working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -20,6 +20,7 @@ from rubric_judge.cli.judging import (
     require_positive,
 )
 from rubric_judge.cli.outputs import make_folder
+from rubric_judge.console import current
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
@@ -75,17 +76,21 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     require_count(seed=seed)
     require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
-    by_id = {task.task_id: task for task in read_tasks(tasks)}
-    found = [rating for path in judgements for rating in read_ratings(path, by_id)]
-    make_folder(out, flag="--out")
     unwritten = 0
-    if responses is not None:
-        calls = _Calls(replicates, ledger, workers)
-        made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
-        found = made + found
-    ratings = collect(found, by_id)
-    report = _measured(ratings, resamples=resamples, seed=seed)
-    _write(report, ratings, out=out)
+    with working() as progress:
+        with progress.phase("reading tasks and judgements"):
+            by_id = {task.task_id: task for task in read_tasks(tasks)}
+            found = [rating for path in judgements for rating in read_ratings(path, by_id)]
+        make_folder(out, flag="--out")
+        if responses is not None:
+            calls = _Calls(replicates, ledger, workers)
+            made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
+            found = made + found
+        ratings = collect(found, by_id)
+        report = _measured(ratings, resamples=resamples, seed=seed)
+        with progress.phase("drawing and writing the report"):
+            written = _write(report, ratings, out=out)
+    _print(report, written)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
@@ -93,11 +98,8 @@ def _measured(ratings: Ratings, *, resamples: int, seed: int) -> ReliabilityRepo
     from rubric_judge.reliability import measure  # noqa: PLC0415
     from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
 
-    with progress_bar() as progress:
-        bar = progress.add_task("measuring", total=steps_of(ratings))
-        return measure(
-            ratings, resamples=resamples, seed=seed, on_step=lambda: progress.advance(bar)
-        )
+    with current().phase("measuring", total=steps_of(ratings)) as phase:
+        return measure(ratings, resamples=resamples, seed=seed, on_step=phase.advance)
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
@@ -162,15 +164,20 @@ def _judge_all(
     return ratings, unwritten
 
 
-def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> None:
+def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
     from rubric_judge.reliability.figures import draw_figures  # noqa: PLC0415
-    from rubric_judge.reliability.tables import as_markdown, tables_of  # noqa: PLC0415
+    from rubric_judge.reliability.tables import as_markdown  # noqa: PLC0415
 
     figures = draw_figures(report, ratings, out)
     (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     pictures = [path.name for path in figures if path.suffix == ".png"]
     (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
-    written = ", ".join([str(out / "reliability.md"), "reliability.json", *pictures])
+    return ", ".join([str(out / "reliability.md"), "reliability.json", *pictures])
+
+
+def _print(report: ReliabilityReport, written: str) -> None:
+    from rubric_judge.reliability.tables import tables_of  # noqa: PLC0415
+
     print_tables(tables_of(report), footer=f"written: {written}")
     for judge in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())

@@ -13,9 +13,10 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError, Outcome, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, console
+from rubric_judge.cli.app import FAILED, configure_log, console, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive
 from rubric_judge.cli.outputs import require_writable
+from rubric_judge.console import current
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -87,10 +88,12 @@ def score(  # noqa: PLR0913  # the flags of a command
         workers=workers, micro_batch=micro_batch, deadline_s=deadline_s, hedge=hedge, ray=ray
     )
     require_writable(out, flag="--out", inputs=(tasks, responses, judge, ledger))
-    judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
+    with working() as progress:
+        judged, done = _judge(tasks, responses, judge, kind=kind, ledger=ledger)
+        with progress.phase("writing the judgements"):
+            write_judgements(out, judged)
     if not judged:
         print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
-    write_judgements(out, judged)
     _report(judged, done.statistics, out=out)
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
@@ -101,8 +104,9 @@ def _judge(
 ) -> tuple[list[JudgedResponse], Judged]:
     from rubric_judge.config import read_judge_spec  # noqa: PLC0415
 
-    spec = read_judge_spec(judge)
-    numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
+    with current().phase("reading tasks and responses"):
+        spec = read_judge_spec(judge)
+        numbered = read_responses(responses, {task.task_id: task for task in read_tasks(tasks)})
     done = judge_batches(
         lambda books: _pool(spec, kind, books),
         [Batch("judging", [view for _, view in numbered])],

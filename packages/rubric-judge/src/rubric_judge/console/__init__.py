@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rubric_judge.console.look import Look, said, said_time
 from rubric_judge.console.pace import Pace
-from rubric_judge.console.progress import Phase, Progress
+from rubric_judge.console.progress import Phase, Progress, current
 from rubric_judge.console.stopping import Terminated, sigterm_raised, typed_command
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Phase",
     "Progress",
     "Terminated",
+    "current",
     "said",
     "said_time",
     "sigterm_raised",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Bars", "Display", "Lines", "display_for"]
 
 EVERY_S: Final = 30.0
+QUIET_S: Final = 1.0
 _WORTH_S: Final = 2.0
 """The end of a phase that took less, and counted nothing, is not told."""
 
@@ -48,7 +49,7 @@ class Display:
 
 
 class Lines(Display):
-    """Plain lines: at once when a phase begins, at its end, and every 30 seconds between."""
+    """Plain lines: when a phase begins, at its end, and every 30 seconds between."""
 
     beat_s: float | None = 1.0
 
@@ -58,30 +59,48 @@ class Lines(Display):
         *,
         clock: Callable[[], float],
         every_s: float = EVERY_S,
+        quiet_s: float = 0.0,
         write: Callable[[str], object] | None = None,
     ) -> None:
-        """Write for a program; to standard error unless there is another place."""
+        """Write for a program.
+
+        Args:
+            program: begins each line.
+            clock: seconds that never go back.
+            every_s: time between two lines of one phase.
+            quiet_s: what is over in less is not told, so that a quick command says nothing.
+            write: takes each line; standard error if left out.
+        """
         self._program = program
         self._clock = clock
         self._every_s = every_s
+        self._quiet_s = quiet_s
         self._write = write or _to_stderr
         self._last_s = clock()
+        self._told: set[object] = set()
 
     def began(self, phase: object, look: Look) -> None:
-        """Say what is being done."""
-        del phase
-        self._say(said(look))
+        """Say what is being done, if that is to be said at once."""
+        if not self._quiet_s:
+            self._tell(phase, look)
 
     def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
-        """Say how far it is, half a minute after the last line."""
+        """Say what has begun, and how far it is, half a minute after the last line."""
+        for phase, look in looks.items():
+            if phase not in self._told and look.elapsed_s >= self._quiet_s:
+                self._tell(phase, look)
         if looks and now_s - self._last_s >= self._every_s:
             self._say("; ".join(said(look) for look in looks.values()))
 
     def ended(self, phase: object, look: Look, standing: Standing) -> None:
         """Say what was done, if it is worth a line."""
-        del phase
-        if look.is_counted or look.elapsed_s >= _WORTH_S:
+        if phase in self._told and (look.is_counted or look.elapsed_s >= _WORTH_S):
             self._say(said(look, standing))
+        self._told.discard(phase)
+
+    def _tell(self, phase: object, look: Look) -> None:
+        self._told.add(phase)
+        self._say(said(look))
 
     def _say(self, text: str) -> None:
         self._last_s = self._clock()
@@ -100,6 +119,7 @@ class Bars(Display):
             BarColumn(),
             _LookColumn(),
             console=console,
+            redirect_stdout=False,  # results go where they are sent, not to standard error
         )
         self._tasks: dict[object, TaskID] = {}
 
@@ -147,10 +167,14 @@ class _LookColumn(ProgressColumn):
         return Text(text.removeprefix(look.name).lstrip(":; "))
 
 
-def display_for(program: str, *, clock: Callable[[], float]) -> Display:
+def display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
     """Return bars where standard error is a terminal, and lines where it is none."""
     console = Console(stderr=True, markup=False, highlight=False)
-    return Bars(console) if console.is_terminal else Lines(program, clock=clock)
+    return (
+        Bars(console)
+        if console.is_terminal
+        else Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
+    )
 
 
 def _to_stderr(text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final, Self
 
 from rubric_judge.console.display import Display, display_for
@@ -19,9 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-__all__ = ["Phase", "Progress"]
+__all__ = ["Phase", "Progress", "current"]
 
 _WATCHED_EVERY_S: Final = 1.0
+_current: ContextVar[Progress] = ContextVar("progress")
 
 
 class Phase:
@@ -99,12 +101,18 @@ class Progress:
         self._telling = threading.Lock()
         self._over = threading.Event()
         self._thread: threading.Thread | None = None
+        self._token: Token[Progress] | None = None
 
     @classmethod
-    def of(cls, program: str) -> Self:
-        """Show the work of a program on standard error: bars on a terminal, lines elsewhere."""
+    def of(cls, program: str, *, at_once: bool = False) -> Self:
+        """Show the work of a program on standard error: bars on a terminal, lines elsewhere.
+
+        Args:
+            program: begins each line.
+            at_once: whether lines tell also of what is over in a second.
+        """
         clock = time.monotonic
-        return cls(display_for(program, clock=clock), clock=clock)
+        return cls(display_for(program, clock=clock, at_once=at_once), clock=clock)
 
     @classmethod
     def silent(cls) -> Self:
@@ -112,7 +120,8 @@ class Progress:
         return cls(Display())
 
     def __enter__(self) -> Self:
-        """Begin to show."""
+        """Begin to show; `current` is this one now."""
+        self._token = _current.set(self)
         self._display.open()
         if self._display.beat_s is not None:
             self._start_thread(self._display.beat_s)
@@ -125,6 +134,8 @@ class Progress:
         trace: TracebackType | None,
     ) -> None:
         """Show nothing any more."""
+        if self._token is not None:
+            _current.reset(self._token)
         self._over.set()
         if self._thread is not None:
             self._thread.join()
@@ -223,6 +234,11 @@ class Progress:
     def _run(self, every_s: float) -> None:
         while not self._over.wait(every_s):
             self.beat()
+
+
+def current() -> Progress:
+    """Return the progress that a command has entered; a silent one outside of commands."""
+    return _current.get(None) or Progress.silent()
 
 
 def _is_on(phase: Phase) -> bool:
