@@ -162,8 +162,9 @@ def test_what_is_done_is_neither_generated_nor_judged_again_after_kill_9(
     assert len(read_heldout(killed, "judge", "base").values_NK[0]) == len(SEEDS) * SAMPLES
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
-    tmp_path: Path, make_task: Callable[..., Task]
+    tmp_path: Path, make_task: Callable[..., Task], number: signal.Signals
 ) -> None:
     write_tasks(tmp_path / "tasks.jsonl", [make_task(number) for number in range(N_QUESTIONS)])
     folder = EvalFolder(tmp_path / "eval")
@@ -178,12 +179,13 @@ def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
         while judge.counts.total() < 30:
             assert run.poll() is None, "the run ended before it was interrupted"
             time.sleep(0.002)
-        run.send_signal(signal.SIGINT)
+        run.send_signal(number)
         _, stderr = run.communicate()
-        assert (run.returncode, stderr.splitlines()) == (
-            130,
-            ["rubric-eval: stopped; run the same command again to go on"],
-        )
+        assert run.returncode == 128 + number
+        *progress, last = stderr.splitlines()
+        assert all(line.startswith("rubric-eval: ") for line in progress), stderr
+        assert last.startswith("rubric-eval: stopped; go on with: rubric-eval heldout 'base=server:")
+        assert "--tasks tasks.jsonl --judge judge.yaml --out eval " in last
         ended = read_run(folder)
         assert (ended.status, ended.error) == ("failed", "stopped before the end")
         _finish(_start(tmp_path, [base, grpo], out="eval"))

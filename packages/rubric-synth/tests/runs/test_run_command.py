@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import json
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 import structlog
 import yaml
-from rich.console import Console
 
+from rubric_judge.console import Phase, said
 from rubric_synth.cli import main, running
 from rubric_synth.pipeline import Progress
 
@@ -95,14 +94,14 @@ def test_an_override_is_checked_as_the_configuration_is(
     assert "max_cost_usd" in done.err
 
 
-def test_the_bar_tells_rate_cost_remaining_time_and_what_was_left_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    screen = Console(force_terminal=True, record=True, width=160, file=io.StringIO())
-    monkeypatch.setattr(running, "err_console", screen)
-    shown: Any = running._shown_progress()  # pyright: ignore[reportPrivateUsage]
-    with shown as show:
-        show(Progress(40, 100, 3, 16, 1.5, 0.5))
-    text = screen.export_text()
-    assert "40/100" in text
-    assert "0.5/s, 0:02:00 left, 16 in flight, 1.50 USD, 3 left out" in text
+def test_a_look_tells_rate_cost_remaining_time_and_what_was_left_out() -> None:
+    phase = Phase("making tasks", total=None, unit="documents", now_s=0.0)
+    show = running._shown_by(phase)  # pyright: ignore[reportPrivateUsage]
+    show(Progress(40, 100, 3, 16, 1.5, 0.5))
+    show(Progress(50, 100, 3, 16, 1.5, 0.5))
+    assert said(phase.look(now_s=20.0)) == (
+        "making tasks: 50 of 100 documents, 0.5/s, 1 min 40 s left; "
+        "16 in flight, 1.50 USD, 3 left out"
+    )
+    show(Progress(100, 100, 3, 0, 0.0, 0.5))
+    assert "writing the dataset" in phase.look(now_s=21.0).note

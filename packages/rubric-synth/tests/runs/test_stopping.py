@@ -136,7 +136,7 @@ def test_an_interrupt_writes_what_is_done_and_the_same_command_goes_on(
     status, errors = run.wait()
     assert status == 130, errors
     assert "interrupted. " in errors
-    assert "the same command goes on" in errors
+    assert f"go on with: rubric-synth run {collected} --out {out} --config {config}\n" in errors
     assert (out / "manifest.json").is_file()
     synthesise(collected, out, config=load_config(config))
     assert set(model.questions.values()) == {1}
@@ -163,5 +163,5 @@ def test_a_second_interrupt_leaves_at_once(
         run.process.send_signal(signal.SIGINT)
         status, errors = run.wait()
     assert status == 130, errors
-    assert "left at once" in errors
+    assert "left at once; go on with: rubric-synth run " in errors
     assert time.monotonic() - started_s < 4

@@ -1,4 +1,4 @@
-"""The command line's own furniture: application, exit statuses, log, progress bar, tables."""
+"""The command line's own furniture: application, exit statuses, log, progress, tables."""
 
 from __future__ import annotations
 
@@ -10,24 +10,22 @@ import structlog
 from cyclopts import App
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from rubric_judge.console import Progress
 
-    from rich.progress import TaskID
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "BAD_INPUT",
     "FAILED",
-    "advancing",
     "app",
     "configure_log",
     "console",
     "figures_table",
     "note",
-    "progress_bar",
+    "working",
 ]
 
 FAILED: Final = 1
@@ -70,16 +68,9 @@ def note(message: str) -> None:
     print(f"rubric-eval: {message}", file=sys.stderr)
 
 
-def progress_bar() -> Progress:
-    """Return a bar on stderr that is silent where stderr is no terminal."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-    )
-    terminal = console(stderr=True)
-    return Progress(*columns, console=terminal, disable=not terminal.is_terminal)
+def working() -> Progress:
+    """Return what is entered around the work of a command, and left before results are printed."""
+    return Progress.of(app.name[0])
 
 
 def figures_table(title: str, *, names: Sequence[str], figures: Sequence[str]) -> Table:
@@ -91,15 +82,3 @@ def figures_table(title: str, *, names: Sequence[str], figures: Sequence[str]) -
     for figure in figures:
         table.add_column(figure, justify="right", no_wrap=True)
     return table
-
-
-def advancing(bars: Progress) -> Callable[[str, int], None]:
-    """Return what moves the bar of a title one on; a bar is there from its first step."""
-    shown: dict[str, TaskID] = {}
-
-    def advance(title: str, total: int) -> None:
-        if title not in shown:
-            shown[title] = bars.add_task(title, total=total)
-        bars.advance(shown[title])
-
-    return advance

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import console, figures_table
+from rubric_eval.cli.app import console, figures_table, working
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
@@ -68,7 +68,8 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         settings = CompareSettings.model_validate(values)
     except ValidationError as error:
         raise config_error(error, model=CompareSettings, source="the options") from None
-    found, place = compare_folders(folders, settings, out=out)
+    with working() as progress, progress.phase("comparing"):
+        found, place = compare_folders(folders, settings, out=out)
     _print(found)
     console().print(f"written: {place}", soft_wrap=True)
     return 0

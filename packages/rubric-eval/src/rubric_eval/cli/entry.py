@@ -6,6 +6,7 @@ The module of a command imports nothing heavy before it is called.
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import Final
 
@@ -21,10 +22,13 @@ from rubric_eval.cli.rejudge import rejudge
 from rubric_eval.cli.report import report
 from rubric_eval.cli.transfer import transfer
 from rubric_eval.cli.validate import tasks_path, validate
+from rubric_judge.console import Terminated, sigterm_raised, typed_command
 
 __all__ = ["app", "main"]
 
 _INTERRUPTED: Final = 130
+_KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
+"""Commands that find again what they were answered before they were stopped."""
 
 _COMMANDS: Final = (
     compare,
@@ -47,13 +51,18 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    words = sys.argv[1:]
     try:
-        status = app(sys.argv[1:], result_action="return_value", exit_on_error=False)
+        with sigterm_raised():
+            status = app(words, result_action="return_value", exit_on_error=False)
     except CycloptsError:  # an option that is none, or its value: said on stderr by cyclopts
         sys.exit(BAD_INPUT)
     except KeyboardInterrupt:
-        print("rubric-eval: stopped; run the same command again to go on", file=sys.stderr)
+        print(_stopped(words), file=sys.stderr)
         sys.exit(_INTERRUPTED)
+    except Terminated:
+        print(_stopped(words), file=sys.stderr)
+        raise
     except RubricError as error:
         print(f"rubric-eval: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
@@ -61,6 +70,12 @@ def main() -> None:
         print(f"rubric-eval: {_said(error)}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     sys.exit(status)
+
+
+def _stopped(words: Sequence[str]) -> str:
+    if words and words[0] in _KEEPS_ANSWERS:
+        return f"rubric-eval: stopped; go on with: {typed_command('rubric-eval', words)}"
+    return "rubric-eval: stopped"
 
 
 def _said(error: OSError) -> str:

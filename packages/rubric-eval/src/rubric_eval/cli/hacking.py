@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_eval.cli.app import advancing, configure_log, console, progress_bar
+from rubric_eval.cli.app import configure_log, console, working
+from rubric_judge.console import current
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-
-    from rich.progress import Progress
 
     from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
@@ -68,25 +67,26 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
     async def look() -> tuple[HackingPanel, Path]:
-        with progress_bar() as bars:
-            async with _opened(second_judge, sample=sample, workers=workers, bars=bars) as new:
-                return await look_for_hacking(
-                    folder,
-                    judge=judge,
-                    second=second,
-                    baseline=baseline,
-                    tasks=tasks,
-                    new_judge=new,
-                    out=out,
-                )
+        async with _opened(second_judge, sample=sample, workers=workers) as new:
+            return await look_for_hacking(
+                folder,
+                judge=judge,
+                second=second,
+                baseline=baseline,
+                tasks=tasks,
+                new_judge=new,
+                out=out,
+            )
 
-    _print(*anyio.run(look))
+    with working() as progress, progress.phase("looking for signs"):
+        found, place = anyio.run(look)
+    _print(found, place)
     return 0
 
 
 @asynccontextmanager
 async def _opened(
-    spec: Path | None, *, sample: int, workers: int, bars: Progress
+    spec: Path | None, *, sample: int, workers: int
 ) -> AsyncGenerator[NewJudge | None]:
     """Open a judge from its file; nothing is called."""
     if spec is None:
@@ -98,10 +98,10 @@ async def _opened(
     from rubric_judge.load import load_replicas  # noqa: PLC0415
 
     replicas = load_replicas(read_judge_spec(spec))
-    advance = advancing(bars)
+    progress = current()
 
     def tell(model: str, total: int) -> None:
-        advance(f"{replicas[0].name} judges {model}", total)
+        progress.count(f"{replicas[0].name} judges {model}", total=total)
 
     try:
         yield NewJudge(replicas=replicas, sample=sample, workers=workers, on_judged=tell)

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import configure_log, note
+from rubric_eval.cli.app import configure_log, note, working
 from rubric_eval.cli.decoding import GREEDY, DecodingOptions
+from rubric_judge.console import current
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,8 +62,10 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.heldout import HeldoutPlan, spread  # noqa: PLC0415
 
     configure_log(verbose=verbose)
+    with working() as progress, progress.phase("reading tasks"):
+        chosen = spread(list(read_tasks(tasks)), limit)
     plan = HeldoutPlan(
-        tasks=spread(list(read_tasks(tasks)), limit),
+        tasks=chosen,
         source=str(tasks),
         decoding=decoding.decoding(),
         seeds=seeds,
@@ -92,4 +95,6 @@ async def _evaluate(
 
     specs = parse_models(models)
     named = read_judges(judges)
-    return await run_heldout(out, plan, await open_models(specs), named, progress=progress)
+    with current().phase("opening the models"):
+        opened = await open_models(specs)
+    return await run_heldout(out, plan, opened, named, progress=progress)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from rubric_eval.cli.app import working
+
 lm_eval = App(
     name="lm-eval",
     help="Run lm-eval with our tasks: every argument is lm-eval's own.",
@@ -29,6 +31,10 @@ def run(
     Returns:
         Exit status.
     """
-    from rubric_eval.transfer.pass_through import run_lm_eval  # noqa: PLC0415
+    with working() as progress, progress.phase("loading lm-eval"):
+        from rubric_eval.transfer.building import harness  # noqa: PLC0415
+        from rubric_eval.transfer.pass_through import run_lm_eval  # noqa: PLC0415
 
+        # Half a minute on a cold disk; from then on lm-eval tells of its work itself.
+        harness("lm_eval.__main__")
     return run_lm_eval(arguments, say=lambda text: print(text, file=sys.stderr))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import configure_log
+from rubric_eval.cli.app import configure_log, working
 
 if TYPE_CHECKING:
     from rubric_eval.heldout import HeldoutProgress, HeldoutTable
@@ -46,13 +46,14 @@ def rejudge(  # the flags of a command
     from rubric_eval.scores import read_judges  # noqa: PLC0415
 
     configure_log(verbose=verbose)
-    plan = plan_of(
-        EvalFolder(folder),
-        read_tasks(tasks),
-        source=str(tasks),
-        max_unavailable_frac=max_unavailable_frac,
-        workers=workers,
-    )
+    with working() as progress, progress.phase("reading tasks"):
+        plan = plan_of(
+            EvalFolder(folder),
+            read_tasks(tasks),
+            source=str(tasks),
+            max_unavailable_frac=max_unavailable_frac,
+            workers=workers,
+        )
 
     async def evaluate(progress: HeldoutProgress) -> HeldoutTable:
         return await rejudge_heldout(folder, plan, read_judges(judge), progress=progress)

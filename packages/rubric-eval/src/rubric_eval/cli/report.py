@@ -7,6 +7,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from rubric_eval.cli.app import working
+
 __all__ = ["report"]
 
 
@@ -39,17 +41,15 @@ def report(  # each is an option of the command
     """
     from rubric_eval.report import ReportSources, write_report  # noqa: PLC0415
 
-    written = write_report(
-        ReportSources(
-            folders=folders,
-            training=training,
-            reliability=reliability,
-            tasks=tasks,
-            is_revealed=reveal_grounding,
-        ),
-        out,
-        figures=figures,
+    sources = ReportSources(
+        folders=folders,
+        training=training,
+        reliability=reliability,
+        tasks=tasks,
+        is_revealed=reveal_grounding,
     )
+    with working() as progress, progress.phase("writing the report"):
+        written = write_report(sources, out, figures=figures)
     print(f"written: {written.page}")
     print(f"written: {len(written.tables)} files in {written.tables[0].parent}")
     if figures is not None:

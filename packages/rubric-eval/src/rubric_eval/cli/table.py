@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from rubric_eval.cli.app import FAILED, advancing, console, figures_table, progress_bar
+from rubric_eval.cli.app import FAILED, console, figures_table, working
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.heldout import HeldoutProgress
 from rubric_eval.records import EvalFolder
@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from pathlib import Path
 
-    from rich.progress import Progress
-
     from rubric_eval.heldout import HeldoutPlan, HeldoutRow, HeldoutTable, JudgePair
+    from rubric_judge.console import Progress
 
 __all__ = ["evaluated"]
 
@@ -30,10 +29,10 @@ the number of questions."""
 def evaluated(
     evaluate: Callable[[HeldoutProgress], Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
 ) -> int:
-    """Evaluate with bars on stderr, and print the table; return the exit status."""
+    """Evaluate with progress on stderr, and print the table; return the exit status."""
     try:
-        with progress_bar() as bars:
-            table = anyio.run(evaluate, _shown_by(bars, total=plan.answers))
+        with working() as progress, progress.phase("evaluating"):
+            table = anyio.run(evaluate, _told_to(progress, total=plan.answers))
     except HeldoutAbortError as error:
         print(f"rubric-eval: {error}", file=sys.stderr)
         return FAILED
@@ -41,12 +40,11 @@ def evaluated(
     return 0
 
 
-def _shown_by(bars: Progress, *, total: int) -> HeldoutProgress:
-    """Show a bar for each model's answers, and one for each judge and model."""
-    advance = advancing(bars)
+def _told_to(progress: Progress, *, total: int) -> HeldoutProgress:
+    """Count each model's answers, and the judgements of each judge and model."""
     return HeldoutProgress(
-        on_answer=lambda model: advance(f"{model} answers", total),
-        on_judged=lambda judge, model: advance(f"{judge} judges {model}", total),
+        on_answer=lambda model: progress.count(f"{model} answers", total=total),
+        on_judged=lambda judge, model: progress.count(f"{judge} judges {model}", total=total),
     )
 
 

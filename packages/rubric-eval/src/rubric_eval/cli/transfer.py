@@ -15,18 +15,17 @@ from rubric_eval.cli.app import (
     configure_log,
     console,
     figures_table,
-    progress_bar,
+    working,
 )
 from rubric_eval.cli.decoding import DecodingOptions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.progress import Progress, TaskID
-
     from rubric_core import Decoding
     from rubric_eval.answers import AnswerProgress
     from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
+    from rubric_judge.console import Progress
 
 __all__ = ["transfer"]
 
@@ -100,16 +99,17 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     from rubric_eval.transfer import SuiteName, plan_transfer  # noqa: PLC0415
 
     configure_log(verbose=verbose)
-    plan = plan_transfer(
-        suite=SuiteName(suite),
-        benchmarks=benchmarks,
-        data=data,
-        decoding=draw.decoding(),
-        max_tokens=max_tokens,
-        limit=limit,
-        seeds=seeds,
-        max_unavailable_frac=max_unavailable_frac,
-    )
+    with working() as progress, progress.phase("building the benchmarks"):
+        plan = plan_transfer(
+            suite=SuiteName(suite),
+            benchmarks=benchmarks,
+            data=data,
+            decoding=draw.decoding(),
+            max_tokens=max_tokens,
+            limit=limit,
+            seeds=seeds,
+            max_unavailable_frac=max_unavailable_frac,
+        )
     return _evaluated(models, out, plan)
 
 
@@ -117,8 +117,8 @@ def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
     from rubric_eval.errors import TransferAbortError  # noqa: PLC0415
 
     try:
-        with progress_bar() as bars:
-            table = anyio.run(_run, models, out, plan, bars)
+        with working() as progress, progress.phase("evaluating"):
+            table = anyio.run(_run, models, out, plan, progress)
     except TransferAbortError as error:
         print(f"rubric-eval: {error}", file=sys.stderr)
         return FAILED
@@ -127,20 +127,16 @@ def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
 
 
 async def _run(
-    models: Sequence[str], out: Path, plan: TransferPlan, bars: Progress
+    models: Sequence[str], out: Path, plan: TransferPlan, shown: Progress
 ) -> TransferTable:
     from rubric_eval.responders import open_models, parse_models  # noqa: PLC0415
     from rubric_eval.transfer import run_transfer  # noqa: PLC0415
 
-    shown: dict[str, TaskID] = {}
-
     def note(model: str, benchmark: str, progress: AnswerProgress) -> None:
-        title = f"{model} {benchmark}"
-        if title not in shown:
-            shown[title] = bars.add_task(title, total=progress.total)
-        bars.update(shown[title], completed=progress.done)
+        shown.count(f"{model} {benchmark}", total=progress.total, done=progress.done)
 
-    opened = await open_models(parse_models(models))
+    with shown.phase("opening the models"):
+        opened = await open_models(parse_models(models))
     return await run_transfer(out, plan, opened, on_progress=note)
 
 

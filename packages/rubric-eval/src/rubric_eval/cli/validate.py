@@ -7,7 +7,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from rubric_eval.cli.app import FAILED
+from rubric_eval.cli.app import FAILED, working
 
 
 def tasks_path() -> int:
@@ -44,7 +44,8 @@ def validate(
     """
     from rubric_eval.transfer.validation import validate as build_all  # noqa: PLC0415
 
-    rows = build_all(data=data, tasks=tasks, judge=judge)
+    with working() as progress, progress.phase("building the tasks"):
+        rows = build_all(data=data, tasks=tasks, judge=judge)
     table = Table("task", "items", "source, or what is missing", box=None, pad_edge=False)
     for row in rows:
         table.add_row(row.task, "-" if row.items is None else str(row.items), row.source)

@@ -14,6 +14,7 @@ from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, re
 from rubric_judge.cli.app import FAILED, configure_log, print_tables, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
 from rubric_judge.cli.outputs import make_folder
+from rubric_judge.console import current
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport
@@ -70,7 +71,6 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         written.
     """
     from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
-    from rubric_judge.attack.tables import tables_of  # noqa: PLC0415
 
     _check(limit=limit, epsilon=epsilon, workers=workers)
     configure_log(verbose=verbose)
@@ -80,13 +80,18 @@ def attack(  # noqa: PLR0913  # each is an option of the command
             plan = plan_attacks(chosen, _chosen(suite, families), limit=limit)
             make_folder(out, flag="--out")
         name, judged = _judge(plan, judge, ledger=ledger, workers=workers)
-        with progress.phase("drawing and writing the report"):
-            controls_RN, (results,) = judged.batches
-            report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
-            written = _write(report, plan, results, out=out, reveal=reveal)
-    print_tables(tables_of(report), footer=f"written: {written}")
+        controls_RN, (results,) = judged.batches
+        report = over_credit(plan, controls_RN, results, judge=name, epsilon=epsilon)
+        written = _write(report, plan, results, out=out, reveal=reveal)
+    _print(report, written)
     reached = any(result.outcome is not Outcome.UNAVAILABLE for result in results)
     return 0 if reached and not judged.unwritten else FAILED
+
+
+def _print(report: AttackReport, written: str) -> None:
+    from rubric_judge.attack.tables import tables_of  # noqa: PLC0415
+
+    print_tables(tables_of(report), footer=f"written: {written}")
 
 
 def _judge(
@@ -157,7 +162,8 @@ def _write(
             if reveal:
                 row |= {"response": case.attack.response, "passage": case.attack.passage}
             file.write(f"{json.dumps(row)}\n")
-    pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
+    with current().phase("drawing the figures"):
+        pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
     (out / "attack.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     (out / "attack.md").write_text(as_markdown(report, pictures), "utf-8")
     return ", ".join([str(out / "attack.md"), "attack.json", "cases.jsonl", *pictures])

@@ -86,9 +86,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
             views = [task.judge_view(one.response) for one, task in matched.pairs]
             pool = local_pool(read_judge_spec(judge), workers=workers)
         done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
-        with progress.phase("writing the judgements"):
-            judged = _joined(matched, views, done.batches[0][0])
-            write_judgements(out, judged)
+        judged = _joined(matched, views, done.batches[0][0])
+        write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 

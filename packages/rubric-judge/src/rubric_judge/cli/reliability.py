@@ -70,28 +70,37 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
-    from rubric_judge.reliability import collect, read_ratings  # noqa: PLC0415
-
     _check(responses, judge, judgements)
     require_count(seed=seed)
     require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
     unwritten = 0
-    with working() as progress:
-        with progress.phase("reading tasks and judgements"):
-            by_id = {task.task_id: task for task in read_tasks(tasks)}
-            found = [rating for path in judgements for rating in read_ratings(path, by_id)]
+    with working():
+        by_id, found = _read(tasks, judgements)
         make_folder(out, flag="--out")
         if responses is not None:
             calls = _Calls(replicates, ledger, workers)
             made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
             found = made + found
-        ratings = collect(found, by_id)
+        ratings = _collected(found, by_id)
         report = _measured(ratings, resamples=resamples, seed=seed)
-        with progress.phase("drawing and writing the report"):
-            written = _write(report, ratings, out=out)
-    _print(report, written)
+        footer = f"written: {_write(report, ratings, out=out)}"
+    _print(report, footer)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
+
+
+def _read(tasks: Path, judgements: Sequence[Path]) -> tuple[dict[str, Task], list[Rating]]:
+    from rubric_judge.reliability import read_ratings  # noqa: PLC0415
+
+    with current().phase("reading tasks and judgements"):
+        by_id = {task.task_id: task for task in read_tasks(tasks)}
+        return by_id, [rating for path in judgements for rating in read_ratings(path, by_id)]
+
+
+def _collected(found: Sequence[Rating], by_id: Mapping[str, Task]) -> Ratings:
+    from rubric_judge.reliability import collect  # noqa: PLC0415
+
+    return collect(found, by_id)
 
 
 def _measured(ratings: Ratings, *, resamples: int, seed: int) -> ReliabilityReport:
@@ -168,17 +177,18 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
     from rubric_judge.reliability.figures import draw_figures  # noqa: PLC0415
     from rubric_judge.reliability.tables import as_markdown  # noqa: PLC0415
 
-    figures = draw_figures(report, ratings, out)
+    with current().phase("drawing the figures"):
+        figures = draw_figures(report, ratings, out)
     (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
     pictures = [path.name for path in figures if path.suffix == ".png"]
     (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
     return ", ".join([str(out / "reliability.md"), "reliability.json", *pictures])
 
 
-def _print(report: ReliabilityReport, written: str) -> None:
+def _print(report: ReliabilityReport, footer: str) -> None:
     from rubric_judge.reliability.tables import tables_of  # noqa: PLC0415
 
-    print_tables(tables_of(report), footer=f"written: {written}")
+    print_tables(tables_of(report), footer=footer)
     for judge in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
         if failed:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rubric_judge.console.look import Look, said, said_time
 from rubric_judge.console.pace import Pace
-from rubric_judge.console.progress import Phase, Progress, current
+from rubric_judge.console.progress import Phase, Progress, Steps, current
 from rubric_judge.console.stopping import Terminated, sigterm_raised, typed_command
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Pace",
     "Phase",
     "Progress",
+    "Steps",
     "Terminated",
     "current",
     "said",

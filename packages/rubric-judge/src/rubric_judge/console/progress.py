@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-__all__ = ["Phase", "Progress", "current"]
+__all__ = ["Phase", "Progress", "Steps", "current"]
 
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
@@ -204,7 +204,8 @@ class Progress:
         """Look at what goes on, and show it; the thread does so."""
         with self._telling:
             now_s = self._clock()
-            phases = [*self._phases[:1], *filter(_is_on, list(self._counts.values()))]
+            # Side by side they say more than the phase that they are in.
+            phases = [*filter(_is_on, list(self._counts.values()))] or self._phases[:1]
             looks: dict[object, Look] = {phase: phase.look(now_s=now_s) for phase in phases}
             self._display.beat(looks, now_s=now_s)
             for look in list(looks.values())[:1]:
@@ -234,6 +235,45 @@ class Progress:
     def _run(self, every_s: float) -> None:
         while not self._over.wait(every_s):
             self.beat()
+
+
+class Steps:
+    """Phases that follow each other, each begun by name where the one before ends."""
+
+    def __init__(self, progress: Progress) -> None:
+        """Begin none yet."""
+        self._progress = progress
+        self._going_on = contextlib.ExitStack()
+        self._phase: Phase | None = None
+
+    def __enter__(self) -> Self:
+        """Begin none yet."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End the last phase."""
+        self._going_on.__exit__(kind, error, trace)
+
+    def to(self, name: str, *, total: int | None = None, unit: str = "", done: int = 0) -> Phase:
+        """Go over to a phase, unless it is the one that goes on.
+
+        Args:
+            name: as in `Progress.phase`.
+            total: as there.
+            unit: as there.
+            done: what is done when it begins.
+        """
+        if self._phase is None or self._phase.name != name:
+            self._going_on.close()
+            begun = self._progress.phase(name, total=total, unit=unit)
+            self._phase = self._going_on.enter_context(begun)
+            self._phase.start_at(done)
+        return self._phase
 
 
 def current() -> Progress:

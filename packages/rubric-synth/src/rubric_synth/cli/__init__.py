@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 __all__ = ["main"]
 
 _INTERRUPTED = 130
+_TERMINATED = 143
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -21,9 +22,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         # Loaded here: whoever interrupts it meanwhile is not shown a stack either.
+        from rubric_judge.console import sigterm_raised  # noqa: PLC0415
         from rubric_synth.cli.commands import run_command_line  # noqa: PLC0415
 
-        run_command_line(arguments)
+        with sigterm_raised():
+            run_command_line(arguments)
     except KeyboardInterrupt:
         sys.stderr.write("rubric-synth: interrupted\n")
         sys.exit(_INTERRUPTED)
+    except SystemExit as error:
+        if error.code == _TERMINATED:
+            sys.stderr.write("rubric-synth: terminated\n")
+        raise

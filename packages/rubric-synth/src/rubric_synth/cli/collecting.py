@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from rubric_judge.console import Steps
 from rubric_synth.advice import few_collected
 from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
-    err_console,
     out_console,
     print_line,
     print_reasons,
     read_settings,
     warn,
+    working,
 )
 from rubric_synth.collect import REJECTED_FILE, collect
 from rubric_synth.remedies import what_to_do_about_unread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rubric_synth.collect import CollectProgress, CollectReport
+
+_STEPS: Final = {
+    "reading": ("reading", "documents"),
+    "comparing": ("looking for duplicates", ""),
+    "writing": ("writing the documents", ""),
+}
+"""What `collect` does, and what is counted of it."""
 
 
 @app.command(name="collect")
@@ -55,8 +63,9 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
     """
     settings = read_settings(config)
     _tell_of_the_network(sources)
-    with _progress() as progress:
-        report = collect(sources, out, config=settings.collect, on_progress=_shown_by(progress))
+    with working() as progress, Steps(progress) as steps:
+        show = partial(_show, steps)
+        report = collect(sources, out, config=settings.collect, on_progress=show)
     print_reasons(f"Left out, line by line in {out / REJECTED_FILE}", report.rejected, settings)
     if len(report.by_source) > 1:
         _print_sources(report)
@@ -82,29 +91,11 @@ def _tell_of_the_network(sources: Sequence[str]) -> None:
             )
 
 
-def _progress() -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=err_console,
-        transient=True,
-        disable=not err_console.is_terminal,
-    )
-
-
-def _shown_by(progress: Progress) -> Callable[[CollectProgress], None]:
-    task = progress.add_task("reading", total=None)
-
-    def show(at: CollectProgress) -> None:
-        elapsed_s = progress.tasks[task].elapsed or 0.0
-        rate = (
-            f", {at.read / elapsed_s:,.0f} per second" if elapsed_s and at.step == "reading" else ""
-        )
-        description = f"{at.step}: {at.read:,} read, {at.left_out:,} left out{rate}"
-        progress.update(task, description=description)
-
-    return show
+def _show(steps: Steps, at: CollectProgress) -> None:
+    name, unit = _STEPS[at.step]
+    phase = steps.to(name, unit=unit)
+    if unit:
+        phase.done, phase.note = at.read, f"{at.left_out:,} left out"
 
 
 def _print_sources(report: CollectReport) -> None:

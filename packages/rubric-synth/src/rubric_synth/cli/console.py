@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from rubric_judge.console import Progress
 from rubric_synth.config import SynthConfig, load_config
 from rubric_synth.remedies import what_to_do
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
 
 out_console = Console()
 err_console = Console(stderr=True)
+
+
+def working() -> Progress:
+    """Return what is entered around the work of a command, and left before results are printed."""
+    return Progress.of("rubric-synth")
 
 
 def read_settings(path: Path | None) -> SynthConfig:

@@ -27,6 +27,7 @@ from rubric_synth.cli.console import (
     print_counts,
     print_line,
     warn,
+    working,
 )
 from rubric_synth.controls import CONTROLS
 from rubric_synth.dataset import asked_of_models, read_manifest
@@ -78,13 +79,14 @@ def stats(
     if not _is_program(spec):
         _say_calls(dataset, sample)
     try:
-        statistics = dataset_statistics(
-            dataset,
-            judge=load_replicas(spec),
-            controls=sample,
-            page=page,
-            reveal_grounding=reveal_grounding,
-        )
+        with working() as progress, progress.phase("reading tasks, judging the controls"):
+            statistics = dataset_statistics(
+                dataset,
+                judge=load_replicas(spec),
+                controls=sample,
+                page=page,
+                reveal_grounding=reveal_grounding,
+            )
     except JudgeSetupError as error:
         fail(str(error), status=_NO_ANSWER)
     if json:
@@ -103,7 +105,8 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         dataset: Dataset folder.
         collected: The collected folder that it was made of, to look for each of its documents.
     """
-    report = check_dataset(dataset, collected=collected)
+    with working() as progress, progress.phase("checking"):
+        report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
         err_console.print(problem, markup=False, highlight=False)
     tasks = counted(sum(report.tasks.values()), "tasks")

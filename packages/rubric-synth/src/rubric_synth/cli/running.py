@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
 from pydantic import ValidationError
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from rubric_core import RubricError
 from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
+from rubric_judge.console import Terminated, typed_command
 from rubric_synth.advice import empty_splits, fatal_shortfall, few_accepted, spent, unanswered
 from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
-    err_console,
     fail,
     print_counts,
     print_line,
     print_reasons,
     read_settings,
     warn,
+    working,
 )
 from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import REJECTED_FILE
@@ -37,8 +30,9 @@ from rubric_synth.errors import UnfinishedError
 from rubric_synth.pipeline import synthesise
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
+    from rubric_judge.console import Phase
     from rubric_synth.pipeline import Progress as RunProgress
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4, "interrupted": 130}
@@ -72,19 +66,28 @@ def run(
         engine: Where to work, in place of the configuration's.
     """
     settings = _overridden(read_settings(config), max_cost_usd=max_cost_usd, engine=engine)
+    options = {"--config": config, "--limit": limit}
+    options |= {"--max-cost-usd": max_cost_usd, "--engine": engine}
+    words = [
+        *("run", str(collected), "--out", str(out)),
+        *(str(word) for pair in options.items() if pair[1] is not None for word in pair),
+    ]
+    go_on = f"go on with: {typed_command('rubric-synth', words)}"
     try:
-        with _shown_progress() as on_progress:
+        with working() as progress, progress.phase("making tasks", unit="documents") as phase:
             report = synthesise(
-                collected, out, config=settings, limit=limit, on_progress=on_progress
+                collected, out, config=settings, limit=limit, on_progress=_shown_by(phase)
             )
     except UnfinishedError as error:
+        if error.cause in {"interrupted", "unavailable"}:
+            error.add_note(go_on)
         _stop(error, _STATUS[error.cause])
     except JudgeSetupError as error:
         _stop(error, _NO_ANSWER)
     except RubricError as error:
         _stop(error, 1)
-    except KeyboardInterrupt:
-        _stop(RubricError("left at once: the same command goes on"), _STATUS["interrupted"])
+    except (KeyboardInterrupt, Terminated):
+        _stop(RubricError(f"left at once; {go_on}"), _STATUS["interrupted"])
     place = report.out / REJECTED_FILE
     print_reasons(f"Left out, line by line in {place}", report.rejected, settings)
     print_counts("Tasks", report.tasks)
@@ -110,31 +113,19 @@ def _stop(error: RubricError, status: int) -> NoReturn:
     fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
 
 
-@contextmanager
-def _shown_progress() -> Generator[Callable[[RunProgress], None]]:
-    """Show a bar with rate, cost and remaining time; nothing where there is no terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeElapsedColumn(),
-    )
-    silent = not err_console.is_terminal
-    with Progress(*columns, console=err_console, transient=True, disable=silent) as bars:
-        bar = bars.add_task("documents done", total=None, figures="")
+def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:
+    """Return what shows how far a run is, what it costs, and what it left out."""
 
-        def show(now: RunProgress) -> None:
-            bars.update(bar, completed=now.done, total=now.total, figures=_figures(now))
+    def show(now: RunProgress) -> None:
+        if phase.total is None:
+            phase.start_at(now.done)
+        phase.done, phase.total, phase.note = now.done, now.total, _figures(now)
 
-        yield show
+    return show
 
 
 def _figures(now: RunProgress) -> str:
-    parts = [f"{now.documents_per_s:.1f}/s"]
-    if now.eta_s is not None:
-        minutes, seconds = divmod(round(now.eta_s), 60)
-        parts.append(f"{minutes // 60}:{minutes % 60:02}:{seconds:02} left")
+    parts = ["writing the dataset"] if now.done == now.total else []
     if now.calls_in_flight:
         parts.append(f"{now.calls_in_flight} in flight")
     if now.cost_usd:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from rubric_judge.console import Pace
 from rubric_synth.engines import Pending
-from rubric_synth.pipeline.progress import Progress, Rate
+from rubric_synth.pipeline.progress import Progress
 from rubric_synth.pipeline.spending import Prices, Spending
 
 if TYPE_CHECKING:
@@ -60,7 +62,7 @@ class Recorder:
         self._stop = stop
         self._on_document = watchers.on_document
         self._in_work: dict[str, bytes] = {}
-        self._rate = Rate(settled)
+        self._pace = Pace(settled, now_s=time.monotonic())
 
     @property
     def needs_price(self) -> bool:
@@ -149,5 +151,5 @@ class Recorder:
             left_out=self.left_out,
             calls_in_flight=self.engine.calls_in_flight if self.engine is not None else 0,
             cost_usd=self.spent.cost_usd,
-            documents_per_s=self._rate.of(self.done),
+            documents_per_s=self._pace.rate(self.done, now_s=time.monotonic()) or 0.0,
         )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Self
 
+from rubric_judge.console import Steps
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+    from types import TracebackType
 
-    from rubric_judge.console import Phase, Progress
+    from rubric_judge.console import Progress
     from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
 
 
@@ -74,35 +75,32 @@ class FollowedPhases:
     def __init__(self, out: Path, progress: Progress) -> None:
         """Note what an earlier start has left there."""
         self._folder = RunFolder(out)
-        self._progress = progress
-        self._left = self._written_at(self._read())
-        self._shown = contextlib.ExitStack()
-        self._phase: Phase | None = None
+        self._left = self._signed(self._read())
+        self._steps = Steps(progress)
 
     def __enter__(self) -> Self:
         """Say that the driver is being started, which takes seconds before it can say so itself."""
-        self._show("starting the driver", total=None, done=0)
+        self._steps.to("starting the driver")
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         """Show nothing any more."""
-        self._shown.close()
+        self._steps.__exit__(kind, error, trace)
 
     def look(self) -> None:
         """Show what is being done now."""
         summary = self._read()
-        if summary is None or summary.phase is None or self._written_at(summary) == self._left:
+        if summary is None or summary.phase is None or self._signed(summary) == self._left:
             return
-        if self._phase is None or self._phase.name != summary.phase:
-            self._show(summary.phase, total=summary.phase_total, done=summary.phase_done)
-        if self._phase is not None:
-            self._phase.done, self._phase.note = summary.phase_done, summary.note or ""
-
-    def _show(self, name: str, *, total: int | None, done: int) -> None:
-        self._shown.close()
-        unit = "steps" if total is not None else ""
-        self._phase = self._shown.enter_context(self._progress.phase(name, total=total, unit=unit))
-        self._phase.start_at(done)
+        total, done = summary.phase_total, summary.phase_done
+        unit = "" if total is None else "steps"
+        phase = self._steps.to(summary.phase, total=total, unit=unit, done=done)
+        phase.done, phase.note = done, summary.note or ""
 
     def _read(self) -> RunSummary | None:
         try:
@@ -111,5 +109,5 @@ class FollowedPhases:
             return None
 
     @staticmethod
-    def _written_at(summary: RunSummary | None) -> tuple[object, ...] | None:
+    def _signed(summary: RunSummary | None) -> tuple[object, ...] | None:
         return None if summary is None else (summary.updated_at, summary.pid, summary.host)
