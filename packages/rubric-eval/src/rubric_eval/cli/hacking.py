@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import anyio
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
@@ -55,8 +56,6 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 0 whether there are warnings or not.
     """
-    import anyio  # noqa: PLC0415
-
     from rubric_eval.hacking import look_for_hacking  # noqa: PLC0415
 
     configure_log(verbose=verbose)
@@ -79,8 +78,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
             )
 
     with working() as progress, progress.phase("looking for signs"):
-        found, place = anyio.run(look)
-    _print(found, place)
+        found = anyio.run(look)
+    _print(*found)
     return 0
 
 

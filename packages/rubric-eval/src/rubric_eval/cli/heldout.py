@@ -14,6 +14,7 @@ from rubric_judge.console import current
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rubric_core import Task
     from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutTable
 
 __all__ = ["heldout"]
@@ -57,15 +58,12 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model or a judge left too much open.
     """
-    from rubric_core import read_tasks  # noqa: PLC0415
     from rubric_eval.cli.table import evaluated  # noqa: PLC0415
-    from rubric_eval.heldout import HeldoutPlan, spread  # noqa: PLC0415
+    from rubric_eval.heldout import HeldoutPlan  # noqa: PLC0415
 
     configure_log(verbose=verbose)
-    with working() as progress, progress.phase("reading tasks"):
-        chosen = spread(list(read_tasks(tasks)), limit)
     plan = HeldoutPlan(
-        tasks=chosen,
+        tasks=_read(tasks, limit=limit),
         source=str(tasks),
         decoding=decoding.decoding(),
         seeds=seeds,
@@ -80,6 +78,14 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         return await _evaluate(models, judge, out, plan, progress)
 
     return evaluated(evaluate, plan, out=out)
+
+
+def _read(tasks: Path, *, limit: int | None) -> Sequence[Task]:
+    from rubric_core import read_tasks  # noqa: PLC0415
+    from rubric_eval.heldout import spread  # noqa: PLC0415
+
+    with working() as progress, progress.phase("reading tasks"):
+        return spread(list(read_tasks(tasks)), limit)
 
 
 async def _evaluate(
