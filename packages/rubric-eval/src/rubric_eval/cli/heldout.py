@@ -80,7 +80,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     return evaluated(evaluate, plan, out=out)
 
 
-def _read(tasks: Path, *, limit: int | None) -> Sequence[Task]:
+def _read(tasks: Path, *, limit: int | None) -> tuple[Task, ...]:
     from rubric_core import read_tasks  # noqa: PLC0415
     from rubric_eval.heldout import spread  # noqa: PLC0415
 

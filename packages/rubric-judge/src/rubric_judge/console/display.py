@@ -6,23 +6,16 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.progress import BarColumn, ProgressColumn, Task, TextColumn
-from rich.progress import Progress as RichProgress
-from rich.text import Text
-
 from rubric_judge.console.look import Look, Standing, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from rich.progress import TaskID
-
-__all__ = ["Bars", "Display", "Lines", "display_for"]
+__all__ = ["WORTH_S", "Display", "Lines", "display_for"]
 
 EVERY_S: Final = 30.0
 QUIET_S: Final = 1.0
-_WORTH_S: Final = 2.0
+WORTH_S: Final = 2.0
 """The end of a phase that took less, and counted nothing, is not told."""
 
 
@@ -94,7 +87,7 @@ class Lines(Display):
 
     def ended(self, phase: object, look: Look, standing: Standing) -> None:
         """Say what was done, if it is worth a line."""
-        if phase in self._told and (look.is_counted or look.elapsed_s >= _WORTH_S):
+        if phase in self._told and (look.is_counted or look.elapsed_s >= WORTH_S):
             self._say(said(look, standing))
         self._told.discard(phase)
 
@@ -107,74 +100,17 @@ class Lines(Display):
         self._write(f"{self._program}: {text}\n")
 
 
-class Bars(Display):
-    """One bar for each phase, with count, rate, time left and figures beside it."""
-
-    beat_s: float | None = 0.2
-
-    def __init__(self, console: Console) -> None:
-        """Draw on a terminal."""
-        self._bars = RichProgress(
-            TextColumn("{task.fields[look].name}", markup=False),
-            BarColumn(),
-            _LookColumn(),
-            console=console,
-            redirect_stdout=False,  # results go where they are sent, not to standard error
-        )
-        self._tasks: dict[object, TaskID] = {}
-
-    def open(self) -> None:
-        """Begin to draw."""
-        self._bars.start()
-
-    def began(self, phase: object, look: Look) -> None:
-        """Add a bar."""
-        self._tasks[phase] = self._bars.add_task("", total=look.total, look=look)
-
-    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
-        """Move the bars."""
-        del now_s
-        for phase, look in looks.items():
-            self._show(phase, look)
-
-    def ended(self, phase: object, look: Look, standing: Standing) -> None:
-        """Leave the bar at its end, if it is worth one."""
-        if look.is_counted or look.elapsed_s >= _WORTH_S:
-            self._show(phase, look, standing)
-        else:
-            self._bars.remove_task(self._tasks[phase])
-        del self._tasks[phase]
-
-    def close(self) -> None:
-        """Leave the bars as they are."""
-        self._bars.stop()
-
-    def _show(self, phase: object, look: Look, standing: Standing = "going on") -> None:
-        done, total = look.done, look.total
-        if standing == "done" and total is None:  # a full bar, no longer one that moves
-            done = total = 1
-        self._bars.update(
-            self._tasks[phase], completed=done, total=total, look=look, standing=standing
-        )
-
-
-class _LookColumn(ProgressColumn):
-    """What `said` says, without the name."""
-
-    def render(self, task: Task) -> Text:
-        look: Look = task.fields["look"]
-        text = said(look, task.fields.get("standing", "going on"))
-        return Text(text.removeprefix(look.name).lstrip(":; "))
-
-
 def display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
     """Return bars where standard error is a terminal, and lines where it is none."""
+    # A library that counts has no need of them.
+    from rich.console import Console  # noqa: PLC0415
+
     console = Console(stderr=True, markup=False, highlight=False)
-    return (
-        Bars(console)
-        if console.is_terminal
-        else Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
-    )
+    if not console.is_terminal:
+        return Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
+    from rubric_judge.console.bars import Bars  # noqa: PLC0415  # as above
+
+    return Bars(console)
 
 
 def _to_stderr(text: str) -> None:
