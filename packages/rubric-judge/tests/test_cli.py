@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -196,6 +197,44 @@ def test_the_table_and_a_warning_say_how_much_a_fallback_answered(
     assert done.stderr.count("judge.fallback.answered") == 1
     rows = [row["result"]["answered_by"] for row in _rows(tmp_path / "out.jsonl")]
     assert [row["fallback"] for row in rows] == ["", "spare"]
+
+
+def test_after_a_broken_server_the_same_command_asks_again(
+    tmp_path: Path, task: Task, score: Callable[..., Run]
+) -> None:
+    lines = [_line(task, text) for text in ("one", "two")]
+    with FakeEndpoint("no JSON") as broken:
+        judge = _llm(tmp_path, broken.url)
+        first = score(lines, judge, "--ledger", "judgements.db")
+    assert "suspect: not one of the 2 answers of this run is valid, so check the s" in first.stderr
+    assert "the ledger keeps none as final: the same command asks again" in first.stderr
+    with FakeEndpoint() as mended:
+        judge = _llm(tmp_path, mended.url)
+        second = score(lines, judge, "--ledger", "judgements.db")
+    assert _table(second.stdout)["scored"] == "2"
+    assert second.stderr == ""
+
+
+def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
+    tmp_path: Path, task: Task, score: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = [_line(task, text) for text in ("one", "two")]
+    # The first call is the check of the endpoint.
+    with FakeEndpoint(faults=[None, None, Fault.FENCED]) as endpoint:
+        judge = _llm(tmp_path, endpoint.url)
+        options = ("--ledger", "my judgements.db", "--workers", "1", "--micro-batch", "1")
+        assert "suspect" not in score(lines, judge, *options).stderr
+        said = score(lines, judge, *options).stdout
+    assert _table(said)["of them invalid"] == "1"
+    start, command = said.splitlines()[-1].split(": ", 1)
+    assert start == "1 invalid judgements are from the ledger; to ask for them again"
+    with FakeEndpoint() as mended:
+        _llm(tmp_path, mended.url)
+        monkeypatch.setattr("sys.argv", shlex.split(command))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 0
+    assert [row["reward"] for row in _rows(tmp_path / "again.jsonl")] == [1.0]
 
 
 def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(

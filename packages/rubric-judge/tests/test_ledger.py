@@ -120,10 +120,72 @@ def test_the_first_that_settles_a_judgement_stays_the_one_that_is_found(
 ) -> None:
     invalid = JudgeResult.invalid(Reason.NOT_JSON, judge="m")
     with Ledger(tmp_path / "ledger") as ledger:
+        _record(ledger, make_view("Another."), scored)
         key = _record(ledger, make_view(), invalid)
         _record(ledger, make_view(), scored)
         assert ledger.find(key) == invalid
-        assert [entry.result for entry in ledger.entries()] == [invalid, scored]
+        assert [entry.result for entry in ledger.entries()] == [scored, invalid, scored]
+
+
+INVALID = JudgeResult.invalid(Reason.NOT_JSON, judge="m")
+
+
+def test_an_invalid_answer_of_a_run_without_a_valid_one_is_asked_for_again(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult
+) -> None:
+    with Ledger(tmp_path / "ledger") as ledger:
+        key = _record(ledger, make_view(), INVALID)
+        assert ledger.find(key) == INVALID  # in the same run it is one judgement
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.find(key) is None
+        assert [entry.suspect for entry in ledger.entries()] == [True]
+        _record(ledger, make_view(), scored)
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.find(key) == scored
+
+
+def test_the_first_valid_answer_settles_the_invalid_ones_before_it(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult
+) -> None:
+    views = [make_view(f"Answer {number}") for number in range(4)]
+    with Ledger(tmp_path / "ledger") as ledger:
+        keys = [_record(ledger, view, INVALID) for view in views[:2]]
+        keys.append(_record(ledger, views[2], scored))
+        keys.append(_record(ledger, views[3], INVALID))
+    with Ledger(tmp_path / "ledger") as ledger:
+        found = [ledger.find(key) for key in keys]
+        assert found == [INVALID, INVALID, scored, INVALID]
+        suspects = [entry.suspect for entry in ledger.entries()]
+        assert suspects == [True, True, False, False, False, False]
+
+
+def test_a_valid_answer_of_one_judge_says_nothing_of_another(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult
+) -> None:
+    with Ledger(tmp_path / "ledger") as ledger:
+        key = ledger.key(make_view(), judge="broken")
+        ledger.record(key, make_view(), INVALID, judge="broken")
+        _record(ledger, make_view(), scored)
+    with Ledger(tmp_path / "ledger") as ledger, Ledger(tmp_path / "other") as other:
+        assert ledger.find(key) is None
+        for entry in ledger.entries():
+            other.append(entry)
+        assert other.find(key) is None  # poured into another, it is suspect still
+
+
+def test_a_clock_that_goes_back_changes_nothing(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times = iter([2e9, 1.0, -5.0, 0.0])
+    monkeypatch.setattr("rubric_judge.ledger.store.time.time", lambda: next(times))
+    zero = JudgeResult.scored(make_view().rubric, dict.fromkeys(scored.scores, 0.0), judge="m")
+    with Ledger(tmp_path / "ledger") as ledger:
+        key = _record(ledger, make_view(), scored)
+        for result in (zero, INVALID, zero):
+            _record(ledger, make_view(), result)
+    with Ledger(tmp_path / "ledger") as ledger:
+        assert ledger.find(key) == scored
+        assert [entry.recorded_at for entry in ledger.entries()] == [2e9, 1.0, -5.0, 0.0]
 
 
 def test_an_entry_holds_what_rejudging_needs_and_no_text_of_the_task(

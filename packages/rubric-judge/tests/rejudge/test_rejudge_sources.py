@@ -34,13 +34,17 @@ def test_a_ledger_gives_each_response_once_with_the_judgement_that_it_finds(
     tmp_path: Path, task: Task, record: Record, scored: Scored
 ) -> None:
     half = scored(task, 0.5)
-    record(tmp_path / "ledger", task, {"a": UNAVAILABLE, "b": INVALID, "c": UNAVAILABLE})
+    record(tmp_path / "ledger", task, {"d": INVALID, "e": INVALID})  # without a valid answer
+    first = {"a": UNAVAILABLE, "b": INVALID, "c": UNAVAILABLE, "d": half}
+    record(tmp_path / "ledger", task, first)
     record(tmp_path / "ledger", task, {"a": half, "b": scored(task, 1.0)})
     record(tmp_path / "ledger", task, {"a": scored(task, 0.25)}, replicate=1)
 
     stored = read_stored(tmp_path / "ledger")
 
     assert [(one.response, one.before) for one in stored] == [
+        ("d", half),
+        ("e", INVALID),
         ("a", half),
         ("b", INVALID),
         ("c", UNAVAILABLE),

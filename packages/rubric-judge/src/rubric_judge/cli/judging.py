@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import anyio
 
-from rubric_core import ConfigError, JudgeResult, JudgeView
+from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome
 from rubric_judge.console import current
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ __all__ = [
     "opened",
     "require_count",
     "require_positive",
+    "say_suspect",
     "say_unwritten",
 ]
 
@@ -92,6 +93,24 @@ def say_unwritten(ledger: Ledger | None) -> int:
     if ledger and unwritten:
         print(f"not written to {ledger.path}: {unwritten} judgements", file=sys.stderr)
     return unwritten
+
+
+def say_suspect(statistics: PoolStatistics, *, has_ledger: bool) -> None:
+    """Say that a judge which gave no valid answer in this run may be a broken server."""
+    found = {
+        Outcome.INVALID: statistics.invalid_from_ledger,
+        Outcome.SCORED: statistics.from_ledger - statistics.invalid_from_ledger,
+    }
+    fresh = {one: statistics.by_outcome.get(one, 0) - found[one] for one in found}
+    if fresh[Outcome.INVALID] and not fresh[Outcome.SCORED]:
+        what = f"not one of the {fresh[Outcome.INVALID]} answers of this run is valid"
+        later = (
+            "; the ledger keeps none as final: the same command asks again" if has_ledger else ""
+        )
+        print(
+            f"rubric-judge: suspect: {what}, so check the server and its model{later}",
+            file=sys.stderr,
+        )
 
 
 async def check_replicas(pool: JudgePool | RayJudgePool) -> None:

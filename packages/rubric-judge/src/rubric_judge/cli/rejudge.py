@@ -18,6 +18,7 @@ from rubric_judge.cli.judging import (
     local_pool,
     require_count,
     require_positive,
+    say_suspect,
 )
 from rubric_judge.cli.outputs import require_writable
 from rubric_judge.responses import JudgedResponse, write_judgements
@@ -89,6 +90,10 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         judged = _joined(matched, views, done.batches[0][0])
         write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
+    say_suspect(done.statistics, has_ledger=ledger is not None)
+    if found := done.statistics.invalid_from_ledger:
+        said = f"{found} invalid judgements are from the ledger; to ask for them again: "
+        console().print(f"{said}--only invalid --replicate {replicate + 1}", soft_wrap=True)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from rich.table import Table
 
 from rubric_core import ConfigError, Outcome, read_tasks
 from rubric_judge.cli.app import FAILED, configure_log, console, working
-from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive
+from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive, say_suspect
 from rubric_judge.cli.outputs import require_writable
 from rubric_judge.console import current
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
@@ -95,6 +96,9 @@ def score(  # noqa: PLR0913  # the flags of a command
     if not judged:
         print(f"rubric-judge: {responses} holds no response: nothing was judged", file=sys.stderr)
     _report(judged, done.statistics, out=out)
+    say_suspect(done.statistics, has_ledger=ledger is not None)
+    if ledger is not None:
+        _say_how_to_ask_again(done.statistics, tasks, judge, ledger)
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
 
@@ -162,6 +166,19 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
             print(f"{words} ({count}): {detail}", file=sys.stderr)
 
 
+def _say_how_to_ask_again(
+    statistics: PoolStatistics, tasks: Path, judge: Path, ledger: Path
+) -> None:
+    if count := statistics.invalid_from_ledger:
+        files = ("rejudge", ledger, tasks, "--judge", judge, "--ledger", ledger)
+        command = " ".join(shlex.quote(str(part)) for part in ("rubric-judge", *files))
+        console().print(
+            f"{count} invalid judgements are from the ledger; to ask for them again: {command} "
+            "--only invalid --replicate 1 --out again.jsonl",
+            soft_wrap=True,
+        )
+
+
 def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
     """Say who answered, where that is more than one model on one server."""
     counts = statistics.by_answerer
@@ -179,6 +196,7 @@ def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:
     figures: list[tuple[str, str]] = []
     counts = {
         "from the ledger": statistics.from_ledger,
+        "  of them invalid": statistics.invalid_from_ledger,
         "attempts": statistics.attempts,
         "asked twice": statistics.hedged,
         "  second answer taken": statistics.hedge_wins,

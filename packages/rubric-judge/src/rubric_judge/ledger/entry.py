@@ -11,7 +11,10 @@ from typing import Any, cast
 from rubric_core import JudgeResult, SchemaError
 from rubric_judge.errors import LedgerError
 
-__all__ = ["LedgerEntry", "Row", "damaged", "row_to_entry", "row_to_write"]
+__all__ = ["SUSPECT", "LedgerEntry", "Row", "damaged", "row_to_entry", "row_to_write"]
+
+SUSPECT = "suspect"
+"""In the column of the outcome: an invalid answer that settles nothing."""
 
 Row = tuple[str, str, str, int, str, str, str, str, str, float, str]
 """The columns of `LedgerEntry`, in its order; the result as JSON."""
@@ -41,6 +44,9 @@ class LedgerEntry:
     recorded_at: float
     """Seconds since 1970."""
     result: JudgeResult
+    suspect: bool = False
+    """Whether it is an invalid answer of a judge that had given no valid one when it was recorded:
+    not what `Ledger.find` returns to a later run."""
 
 
 def row_to_write(entry: LedgerEntry) -> tuple[Row, bytes]:
@@ -54,7 +60,7 @@ def row_to_write(entry: LedgerEntry) -> tuple[Row, bytes]:
         entry.passage_sha256,
         entry.question_sha256,
         entry.response,
-        entry.result.outcome.value,
+        SUSPECT if entry.suspect else entry.result.outcome.value,
         entry.recorded_at,
         entry.result.model_dump_json(),
     )
@@ -71,7 +77,8 @@ def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
     row = cast("Row", tuple(columns))
     if _check_sum(row) != check_sum:
         raise damaged(f"entry {number}: its check sum does not fit", path=path)
-    key, judge, task_id, replicate, rubric, passage, question, response, _, recorded_at, text = row
+    key, judge, task_id, replicate, rubric, passage, question, response, *rest = row
+    outcome, recorded_at, text = cast("tuple[str, float, str]", tuple(rest))
     try:
         result = JudgeResult.model_validate_json(text)
     except SchemaError as error:
@@ -87,6 +94,7 @@ def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
         response=response,
         recorded_at=recorded_at,
         result=result,
+        suspect=outcome == SUSPECT,
     )
 
 

@@ -8,21 +8,24 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rubric_core import JudgeResult, JudgeView
+from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.database import INSERT, SELECT, open_database, unusable
-from rubric_judge.ledger.entry import LedgerEntry, row_to_entry, row_to_write
+from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, row_to_entry, row_to_write
 from rubric_judge.ledger.keys import ContentHashes, hash_text
 
 __all__ = ["Ledger"]
 
 _FIRST_SETTLED: Final = (
-    f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' ORDER BY number LIMIT 1"
+    f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "
+    "ORDER BY number LIMIT 1"
 )
+_NUMBERED: Final = f"{SELECT} WHERE number = ?"
 _PAGE: Final = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
 
 
@@ -33,6 +36,10 @@ class Ledger:
     `find` returns the first that settled the matter, so that every reader gets the same one. Any
     number of threads and of processes on one machine may share the file. A process that is killed
     loses nothing that was recorded.
+
+    An invalid answer is suspect while its judge has given no valid one since the file was opened:
+    the server may be broken. It is found again until the file is closed, and not by a later run,
+    which asks anew. The first valid answer settles those before it.
 
     A judge's reasoning may quote the passage: the file is for the judge's side, and only its owner
     can read it (mode 0600).
@@ -51,6 +58,11 @@ class Ledger:
         self._lock = threading.Lock()
         self._unwritten = 0
         self._closed = False
+        self._judging = threading.Lock()
+        self._valid: set[str] = set()
+        """Judges that have given a valid answer since the file was opened."""
+        self._suspects: dict[str, dict[str, int]] = {}
+        """Numbers of the suspect entries of the others, by judge and key."""
         self._database = open_database(self._path, read_only=read_only)
         self._place = self._path.absolute()
         self._file = _file_at(self._place)
@@ -79,13 +91,20 @@ class Ledger:
         return self._hashes.key(view, judge=judge, replicate=replicate)
 
     def find(self, key: str) -> JudgeResult | None:
-        """Return the first scored or invalid judgement with this key, as it was recorded.
+        """Return the first judgement with this key that settles it, as it was recorded.
+
+        Returns:
+            Scored or invalid; None where there is none, or an earlier run left a suspect one.
 
         Raises:
             LedgerError: the file turns out to be damaged or cannot be read.
         """
         with self._usable():
             found = self._rows(_FIRST_SETTLED, key)
+            if not found:
+                numbers = (suspects.get(key) for suspects in tuple(self._suspects.values()))
+                number = next((number for number in numbers if number is not None), None)
+                found = [] if number is None else self._rows(_NUMBERED, number)
         return self._entry(found[0]).result if found else None
 
     def record(
@@ -112,38 +131,59 @@ class Ledger:
         Raises:
             LedgerError: the ledger was opened to be read, or is closed.
         """
-        self.append(
-            LedgerEntry(
-                key=key,
-                judge=judge,
-                task_id=view.task_id,
-                replicate=replicate,
-                rubric_sha256=self._hashes.rubric(view.rubric),
-                passage_sha256=self._hashes.passage(view.grounding),
-                question_sha256=hash_text(view.question),
-                response=view.response,
-                recorded_at=time.time(),
-                result=result,
-            )
+        entry = LedgerEntry(
+            key=key,
+            judge=judge,
+            task_id=view.task_id,
+            replicate=replicate,
+            rubric_sha256=self._hashes.rubric(view.rubric),
+            passage_sha256=self._hashes.passage(view.grounding),
+            question_sha256=hash_text(view.question),
+            response=view.response,
+            recorded_at=time.time(),
+            result=result,
         )
+        with self._judging:
+            if result.outcome is Outcome.SCORED and judge not in self._valid:
+                self._settle(judge)
+            if result.outcome is Outcome.INVALID and judge not in self._valid:
+                number = self._write(replace(entry, suspect=True))
+                if number is not None:
+                    self._suspects.setdefault(judge, {}).setdefault(key, number)
+            else:
+                self._write(entry)
 
     def append(self, entry: LedgerEntry) -> None:
         """Add an entry of another ledger as it stands; fails as `record` does."""
+        self._write(entry)
+
+    def _settle(self, judge: str) -> None:
+        """Record the suspect answers of a judge once more, now that it has given a valid one."""
+        self._valid.add(judge)
+        for number in self._suspects.pop(judge, {}).values():
+            with self._usable():
+                (found,) = self._rows(_NUMBERED, number)
+            self._write(replace(self._entry(found), suspect=False))
+
+    def _write(self, entry: LedgerEntry) -> int | None:
+        """Add an entry; return its number, and None where it could not be written."""
         if self._read_only:
             raise LedgerError("was opened to be read; open it without `read_only`", path=self._path)
         row, check_sum = row_to_write(entry)
         with self._usable():
             try:
-                self._database.execute(INSERT, (*row, check_sum))
+                number = self._database.execute(INSERT, (*row, check_sum)).lastrowid
                 # SQLite writes on into a file that was deleted or replaced, which nobody will find.
                 is_kept = _file_at(self._place) == self._file
                 error = "" if is_kept else "the file was deleted, moved or replaced"
             except sqlite3.DatabaseError as failure:
-                error = str(failure)
+                number, error = None, str(failure)
             if error:
                 self._unwritten += 1
                 if self._unwritten == 1:
                     events.ledger_unwritten(path=str(self._path), error=error)
+                return None
+            return number
 
     def entries(self) -> Iterator[LedgerEntry]:
         """Read all judgements in the order in which they were recorded.

@@ -201,6 +201,7 @@ class JudgePool:
             hedge_wins=tally.hedge_wins,
             moved=tally.moved,
             from_ledger=tally.from_ledger,
+            invalid_from_ledger=tally.invalid_from_ledger,
             passages_truncated=tally.passages_truncated,
             criteria=tally.criteria,
             replicas=tuple(replica.statistics() for replica in self._crew.replicas.all),

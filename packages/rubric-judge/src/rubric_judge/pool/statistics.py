@@ -70,6 +70,8 @@ class PoolStatistics:
     """Judgements that were asked of another replica because the first was not reached."""
     from_ledger: int
     """Judgements that were found, not asked for."""
+    invalid_from_ledger: int
+    """Those of them that are invalid."""
     passages_truncated: int
     """Judgements asked for whose passage was cut."""
     cached_tokens_per_criterion: float | None
@@ -115,6 +117,7 @@ class Tally:
     hedge_wins: int = 0
     moved: int = 0
     from_ledger: int = 0
+    invalid_from_ledger: int = 0
     passages_truncated: int = 0
     criteria: int = 0
 
@@ -130,6 +133,7 @@ class Tally:
     def found(self, result: JudgeResult) -> None:
         """Count a judgement that was not asked for."""
         self.from_ledger += 1
+        self.invalid_from_ledger += result.outcome is Outcome.INVALID
         self._outcome(result)
 
     def judged(self, view: JudgeView, result: JudgeResult, *, latency_s: float | None) -> None:

@@ -218,7 +218,13 @@ def _settles(entry: LedgerEntry, known: LedgerEntry) -> bool:
     """Whether this is the judgement to compare with: the first replicate, the first settled."""
     if entry.replicate != known.replicate:
         return entry.replicate < known.replicate
-    return known.result.outcome is Outcome.UNAVAILABLE
+    return _weight(entry) > _weight(known)
+
+
+def _weight(entry: LedgerEntry) -> int:
+    if entry.result.outcome is Outcome.UNAVAILABLE:
+        return 0
+    return 1 if entry.suspect else 2
 
 
 def _listed(judges: Counter[_JudgeKey]) -> str:
