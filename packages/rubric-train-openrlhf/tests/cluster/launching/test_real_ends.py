@@ -238,7 +238,7 @@ def interrupted(config: TrainConfig, killed_driver: KilledDriver) -> End:
 
 def test_ctrl_c_ends_the_cluster_and_says_how_to_go_on(interrupted: End) -> None:
     assert interrupted.status == 130
-    assert "goes on with --resume" in interrupted.said
+    assert "go on with: rubric-train run" in interrupted.said
     assert "Traceback" not in interrupted.said
     assert "raylet" in interrupted.before
     assert interrupted.left == ""
@@ -343,7 +343,7 @@ def test_a_run_that_is_terminated_leaves_nothing_on_a_cluster_that_it_joined(
 ) -> None:
     _, end = terminated
     assert end.status == 143
-    assert "goes on with --resume" in end.said
+    assert "go on with: rubric-train run" in end.said
     assert "Traceback" not in end.said
     assert "EngineCore" in end.before
     assert end.left == ""
@@ -375,7 +375,7 @@ def test_ctrl_c_of_a_follower_stops_the_job(
     )
     command.process.send_signal(signal.SIGINT)
     assert command.status() == 130
-    assert "goes on with --resume" in command.said
+    assert "go on with: rubric-train run" in command.said
     assert titles(left_of(handed_in.out)) == ""
 
 

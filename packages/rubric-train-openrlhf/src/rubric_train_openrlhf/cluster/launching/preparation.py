@@ -93,7 +93,6 @@ def prepare(
     progress = progress or Progress.silent()
     folder = RunFolder(config.out)
     standing = standing or RunStanding(folder, total_steps=config.steps)
-    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
     with progress.phase("reading model and tasks"):
         check_command(command_words(grpo_flags(config)))
         model, codec = _model(config)
@@ -102,22 +101,20 @@ def prepare(
         _check_here(config)
         resumed = holds_run_to_resume(folder, config=config, resume=resume)
         sha256 = {name: book.sha256 for name, book in books.items()}
-        last = _last_state(folder, states, config=config, sha256=sha256) if resumed else 0
-        if last is None:
+        found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
+        if found is None:
             return None
-        if resumed:
-            check_model(folder, path=model)
     with progress.phase("asking the judge, writing the prompts"):
         probe_judge(config)
         _write_prompts(books, config=config, codec=codec)
         if resumed:
             write_text(folder.config, dump_config(config))
-            states.go_back()
+            DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
             begin(folder, config=config, tasks_sha256=sha256, model_files=model_digests(model))
         standing.begin(wall_s=standing.wall_s)
     model = _warm_started(config, books["train"], model=model, progress=progress)
-    return _ready(config, folder, model=model, is_going_on=last > 0)
+    return _ready(config, folder, model=model, is_going_on=found > 0)
 
 
 def _warm_started(config: TrainConfig, book: TaskBook, *, model: Path, progress: Progress) -> Path:
@@ -137,17 +134,18 @@ def _ready(config: TrainConfig, folder: RunFolder, *, model: Path, is_going_on: 
 
 def _last_state(
     folder: RunFolder,
-    states: DeepSpeedStates,
     *,
     config: TrainConfig,
+    model: Path,
     sha256: Mapping[str, Mapping[str, str]],
 ) -> int | None:
     """The step to go on from; None where nothing is left to do."""
     check_tasks(folder, config=config, tasks_sha256=sha256)
     if has_finished(folder, config=config):
         return None
-    last = states.check()
+    last = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check()
     check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
+    check_model(folder, path=model)
     return last
 
 
