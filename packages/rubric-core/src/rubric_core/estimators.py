@@ -58,7 +58,7 @@ class AdvantageEstimator(Variant):
     `advantages`.
     """
 
-    model_config = ConfigDict(allow_inf_nan=False)
+    model_config: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
 
     group: ClassVar[str] = ADVANTAGES
     key: ClassVar[str] = "estimator"

@@ -29,7 +29,9 @@ class Variant(BaseModel):
     The docstring of a subclass begins with the formula and ends with a `Source:` line.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True
+    )
 
     group: ClassVar[str]
     """Entry points that name the kinds."""
