@@ -184,7 +184,9 @@ def test_an_interrupt_is_said_in_one_line_and_the_same_command_goes_on(
         assert run.returncode == 128 + number
         *progress, last = stderr.splitlines()
         assert all(line.startswith("rubric-eval: ") for line in progress), stderr
-        assert last.startswith("rubric-eval: stopped; go on with: rubric-eval heldout 'base=server:")
+        assert last.startswith(
+            "rubric-eval: stopped; go on with: rubric-eval heldout 'base=server:"
+        )
         assert "--tasks tasks.jsonl --judge judge.yaml --out eval " in last
         ended = read_run(folder)
         assert (ended.status, ended.error) == ("failed", "stopped before the end")

@@ -91,10 +91,15 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     say_suspect(done.statistics, has_ledger=ledger is not None)
-    if found := done.statistics.invalid_from_ledger:
-        said = f"{found} invalid judgements are from the ledger; to ask for them again: "
-        console().print(f"{said}--only invalid --replicate {replicate + 1}", soft_wrap=True)
+    _say_how_to_ask_again(done.statistics.invalid_from_ledger, replicate=replicate)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
+
+
+def _say_how_to_ask_again(invalid_from_ledger: int, *, replicate: int) -> None:
+    if invalid_from_ledger:
+        said = f"{invalid_from_ledger} invalid judgements are from the ledger"
+        again = f"--only invalid --replicate {replicate + 1}"
+        console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
 
 
 def _joined(
