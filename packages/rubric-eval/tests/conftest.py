@@ -66,11 +66,12 @@ def make_heldout() -> Callable[..., Heldout]:
     return make
 
 
-@pytest.fixture(params=[0, 1])
+@pytest.fixture(params=[0, 1, 4, 5])
 def killed_at_writing(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], AbstractContextManager[None]]:
-    """End at the first file that takes its place, or the second; nothing comes to the disk after.
+    """End where a file takes its place, of the first ones or, with a single model and judge, of the
+    table and the manifest at the end; nothing comes to the disk after.
 
     A process that is killed writes down no failure either.
     """

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_eval.errors import (
     ComparisonError,
+    EvalEditedError,
     EvalError,
     EvalFolderError,
     EvalShapeError,
@@ -47,6 +48,7 @@ __all__ = [
     "ComparisonError",
     "ComparisonRow",
     "Difference",
+    "EvalEditedError",
     "EvalError",
     "EvalFolderError",
     "EvalShapeError",

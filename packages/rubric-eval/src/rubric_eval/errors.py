@@ -6,6 +6,7 @@ RubricError
     ├── ComparisonError (ValueError)      evaluations that cannot be set side by side
     ├── SelectionLeakError (ValueError)   a choice made on the questions that it is judged by
     ├── EvalFolderError (ValueError)      a folder that is not the evaluation that is meant
+    │   └── EvalEditedError               an evaluation that is not as its run left it
     ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
     ├── BenchmarkDataError (ValueError)   a benchmark's data that is missing or not well formed
     ├── TransferAbortError (RuntimeError) too many items of a benchmark without an answer
@@ -48,6 +49,15 @@ class SelectionLeakError(EvalError, ValueError):
 
 class EvalFolderError(EvalError, ValueError):
     """A folder that holds no evaluation, an unfinished one, or one of something else."""
+
+
+class EvalEditedError(EvalFolderError):
+    """A finished evaluation whose files are not as its run left them, or contradict each other."""
+
+    def __init__(self, message: str, *, found: tuple[str, ...] = ()) -> None:
+        """Keep all that was found."""
+        super().__init__(message)
+        self.found = found
 
 
 class EvalWriteError(EvalError, RuntimeError):

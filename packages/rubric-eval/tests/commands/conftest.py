@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
+from rubric_eval.answers import AnswerKeys, text_sha256
 from rubric_eval.cli import main
 from rubric_eval.records import (
     AnswerRow,
@@ -32,7 +34,8 @@ from rubric_eval.records import (
     Questions,
     ScoreRow,
 )
-from rubric_eval.records.files import write_rows, write_run
+from rubric_eval.records.files import read_run, write_finished_run, write_rows, write_run
+from rubric_eval.records.rows import items_sha256, questions_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,6 +75,15 @@ class Shape:
     template: str = "template"
 
 
+def _identified(shape: Shape, name: str) -> dict[str, Any]:
+    identity = {"weights": f"{shape.fingerprint} {name}"}
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return {
+        "identity": identity,
+        "fingerprint": hashlib.sha256(canonical.encode()).hexdigest(),
+    }
+
+
 def _run(shape: Shape, kind: str, counts: Mapping[str, int]) -> EvalRun:
     return EvalRun.model_validate(
         {
@@ -79,9 +91,7 @@ def _run(shape: Shape, kind: str, counts: Mapping[str, int]) -> EvalRun:
             "status": shape.status,
             "started": "2026-11-22T10:00:00+00:00",
             "models": [
-                ModelEntry(
-                    name=name, spec=name, fingerprint=f"{shape.fingerprint} {name}", identity={}
-                )
+                ModelEntry(name=name, spec=name, **_identified(shape, name))
                 for name in shape.models
             ],
             "judges": [
@@ -89,7 +99,7 @@ def _run(shape: Shape, kind: str, counts: Mapping[str, int]) -> EvalRun:
                 for name in (shape.judges if kind == "heldout" else ())
             ],
             "questions": {
-                name: Questions(source=name, sha256="0" * 64, count=count)
+                name: Questions(source=name, sha256=_questions(name, count), count=count)
                 for name, count in counts.items()
             },
             "decoding": Decoding(),
@@ -106,6 +116,31 @@ def _sha(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def _questions(name: str, count: int) -> str:
+    if name == "heldout":
+        return questions_sha256(QUESTION_ROWS)
+    numbers = range(count)
+    return items_sha256([_sha(name, n) for n in numbers], [f"{name} {n}?" for n in numbers])
+
+
+QUESTION_ROWS = [
+    QuestionRow(
+        task_id=task.task_id,
+        doc_hash=task.doc_hash,
+        question=task.question,
+        field="sorting",
+        weights={"sorts": 1.0},
+        passage_sha256=task.grounding.sha256,
+    )
+    for task in TASKS
+]
+
+
+def seal(folder: EvalFolder) -> None:
+    """Write the manifest once more, with digests of the files as they are now."""
+    write_finished_run(folder, read_run(folder))
+
+
 class Evaluations:
     """Writes evaluations under a folder; what differs from the default is a keyword."""
 
@@ -120,35 +155,27 @@ class Evaluations:
         shape = replace(Shape({"base": 0.3, "grpo": 0.6}), **changes)
         folder = EvalFolder(self.root / name)
         write_run(folder, _run(shape, "heldout", {"heldout": QUESTIONS}))
-        write_rows(
-            folder.questions,
-            [
-                QuestionRow(
-                    task_id=task.task_id,
-                    doc_hash=task.doc_hash,
-                    question=task.question,
-                    field="sorting",
-                )
-                for task in TASKS
-            ],
-        )
+        write_rows(folder.questions, QUESTION_ROWS)
         for at, (model, reward) in enumerate(shape.models.items()):
             for seed in shape.seeds:
                 rng = np.random.default_rng([at, seed])
                 self._write(folder, shape, model, seed, reward + rng.uniform(-0.1, 0.1, QUESTIONS))
+        if shape.status == "finished":
+            seal(folder)
         return folder
 
     def _write(
         self, folder: EvalFolder, shape: Shape, model: str, seed: int, rewards_N: np.ndarray
     ) -> None:
+        keys = AnswerKeys(_identified(shape, model)["fingerprint"], Decoding())
         said = shape.said if model == "grpo" else "It sorts by the absolute value."
         answers = [
             AnswerRow(
                 task_id=task.task_id,
                 doc_hash=task.doc_hash,
                 sample=0,
-                prompt_sha256=_sha(task.question),
-                key=_sha(model, task.task_id, seed),
+                prompt_sha256=text_sha256(task.question),
+                key=keys.of(text_sha256(task.question), seed=seed, sample=0),
                 text=f"{said} {task.question}" + " Yes." * (number % 3),
                 finish=Finish.COMPLETE,
                 tokens=8,
@@ -179,6 +206,15 @@ class Evaluations:
         folder = EvalFolder(self.root / name)
         sizes = {"rubric_gsm8k": 120, "rubric_gpqa_main": 80}
         write_run(folder, _run(shape, "transfer", sizes))
+        write_rows(
+            folder.questions,
+            [
+                QuestionRow(task_id=id_, doc_hash=id_, question=f"{benchmark} {number}?")
+                for benchmark, size in sizes.items()
+                for number in range(size)
+                for id_ in [_sha(benchmark, number)]
+            ],
+        )
         for benchmark, size in sizes.items():
             for at, (model, share) in enumerate(shape.models.items()):
                 for seed in shape.seeds:
@@ -186,7 +222,7 @@ class Evaluations:
                     rows = [
                         ItemRow(
                             item_id=_sha(benchmark, number),
-                            prompt_sha256=_sha("prompt", benchmark, number),
+                            prompt_sha256=text_sha256(f"{benchmark} {number}?"),
                             correct=bool(is_right),
                             is_answered=True,
                             is_truncated=False,
@@ -195,6 +231,8 @@ class Evaluations:
                         for number, is_right in enumerate(right_N)
                     ]
                     write_rows(folder.items(benchmark, model, seed), rows)
+        if shape.status == "finished":
+            seal(folder)
         return folder
 
 
@@ -215,3 +253,9 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
         return int(ended.value.code or 0)
 
     return run
+
+
+@pytest.fixture
+def sealed() -> Callable[[EvalFolder], None]:
+    """Seal an evaluation anew after a change, as if its run had left it so."""
+    return seal

@@ -119,10 +119,11 @@ def test_a_chat_and_plain_prompts_are_not_compared(
 
 
 def test_every_judge_of_an_evaluation_is_a_column(
-    command: Callable[..., int], evaluations: Evaluations
+    command: Callable[..., int], evaluations: Evaluations, sealed: Callable[[EvalFolder], None]
 ) -> None:
     folder = evaluations.heldout(judges=("lexical", "stern"))
     folder.scores("stern", "grpo", 0).unlink()  # of a judge that came later
+    sealed(folder)
     assert command("compare", folder.root, *QUICK) == 0
     found = _written(folder)
     assert [(one.judge, one.model) for one in found.scores] == [

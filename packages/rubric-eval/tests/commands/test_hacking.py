@@ -133,7 +133,10 @@ def test_a_new_judge_makes_no_folder_where_there_is_no_evaluation(
 
 
 def test_answers_without_a_judgement_are_counted_and_scores_of_no_answer_are_refused(
-    command: Callable[..., int], evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+    command: Callable[..., int],
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    sealed: Callable[[EvalFolder], None],
 ) -> None:
     folder = evaluations.heldout()
     path = folder.scores("lexical", "base", 0)
@@ -141,11 +144,13 @@ def test_answers_without_a_judgement_are_counted_and_scores_of_no_answer_are_ref
     lost = {"outcome": Outcome.UNAVAILABLE, "reward": None, "criteria_z": {}}
     rows[:3] = [row.model_copy(update=lost) for row in rows[:3]]
     write_rows(path, rows)
+    sealed(folder)
     assert command("hacking", folder.root) == 0
     assert [(one.answers, one.unjudged) for one in _written(folder).models] == [(27, 3), (30, 0)]
     shown = capsys.readouterr().out
     assert "note: base: answers left out because lexical gave no judgement: 3" in shown
     write_rows(path, [rows[0].model_copy(update={"key": "other"}), *rows[1:]])
+    sealed(folder)
     assert command("hacking", folder.root) == 2
     assert "is of no answer" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ import structlog
 from rubric_core import write_tasks
 from rubric_eval.cli import main
 from rubric_eval.records import EvalFolder
-from rubric_eval.records.files import read_run
+from rubric_eval.records.files import read_run, write_run
 from rubric_eval.responders.weights import OTHER, SAME
 from rubric_judge.testing import FakeEndpoint, Fault, ServedModel
 
@@ -203,5 +203,9 @@ def test_a_damaged_record_is_named(
         assert heldout(f"m=server:{first.url}#fake") == 0
         record = EvalFolder(files.out).answered_by("m")
         record.write_text('{"by_fingerprint": {"x": 1}}', encoding="utf-8")
+        assert heldout(f"m=server:{first.url}#fake") == 2
+        assert f"{record}: is not as the evaluation's end left it" in capsys.readouterr().err
+        run = read_run(EvalFolder(files.out))
+        write_run(EvalFolder(files.out), run.model_copy(update={"status": "failed"}))
         assert heldout(f"m=server:{first.url}#fake") == 2
     assert f"{record}: is no record of the weights" in capsys.readouterr().err

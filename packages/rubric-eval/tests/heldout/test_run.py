@@ -113,6 +113,7 @@ def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
         (tmp_path / "eval" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
         table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
     assert [row.n for row in table.rows] == [12]
+    assert len(read_heldout(tmp_path / "eval", "judge", "m").ids) == 12
 
 
 def test_nothing_that_is_done_is_generated_or_judged_again(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import hashlib
 import stat
 from typing import TYPE_CHECKING
 
@@ -19,10 +20,11 @@ from rubric_eval.records.files import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+MODEL = hashlib.sha256(b'{"a":1}').hexdigest()
 RUN = EvalRun(
     kind="heldout",
     started="2026-01-02T03:04:05+00:00",
-    models=(ModelEntry(name="base", spec="policy:base", fingerprint="f", identity={"a": 1}),),
+    models=(ModelEntry(name="base", spec="policy:base", fingerprint=MODEL, identity={"a": 1}),),
     questions={"heldout": Questions(source="test.jsonl", sha256="0", count=2)},
     decoding=Decoding(),
     seeds=(0,),

@@ -21,6 +21,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
+from rubric_eval.answers import AnswerKeys, text_sha256
 from rubric_eval.records import (
     AnswerRow,
     EvalFolder,
@@ -33,9 +34,11 @@ from rubric_eval.records import (
     Questions,
     ScoreRow,
 )
-from rubric_eval.records.files import write_rows, write_run
+from rubric_eval.records.files import read_run, write_finished_run, write_rows, write_run
+from rubric_eval.records.rows import items_sha256, questions_sha256
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 PASSAGE_CANARY = "PASSAGE-CANARY-7f3a"
@@ -52,6 +55,7 @@ _CRITERIA = {
     "caveat": (0.08, 0.15, 0.31),
     "structure": (0.6, 0.92, 0.9),
 }
+DECODING = Decoding(temperature=0.8, max_tokens=1024)
 _WEIGHTS = (2.0, 3.0, 2.0, 3.0, 2.0, 1.0)
 _SENTENCES = (
     "It computes the discrete transform of its first argument along the last axis.",
@@ -106,6 +110,17 @@ def _digest(*parts: object) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
+def _model(name: str) -> ModelEntry:
+    identity = {"weights": _digest(name)}
+    canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"))
+    return ModelEntry(
+        name=name,
+        spec=f"policy:runs/q/{name}",
+        fingerprint=hashlib.sha256(canonical.encode()).hexdigest(),
+        identity=identity,
+    )
+
+
 def _run(shape: Shape, kind: str, questions: dict[str, Questions]) -> EvalRun:
     return EvalRun(
         kind=kind,
@@ -113,15 +128,7 @@ def _run(shape: Shape, kind: str, questions: dict[str, Questions]) -> EvalRun:
         started="2026-11-22T10:00:00+00:00",
         finished="2026-11-22T10:31:07+00:00",
         error="the judge was away" if shape.status == "failed" else None,
-        models=tuple(
-            ModelEntry(
-                name=name,
-                spec=f"policy:runs/q/{name}",
-                fingerprint=_digest(name),
-                identity={"weights": _digest(name)},
-            )
-            for name in shape.models
-        ),
+        models=tuple(_model(name) for name in shape.models),
         judges=tuple(
             JudgeEntry(
                 name=name,
@@ -131,7 +138,7 @@ def _run(shape: Shape, kind: str, questions: dict[str, Questions]) -> EvalRun:
             for name in (shape.judges if kind == "heldout" else ())
         ),
         questions=questions,
-        decoding=Decoding(temperature=0.8, max_tokens=1024),
+        decoding=DECODING,
         seeds=shape.seeds,
         samples=shape.samples if kind == "heldout" else 1,
         template=_digest("template"),
@@ -143,30 +150,20 @@ def write_heldout(root: Path, shape: Shape) -> tuple[EvalFolder, list[Task]]:
     """Write a whole held-out evaluation, and return its tasks."""
     folder, tasks = EvalFolder(root), made_tasks(shape)
     rng = np.random.default_rng(3)
-    write_run(
-        folder,
-        _run(
-            shape,
-            "heldout",
-            {
-                "heldout": Questions(
-                    source="dataset/test.jsonl", sha256=_digest("q"), count=len(tasks)
-                )
-            },
-        ),
-    )
-    write_rows(
-        folder.questions,
-        [
-            QuestionRow(
-                task_id=t.task_id,
-                doc_hash=t.doc_hash,
-                question=t.question,
-                field=(n % 2 and shape.field) or _FIELDS[n % 3],
-            )
-            for n, t in enumerate(tasks)
-        ],
-    )
+    rows = [
+        QuestionRow(
+            task_id=t.task_id,
+            doc_hash=t.doc_hash,
+            question=t.question,
+            field=(n % 2 and shape.field) or _FIELDS[n % 3],
+            weights=dict(zip(_CRITERIA, _WEIGHTS, strict=True)),
+            passage_sha256=t.grounding.sha256,
+        )
+        for n, t in enumerate(tasks)
+    ]
+    asked = Questions(source="dataset/test.jsonl", sha256=questions_sha256(rows), count=len(tasks))
+    write_run(folder, _run(shape, "heldout", {"heldout": asked}))
+    write_rows(folder.questions, rows)
     for m, model in enumerate(shape.models):
         for seed in shape.seeds:
             answers = [
@@ -191,7 +188,14 @@ def write_heldout(root: Path, shape: Shape) -> tuple[EvalFolder, list[Task]]:
                         if s.outcome is Outcome.SCORED
                     ],
                 )
+    if shape.status == "finished":
+        seal(folder)
     return folder, tasks
+
+
+def seal(folder: EvalFolder) -> None:
+    """Write the manifest once more, with digests of the files as they are now."""
+    write_finished_run(folder, read_run(folder))
 
 
 def _answer(
@@ -203,8 +207,10 @@ def _answer(
         task_id=task.task_id,
         doc_hash=task.doc_hash,
         sample=k,
-        prompt_sha256=_digest(task.question),
-        key=_digest(model, task.task_id, seed, k),
+        prompt_sha256=text_sha256(task.question),
+        key=AnswerKeys(_model(model).fingerprint, DECODING).of(
+            text_sha256(task.question), seed=seed, sample=k
+        ),
         text=text if shape.answer is None else shape.answer,
         finish=Finish.TRUNCATED if rng.random() < 0.04 else Finish.COMPLETE,
         tokens=len(text) // 4,
@@ -225,7 +231,7 @@ def _score(answer: AnswerRow, m: int, rng: np.random.Generator) -> ScoreRow:
             outcome=Outcome.UNAVAILABLE if away else Outcome.INVALID,
             reason=Reason.TIMEOUT if away else Reason.NOT_JSON,
             reward=None if away else 0.0,
-            criteria_z={},
+            criteria_z={} if away else dict.fromkeys(_CRITERIA, 0.0),
         )
     z = {
         name: float(np.clip(levels[min(m, 2)] + rng.normal(0, 0.2), 0, 1))
@@ -249,10 +255,28 @@ def write_transfer(root: Path, shape: Shape) -> EvalFolder:
     """Write a whole transfer evaluation."""
     folder = EvalFolder(root)
     rng = np.random.default_rng(5)
+    numbers = range(shape.questions)
     counts = {
-        name: Questions(source=name, sha256=_digest(name), count=shape.questions) for name in _RIGHT
+        name: Questions(
+            source=name,
+            sha256=items_sha256(
+                [_digest(name, n) for n in numbers], [f"{name} {n}?" for n in numbers]
+            ),
+            count=shape.questions,
+        )
+        for name in _RIGHT
     }
     write_run(folder, _run(shape, "transfer", counts))
+    write_rows(
+        folder.questions,
+        [
+            QuestionRow(
+                task_id=_digest(name, n), doc_hash=_digest(name, n), question=f"{name} {n}?"
+            )
+            for name in _RIGHT
+            for n in numbers
+        ],
+    )
     for name, level in _RIGHT.items():
         for m, model in enumerate(shape.models):
             for seed in shape.seeds:
@@ -260,6 +284,8 @@ def write_transfer(root: Path, shape: Shape) -> EvalFolder:
                     folder.items(name, model, seed),
                     [_item(name, n, level + 0.06 * m, shape, rng) for n in range(shape.questions)],
                 )
+    if shape.status == "finished":
+        seal(folder)
     return folder
 
 
@@ -268,7 +294,7 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
     if rng.random() < 0.01:
         return ItemRow(
             item_id=_digest(name, n),
-            prompt_sha256=_digest(name, n, "prompt"),
+            prompt_sha256=text_sha256(f"{name} {n}?"),
             correct=None,
             is_answered=False,
             is_truncated=None,
@@ -278,7 +304,7 @@ def _item(name: str, n: int, level: float, shape: Shape, rng: np.random.Generato
         )
     return ItemRow(
         item_id=_digest(name, n),
-        prompt_sha256=_digest(name, n, "prompt"),
+        prompt_sha256=text_sha256(f"{name} {n}?"),
         correct=is_answered and bool(rng.random() < level),
         is_answered=is_answered,
         is_truncated=bool(rng.random() < 0.03),
@@ -368,3 +394,9 @@ def folders_in() -> type[Folders]:
 @pytest.fixture
 def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
+
+
+@pytest.fixture
+def sealed() -> Callable[[EvalFolder], None]:
+    """Seal an evaluation anew after a change, as if its run had left it so."""
+    return seal

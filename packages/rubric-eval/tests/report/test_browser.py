@@ -222,14 +222,19 @@ def test_hostile_texts_are_shown_and_do_nothing(browser: Browser, folders: Folde
     scores = heldout.scores("gpt-oss-20b", "grpo", 0)
     text = scores.read_text("utf-8").replace("caveat", json.dumps(HARM)[1:-1])
     scores.write_text(text, encoding="utf-8")
+    run = json.loads(heldout.run.read_bytes())
+    run["questions"]["heldout"]["source"] = run["models"][0]["spec"] = HARM
+    run["models"][0]["identity"] = run["judges"][0]["identity"] = run["versions"] = {HARM: HARM}
+    heldout.run.write_text(json.dumps(run), encoding="utf-8")
     transfer = folders.transfer(questions=8, answer=HARM, question=HARM)
-    sources = ReportSources((heldout.root, transfer.root))
+    sources = ReportSources((heldout.root, transfer.root), accepts_edited=True)
     visit = Visit(browser, write_report(sources).page, viewport={"width": 390, "height": 844})
 
     assert visit.page.evaluate("window.harmed") is None
     assert visit.page.locator("img, main script, svg[onload]").count() == 0
     assert "[U+202E]gnp.exe" in visit.page.locator("#criteria tbody").inner_text()
     assert "[U+202E]gnp.exe" in visit.page.locator("#field").inner_text()
+    assert "Made of edited files." in visit.page.locator(".edited").inner_text()
     text = visit.page.locator("#detail .response").first.inner_text()
     assert text.startswith("</script><script>window.harmed = 1</script>")
     assert "[U+202E]gnp.exe" in text

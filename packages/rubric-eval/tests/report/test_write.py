@@ -13,11 +13,12 @@ from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking import look_for_hacking
 from rubric_eval.records import evaluation_files, hashed_inputs
-from rubric_eval.records.files import write_json
+from rubric_eval.records.files import read_run, write_finished_run, write_json
 from rubric_eval.report import ReportSources, write_report
 from rubric_eval.scores import read_heldout
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Folders
@@ -105,9 +106,10 @@ def test_two_evaluations_of_a_kind_are_refused(folders: Folders, tmp_path: Path)
 def test_one_name_for_two_models_is_refused(folders: Folders, tmp_path: Path) -> None:
     folders.heldout("held", questions=4)
     folder = folders.transfer(questions=4)
-    run = json.loads(folder.run.read_text("utf-8"))
-    run["models"][1]["fingerprint"] = "0" * 64
-    folder.run.write_text(json.dumps(run), encoding="utf-8")
+    run = read_run(folder)
+    other = run.models[2].model_copy(update={"name": "sft"})
+    models = (run.models[0], other, run.models[2])
+    write_finished_run(folder, run.model_copy(update={"models": models}))
 
     with pytest.raises(EvalFolderError, match="the model 'sft'"):
         write_report(ReportSources((tmp_path / "held", tmp_path / "transfer")))
@@ -197,11 +199,15 @@ def test_a_comparison_that_is_up_to_date_is_shown(compared: EvalFolder) -> None:
     assert "compared anew" not in text
 
 
-def test_a_stale_comparison_is_made_anew_with_its_settings(compared: EvalFolder) -> None:
+def test_a_stale_comparison_is_made_anew_with_its_settings(
+    compared: EvalFolder, sealed: Callable[[EvalFolder], None]
+) -> None:
     path = compared.scores("gpt-oss-20b", "grpo", 0)
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
-    scored = [row | {"reward": 0.0} if row["outcome"] == "scored" else row for row in rows]
+    zeros = {"reward": 0.0, "criteria_z": dict.fromkeys(rows[0]["criteria_z"], 0.0)}
+    scored = [row | zeros if row["outcome"] == "scored" else row for row in rows]
     path.write_text("".join(json.dumps(row) + "\n" for row in scored), encoding="utf-8")
+    sealed(compared)
 
     text = _written(ReportSources((compared.root,)))
     table = json.loads((compared.tables / "table1_heldout.json").read_text("utf-8"))
@@ -211,7 +217,9 @@ def test_a_stale_comparison_is_made_anew_with_its_settings(compared: EvalFolder)
     assert [row["cells"][0]["value"] == 0 for row in table["rows"]] == [False, False, True]
 
 
-def test_answers_that_speak_to_the_judge_are_warned_of(folders: Folders) -> None:
+def test_answers_that_speak_to_the_judge_are_warned_of(
+    folders: Folders, sealed: Callable[[EvalFolder], None]
+) -> None:
     heldout = folders.heldout(**SMALL, judges=("first", "second"))
     path = heldout.answers("grpo", 0)
     rows = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
@@ -219,6 +227,7 @@ def test_answers_that_speak_to_the_judge_are_warned_of(folders: Folders) -> None
     path.write_text(
         "".join(json.dumps(row | {"text": asked}) + "\n" for row in rows), encoding="utf-8"
     )
+    sealed(heldout)
 
     text = _written(ReportSources((heldout.root,)))
     table = json.loads((heldout.tables / "hacking_signs.json").read_text("utf-8"))
@@ -240,7 +249,7 @@ def test_tables_of_an_earlier_report_do_not_stay_behind(folders: Folders) -> Non
 
 
 def test_signs_that_are_up_to_date_are_taken_and_stale_ones_looked_for_anew(
-    folders: Folders,
+    folders: Folders, sealed: Callable[[EvalFolder], None]
 ) -> None:
     heldout = folders.heldout(**SMALL, judges=("first", "second"))
     asyncio.run(look_for_hacking(heldout.root, judge="second"))
@@ -248,6 +257,7 @@ def test_signs_that_are_up_to_date_are_taken_and_stale_ones_looked_for_anew(
     fresh = _written(ReportSources((heldout.root,)))
     path = heldout.scores("first", "grpo", 0)
     path.write_text(path.read_text("utf-8") + "\n", encoding="utf-8")
+    sealed(heldout)
     stale = _written(ReportSources((heldout.root,)))
 
     assert "Answers that second judged" in fresh

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
+from rubric_eval.answers import answer_key, text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import (
     AnswerRow,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 IDS: Final = ("a", "b", "c")
+MODEL: Final = hashlib.sha256(b"{}").hexdigest()
 
 
 @pytest.fixture
@@ -41,8 +44,8 @@ def folder(tmp_path: Path) -> EvalFolder:
                 task_id=i,
                 doc_hash=i,
                 sample=0,
-                prompt_sha256=i,
-                key=i,
+                prompt_sha256=text_sha256(f"{i}?"),
+                key=_key(i),
                 text="An answer.",
                 finish=Finish.COMPLETE,
             )
@@ -59,7 +62,7 @@ def run() -> EvalRun:
         kind="heldout",
         status="finished",
         started="2026-01-01T00:00:00+00:00",
-        models=(ModelEntry(name="base", spec="base", fingerprint="f", identity={}),),
+        models=(ModelEntry(name="base", spec="base", fingerprint=MODEL, identity={}),),
         judges=(JudgeEntry(name="lexical", fingerprint="f", identity={}),),
         questions={"heldout": Questions(source="test.jsonl", sha256="s", count=len(IDS))},
         decoding=Decoding(),
@@ -69,12 +72,16 @@ def run() -> EvalRun:
     )
 
 
+def _key(task_id: str) -> str:
+    return answer_key(MODEL, text_sha256(f"{task_id}?"), Decoding(), seed=0, sample=0)
+
+
 def _score(task_id: str) -> ScoreRow:
     return ScoreRow(
         task_id=task_id,
         doc_hash=task_id,
         sample=0,
-        key=task_id,
+        key=_key(task_id),
         outcome=Outcome.SCORED,
         reward=0.5,
         criteria_z={"named": 0.5},
@@ -102,10 +109,13 @@ def _with_another_question(folder: EvalFolder) -> None:
 @pytest.mark.parametrize(
     ("edit", "said"),
     [
-        (_twice, "two scores of task a, sample 0"),
+        (_twice, r"seed_0\.jsonl:4 is a second score of task a, sample 0"),
         (_without_a_score, "scores of 2 answers, not of 3"),
         (_without_a_question, "2 different questions in 2 lines, not 3"),
-        (_with_another_question, "scores of 2 answers, not of 3"),
+        (
+            _with_another_question,
+            r"seed_0\.jsonl:3: the score of task c, sample 0, is of no answer",
+        ),
     ],
 )
 def test_rows_that_were_edited_are_refused(

@@ -395,6 +395,7 @@ def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
     (row,) = run(plan, scripted("base", _wrong)).rows
 
     assert row.average == 0
+    assert read_transfer(tmp_path / "t", "rubric_gsm8k", "base").values_NK[0] == (0.0,)
 
 
 def test_a_folder_of_somebody_else_is_left_alone(

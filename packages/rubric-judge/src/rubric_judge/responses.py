@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final, Self, TypeVar
@@ -185,13 +185,20 @@ def reward_of(result: JudgeResult) -> float | None:
     return min(math.fsum(result.scores.values()) / result.max_total, 1.0)
 
 
-def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int, _Row]]:
+def read_rows(
+    path: Path,
+    model: type[_Row],
+    *,
+    form: str,
+    skips: Callable[[bytes], bool] | None = None,
+) -> Iterator[tuple[int, _Row]]:
     """Yield (1-based line, its row) of a file that holds one kind of row.
 
     Args:
         path: a JSON Lines file; blank lines are skipped.
         model: the rows' model; it hides its input in errors.
         form: what a line looks like, for the error.
+        skips: tells lines that are not wanted, which are not looked into.
 
     Raises:
         RubricFileError: a line that is not such a row; shows no value of it.
@@ -199,7 +206,7 @@ def read_rows(path: Path, model: type[_Row], *, form: str) -> Iterator[tuple[int
     """
     # Some editors put a mark before UTF-8.
     for line, text in enumerate(read_file(path).removeprefix(BOM_UTF8).splitlines(), 1):
-        if not text.strip():
+        if not text.strip() or (skips is not None and skips(text)):
             continue
         try:
             row = model.model_validate_json(text)

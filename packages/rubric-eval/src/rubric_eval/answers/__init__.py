@@ -18,11 +18,18 @@ from rubric_eval.answers.collecting import (
     stream_answers,
 )
 from rubric_eval.answers.lock import locked
-from rubric_eval.answers.planning import Question, answer_key, prompt_sha256
-from rubric_eval.answers.reading import read_answers
+from rubric_eval.answers.planning import (
+    AnswerKeys,
+    Question,
+    answer_key,
+    prompt_sha256,
+    text_sha256,
+)
+from rubric_eval.answers.reading import line_of, read_answers
 from rubric_eval.answers.weights import check_weights
 
 __all__ = [
+    "AnswerKeys",
     "AnswerProgress",
     "Answers",
     "Question",
@@ -30,8 +37,10 @@ __all__ = [
     "answer_key",
     "check_weights",
     "collect_answers",
+    "line_of",
     "locked",
     "prompt_sha256",
     "read_answers",
     "stream_answers",
+    "text_sha256",
 ]

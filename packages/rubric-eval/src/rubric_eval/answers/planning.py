@@ -48,24 +48,45 @@ class Wanted(NamedTuple):
 
 def prompt_sha256(view: PolicyView) -> str:
     """Return the hash of a question; what a model's own template makes of it is the model's."""
-    return hashlib.sha256(view.question.encode()).hexdigest()
+    return text_sha256(view.question)
+
+
+def text_sha256(question: str) -> str:
+    """Return the hash of a question's text."""
+    return hashlib.sha256(question.encode()).hexdigest()
+
+
+class AnswerKeys:
+    """Whose answers they are, and to what: the same key, the same answer."""
+
+    def __init__(self, fingerprint: str, decoding: Decoding) -> None:
+        """Take what all answers have in common.
+
+        Args:
+            fingerprint: the model's.
+            decoding: how tokens are drawn.
+        """
+        self._model = json.dumps(fingerprint)
+        self._decoding = _canonical(decoding.model_dump(mode="json"))
+
+    def of(self, prompt: str, *, seed: int, sample: int) -> str:
+        """Return the key of one answer.
+
+        Args:
+            prompt: hash of the question.
+            seed: of the evaluation.
+            sample: number of the answer, from 0.
+
+        Returns:
+            SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
+        """
+        parts = f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
+        return hashlib.sha256(parts.encode()).hexdigest()
 
 
 def answer_key(fingerprint: str, prompt: str, decoding: Decoding, *, seed: int, sample: int) -> str:
-    """Return whose answer it is, and to what: the same key, the same answer.
-
-    Args:
-        fingerprint: the model's.
-        prompt: hash of the question.
-        decoding: how tokens are drawn.
-        seed: of the evaluation.
-        sample: number of the answer, from 0.
-
-    Returns:
-        SHA-256, in hexadecimal.
-    """
-    parts = [fingerprint, prompt, decoding.model_dump(mode="json"), seed, sample]
-    return _sha256(parts).hexdigest()
+    """Return the key of one answer; see `AnswerKeys`."""
+    return AnswerKeys(fingerprint, decoding).of(prompt, seed=seed, sample=sample)
 
 
 def plan(
@@ -88,22 +109,23 @@ def plan(
     wanted: list[Wanted] = []
     views = [task.policy_view() for task in tasks]
     hashes = [prompt_sha256(view) for view in views]
+    keys = AnswerKeys(fingerprint, decoding)
     for seed in seeds:
         for task, view, prompt in zip(tasks, views, hashes, strict=True):
             for sample in range(samples):
-                key = answer_key(fingerprint, prompt, decoding, seed=seed, sample=sample)
+                key = keys.of(prompt, seed=seed, sample=sample)
                 ask = Ask(view=view, seed=_draw_seed(seed, sample, prompt))
                 wanted.append(Wanted(view.task_id, task.doc_hash, seed, sample, prompt, key, ask))
     return wanted
 
 
 def _draw_seed(seed: int, sample: int, prompt: str) -> int:
-    digest = _sha256([seed, sample, prompt]).digest()
+    digest = hashlib.sha256(_canonical([seed, sample, prompt]).encode()).digest()
     return int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS)
 
 
-def _sha256(parts: Sequence[object]) -> hashlib._Hash:  # pyright: ignore[reportPrivateUsage]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True, separators=(",", ":")).encode())
+def _canonical(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def _check(tasks: Sequence[Question], seeds: Sequence[int], samples: int) -> None:

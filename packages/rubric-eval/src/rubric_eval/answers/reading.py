@@ -9,9 +9,10 @@ from pydantic import ValidationError
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import AnswerRow
+from rubric_eval.records.files import is_of_another
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from pathlib import Path
 
 
@@ -23,11 +24,12 @@ class ReadAnswers(NamedTuple):
     """Bytes of the lines that are whole; what follows was torn when its writer ended."""
 
 
-def read_answers(path: Path) -> list[AnswerRow]:
+def read_answers(path: Path, *, only: Container[str] | None = None) -> list[AnswerRow]:
     """Return the last word on each answer of a file: the row that came, or else the last failure.
 
     Args:
         path: a file of answers; one that is not there holds none.
+        only: tasks whose answers are wanted; lines of others are not looked into.
 
     Returns:
         One row for each task, sample and key, in the order of their first lines.
@@ -36,7 +38,15 @@ def read_answers(path: Path) -> list[AnswerRow]:
         EvalFolderError: a line in the middle is damaged.
         OSError: the file cannot be read.
     """
-    return list(settled(read_file(path).rows).values())
+    return list(settled(read_file(path, only=only).rows).values())
+
+
+def line_of(path: Path, row: AnswerRow) -> int | None:
+    """Find the line of an answer, from 1."""
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
+        if _row(line, path, number) == row:
+            return number
+    return None
 
 
 def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
@@ -49,8 +59,8 @@ def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
     return last
 
 
-def read_file(path: Path) -> ReadAnswers:
-    """Read all rows of a file, in the order of writing; see `read_answers`."""
+def read_file(path: Path, *, only: Container[str] | None = None) -> ReadAnswers:
+    """Read the rows of a file, in the order of writing; see `read_answers`."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -60,6 +70,8 @@ def read_file(path: Path) -> ReadAnswers:
     torn: int | None = None
     for number, line in enumerate(BytesIO(content), start=1):
         offset += len(line)
+        if only is not None and is_of_another(line, only):
+            continue
         row = _row(line, path, number)
         if row is None:
             torn = torn or number

@@ -25,6 +25,7 @@ __all__ = [
     "console",
     "figures_table",
     "note",
+    "print_edited",
     "working",
 ]
 
@@ -66,6 +67,12 @@ def console(*, stderr: bool = False) -> Console:
 def note(message: str) -> None:
     """Say something on stderr that a reader of the table should know."""
     print(f"rubric-eval: {message}", file=sys.stderr)
+
+
+def print_edited(edited: Sequence[str]) -> None:
+    """Say what of an evaluation is not as its run left it, and was accepted so."""
+    for what in edited:
+        console().print(f"edited, and accepted: {what}", soft_wrap=True)
 
 
 def working() -> Progress:

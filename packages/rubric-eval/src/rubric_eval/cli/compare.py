@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import console, figures_table, working
+from rubric_eval.cli.app import console, figures_table, print_edited, working
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
@@ -28,6 +28,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
     resamples: int = 9999,
     seed: int = 0,
     out: Path | None = None,
+    accept_edited: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Compare models on the same questions: paired, corrected for several benchmarks.
 
@@ -49,6 +50,8 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         resamples: Bootstrap draws.
         seed: Of the draws.
         out: File for the comparison; left out, comparison.json in the first folder.
+        accept_edited: Go on where files are not as their evaluation left them, or contradict each
+            other, and say so in all that is written.
 
     Returns:
         Exit status.
@@ -69,8 +72,9 @@ def compare(  # noqa: PLR0913  # each is an option of the command
     except ValidationError as error:
         raise config_error(error, model=CompareSettings, source="the options") from None
     with working() as progress, progress.phase("comparing"):
-        found, place = compare_folders(folders, settings, out=out)
+        found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
     _print(found)
+    print_edited(found.edited)
     console().print(f"written: {place}", soft_wrap=True)
     return 0
 

@@ -10,7 +10,7 @@ import anyio
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_eval.cli.app import configure_log, console, working
+from rubric_eval.cli.app import configure_log, console, print_edited, working
 from rubric_judge.console import current
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     baseline: str | None = None,
     out: Path | None = None,
     workers: int = 32,
+    accept_edited: Annotated[bool, Parameter(negative=())] = False,
     verbose: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Look for signs that a policy learned the judge: length, hedging, echoes, a second judge.
@@ -51,6 +52,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         baseline: Model that the others are set against; left out, the first.
         out: File for the panel; left out, hacking.json in FOLDER.
         workers: Judge workers.
+        accept_edited: Go on where files are not as their evaluation left them, or contradict each
+            other, and say so in all that is written.
         verbose: Log every judge call to stderr.
 
     Returns:
@@ -59,8 +62,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     from rubric_eval.hacking import look_for_hacking  # noqa: PLC0415
 
     configure_log(verbose=verbose)
-    if sample < 1 or workers < 1:
-        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
+    _check(sample, workers)
     if second_judge is not None and (tasks is None or second is not None):
         needed = "--tasks" if tasks is None else "no --second beside it"
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
@@ -75,12 +77,18 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
                 tasks=tasks,
                 new_judge=new,
                 out=out,
+                accept_edited=accept_edited,
             )
 
     with working() as progress, progress.phase("looking for signs"):
         found = anyio.run(look)
     _print(*found)
     return 0
+
+
+def _check(*counts: int) -> None:
+    if min(counts) < 1:
+        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
 
 
 @asynccontextmanager
@@ -139,6 +147,7 @@ def _print(found: HackingPanel, place: Path) -> None:
         stdout.print(f"warning: {warning}", soft_wrap=True)
     for note in found.notes:
         stdout.print(f"note: {note}", soft_wrap=True)
+    print_edited(found.edited)
     stdout.print(f"written: {place}", soft_wrap=True)
 
 

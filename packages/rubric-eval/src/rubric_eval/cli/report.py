@@ -7,12 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import working
+from rubric_eval.cli.app import print_edited, working
 
 __all__ = ["report"]
 
 
-def report(  # each is an option of the command
+def report(  # noqa: PLR0913  # each is an option of the command
     *folders: Path,
     out: Path | None = None,
     figures: Path | None = None,
@@ -20,6 +20,7 @@ def report(  # each is an option of the command
     reliability: Path | None = None,
     tasks: Path | None = None,
     reveal_grounding: Annotated[bool, Parameter(negative=())] = False,
+    accept_edited: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Write report.html, one page that needs no network, and tables as Markdown, LaTeX and JSON.
 
@@ -35,6 +36,8 @@ def report(  # each is an option of the command
         tasks: Tasks that were asked, for their passages and rubrics; needs --reveal-grounding.
         reveal_grounding: Show what only the judge's side may see: the judge's reasons, which may
             quote the passage, and passages and rubrics of --tasks.
+        accept_edited: Go on where files are not as their evaluation left them, or contradict each
+            other, and say so in all that is written.
 
     Returns:
         Exit status.
@@ -47,9 +50,13 @@ def report(  # each is an option of the command
         reliability=reliability,
         tasks=tasks,
         is_revealed=reveal_grounding,
+        accepts_edited=accept_edited,
     )
     with working() as progress, progress.phase("writing the report"):
         written = write_report(sources, out, figures=figures)
+    print_edited(written.edited)
+    for what in written.notes:
+        print(f"note: {what}")
     print(f"written: {written.page}")
     print(f"written: {len(written.tables)} files in {written.tables[0].parent}")
     if figures is not None:

@@ -14,19 +14,27 @@ from rubric_eval.records import (
     hashed_inputs,
     path_from,
 )
+from rubric_eval.records.digests import check_files, sealed
+from rubric_eval.records.edits import refusing_edits
 from rubric_eval.records.files import read_finished_run, read_rows, write_json
-from rubric_eval.scores.reading import has_scores, read_heldout
-from rubric_eval.transfer import read_transfer
+from rubric_eval.scores.judged import JudgedReader
+from rubric_eval.scores.reading import measured_rewards
+from rubric_eval.transfer import read_benchmarks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from rubric_eval.records import EvalRun, Measured
+    from rubric_eval.records.edits import Edits
 
 
 def compare_folders(
-    paths: Sequence[Path], settings: CompareSettings | None = None, *, out: Path | None = None
+    paths: Sequence[Path],
+    settings: CompareSettings | None = None,
+    *,
+    out: Path | None = None,
+    accept_edited: bool = False,
 ) -> tuple[EvalComparison, Path]:
     """Compare all models of some evaluations, and write what is found.
 
@@ -35,6 +43,8 @@ def compare_folders(
             evaluated the same one.
         settings: pairs, level, correction, power.
         out: file for it; by default comparison.json in the first folder.
+        accept_edited: go on where files are not as their evaluation left them, and say so in
+            `EvalComparison.edited`.
 
     Returns:
         The comparison, and where it is.
@@ -42,61 +52,64 @@ def compare_folders(
     Raises:
         EvalFolderError: no folder, the same one twice, one that holds no finished evaluation or no
             score, or one name for two models.
+        EvalEditedError: files are not as their evaluation left them, or contradict each other.
         ComparisonError: two sides that do not match, or fewer than two models.
         RubricFileError: a file that is damaged.
         OSError: a file cannot be read or written.
     """
     folders = _folders(paths)
-    runs = [read_finished_run(folder) for folder in folders]
-    _check_names(folders, runs)
     target = out or folders[0].comparison
-    files = [path for folder in folders for path in evaluation_files(folder)]
-    # Hashed first: a file that changes while it is read makes a stale comparison, not a wrong one.
-    inputs = hashed_inputs(files, beside=target)
-    measured = [
-        values
-        for folder, run in zip(folders, runs, strict=True)
-        for values in measured_of(folder, run)
-    ]
-    _check_passages(folders, runs)
-    found = compare_measured(measured, settings).model_copy(
+    with refusing_edits(is_accepted=accept_edited) as edits:
+        runs = [read_finished_run(folder, edits=edits) for folder in folders]
+        _check_names(folders, runs)
+        files = [path for folder in folders for path in evaluation_files(folder)]
+        # Hashed first: a file that changes while it is read makes a stale comparison, not a wrong
+        # one.
+        inputs = hashed_inputs(files, beside=target)
+        measured = [
+            values
+            for folder, run in zip(folders, runs, strict=True)
+            for values in measured_of(folder, run, edits)
+        ]
+        _check_passages(folders, runs)
+        compared = compare_measured(measured, settings)
+    found = compared.model_copy(
         update={
+            "notes": (*compared.notes, *edits.notes),
             "folders": tuple(path_from(target, to=folder.root) for folder in folders),
             "inputs": inputs,
+            "edited": edits.found,
         }
     )
+    found = sealed(found)
     write_json(target, found)
     return found, target
 
 
-def measured_of(folder: EvalFolder, run: EvalRun) -> list[Measured]:
+def measured_of(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured]:
     """Read all values of an evaluation, model by model in the order of the run.
 
     Raises:
         EvalFolderError: there are none, or they are not those of the run.
         RubricFileError: a file that is damaged.
     """
+    check_files(folder, run, edits)
     if run.kind == "transfer":
-        measured = [
-            read_transfer(folder, benchmark, model.name, run=run)
-            for benchmark in run.questions
-            for model in run.models
-        ]
+        measured = read_benchmarks(folder, run, edits)
     else:
         # A judge that came later need not have judged every model.
+        reader = JudgedReader(folder, run, edits)
         measured = [
-            read_heldout(folder, judge.name, model.name, run=run)
-            for judge in run.judges
+            measured_rewards(run, reader.questions, judged)
             for model in run.models
-            if has_scores(folder, run, judge=judge.name, model=model.name)
+            for judged in reader.read(model, run.judges)
         ]
     if not measured:
         raise EvalFolderError(
             f"{folder.root} holds no score; run the command that made it again, which goes on "
             "where it was"
         )
-    order = {model.name: place for place, model in enumerate(run.models)}
-    return sorted(measured, key=lambda one: order[one.model])
+    return measured
 
 
 def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
@@ -110,17 +123,28 @@ def _folders(paths: Sequence[Path]) -> list[EvalFolder]:
 
 def _check_passages(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:
     """Refuse the same questions with other passages: answers were judged against those."""
-    known: dict[tuple[str, ...], tuple[str, EvalFolder]] = {}
+    known: dict[str, tuple[str, EvalFolder]] = {}
+    whole: dict[tuple[str, ...], tuple[str, EvalFolder]] = {}
     for folder, run in zip(folders, runs, strict=True):
-        if run.kind == "heldout":
-            ids = tuple(row.task_id for row in read_rows(folder.questions, QuestionRow))
-            sha256 = run.questions["heldout"].sha256
-            content, first = known.setdefault(ids, (sha256, folder))
-            if content != sha256:
-                raise ComparisonError(
-                    f"{folder.root} and {first.root} judged the same questions against other "
-                    "passages; evaluate both on the same file of tasks"
-                )
+        if run.kind != "heldout":
+            continue
+        rows = read_rows(folder.questions, QuestionRow)
+        # Rows of an earlier version do not name their passages; then all must be in one order.
+        of_all = run.questions["heldout"].sha256, folder
+        content, first = whole.setdefault(tuple(row.task_id for row in rows), of_all)
+        _refuse_other(content, run.questions["heldout"].sha256, folder, first)
+        for row in rows:
+            if row.passage_sha256:
+                content, first = known.setdefault(row.task_id, (row.passage_sha256, folder))
+                _refuse_other(content, row.passage_sha256, folder, first)
+
+
+def _refuse_other(there: str, here: str, folder: EvalFolder, first: EvalFolder) -> None:
+    if there != here:
+        raise ComparisonError(
+            f"{folder.root} and {first.root} judged the same questions against other passages; "
+            "evaluate both on the same file of tasks"
+        )
 
 
 def _check_names(folders: Sequence[EvalFolder], runs: Sequence[EvalRun]) -> None:

@@ -145,3 +145,9 @@ class EvalComparison(BaseModel):
 
     inputs: tuple[InputFile, ...] = ()
     """What the numbers were read from."""
+
+    edited: tuple[str, ...] = ()
+    """What of it was not as its evaluation left it, and was accepted so; empty as a rule."""
+
+    digest: str | None = None
+    """SHA-256 of everything else here; None in a file of an older version."""

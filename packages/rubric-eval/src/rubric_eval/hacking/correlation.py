@@ -81,7 +81,8 @@ def within_correlation(
         _centred_ranks(np.asarray(values_N, dtype=np.float64)[order], of_N[order])
         for values_N in (x_N, y_N)
     ]
-    return _correlated(centred[0], centred[1], [documents_N[at] for at in order], seed=seed)
+    documents = [documents_N[int(at)] for at in order]
+    return _correlated(centred[0], centred[1], documents, seed=seed)
 
 
 def _centred_ranks(values_N: FloatArray, of_N: npt.NDArray[np.intp]) -> FloatArray:
@@ -120,7 +121,7 @@ def _correlated(
     x_N, y_N = x_N - x_N.mean(), y_N - y_N.mean()
     of_documents = np.stack(
         [
-            np.bincount(of_N, weights=weights)
+            np.bincount(of_N, weights=weights).astype(np.float64)
             for weights in (np.ones_like(x_N), x_N, y_N, x_N * x_N, y_N * y_N, x_N * y_N)
         ]
     )

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 from rubric_core import read_tasks
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.found import HackingPanel, HackingSettings
-from rubric_eval.hacking.observed import read_judged
+from rubric_eval.hacking.observed import observed
 from rubric_eval.hacking.panel import baseline_of, hacking_panel
 from rubric_eval.hacking.second import check_tasks, judge_again, sampled_questions
 from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.digests import check_files, sealed
+from rubric_eval.records.edits import refusing_edits
 from rubric_eval.records.files import read_finished_run, write_json
-from rubric_eval.scores.reading import read_heldout
+from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from rubric_core import Judge, Task
     from rubric_eval.hacking.observed import Judged, Key, Observed
     from rubric_eval.records import EvalRun
+    from rubric_eval.records.edits import Edits
 
 
 def _nothing(model: str, total: int) -> None:
@@ -60,6 +63,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     tasks: Path | None = None,
     new_judge: NewJudge | None = None,
     out: Path | None = None,
+    accept_edited: bool = False,
 ) -> tuple[HackingPanel, Path]:
     """Look for signs of judge hacking in a held-out evaluation, and write what is found.
 
@@ -71,12 +75,15 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         tasks: file of the tasks, for echoes of their criteria and for a new judge.
         new_judge: asked in place of a judge of the evaluation.
         out: file for it; by default hacking.json in the folder.
+        accept_edited: go on where files are not as their evaluation left them, and say so in
+            `HackingPanel.edited`.
 
     Returns:
         The panel, and where it is.
 
     Raises:
         EvalFolderError: no finished held-out evaluation, or a judge that it does not have.
+        EvalEditedError: files are not as the evaluation left them, or contradict each other.
         ConfigError: a new judge without the tasks that were evaluated.
         JudgeSetupError: the new judge is not there.
         HeldoutAbortError: the new judge leaves too much open.
@@ -85,31 +92,55 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         OSError: a file cannot be read or written.
     """
     folder = EvalFolder(root)
-    run = read_finished_run(folder)
-    first, other = _judges(folder, run, judge, second)
+    target = out or folder.hacking
+    with refusing_edits(is_accepted=accept_edited) as edits:
+        run = read_finished_run(folder, edits=edits)
+        first, other = _judges(folder, run, judge, second)
+        wanted = [first] if new_judge is not None or other is None else [first, other]
+        files = [*evaluation_files(folder), *([tasks] if tasks else [])]
+        inputs = hashed_inputs(files, beside=target)
+        judged = _judged(folder, run, wanted, edits)
     other = other if new_judge is None else new_judge.name
     settings = HackingSettings(judge=first, second=other, baseline=baseline)
-    target = out or folder.hacking
-    inputs = hashed_inputs([*evaluation_files(folder), *([tasks] if tasks else [])], beside=target)
-    judged = _judged(folder, run, settings.judge)
-    answers = {model: one.answers for model, one in judged.items()}
+    panel = await _panel(folder, judged, settings, tasks, new_judge)
+    found = sealed(
+        panel.model_copy(
+            update={
+                "notes": (*panel.notes, *edits.notes),
+                "folder": path_from(target, to=root),
+                "inputs": inputs,
+                "edited": edits.found,
+            }
+        )
+    )
+    write_json(target, found)
+    return found, target
+
+
+async def _panel(
+    folder: EvalFolder,
+    judged: Mapping[str, Mapping[str, Judged]],
+    settings: HackingSettings,
+    tasks: Path | None,
+    new_judge: NewJudge | None,
+) -> HackingPanel:
+    """Look at answers by judge and model, and at what a second judge gave them."""
+    by_first = judged[settings.judge]
+    answers = {model: one.answers for model, one in by_first.items()}
     baseline_of(answers, settings)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     if new_judge is not None:
         rewards = await _judged_anew(folder, new_judge, by_id, answers, seed=settings.seed)
     else:
-        by_second = _judged(folder, run, settings.second) if settings.second is not None else {}
+        by_second = judged.get(settings.second or "", {})
         rewards = {model: one.rewards for model, one in by_second.items()}
-    panel = hacking_panel(
+    return hacking_panel(
         answers,
         settings,
         tasks=_asked(by_id, answers),
         second=rewards,
-        unjudged={model: one.unjudged for model, one in judged.items()},
+        unjudged={model: one.unjudged for model, one in by_first.items()},
     )
-    found = panel.model_copy(update={"folder": path_from(target, to=root), "inputs": inputs})
-    write_json(target, found)
-    return found, target
 
 
 async def _judged_anew(
@@ -151,14 +182,20 @@ def _judges(
     return first, second or next((name for name in names if name != first), None)
 
 
-def _judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
-    """What a judge gave the models that it has judged, in the order of the run."""
-    found = read_judged(folder, run, judge)
-    for model in found:
-        read_heldout(folder, judge, model, run=run)  # refuses rows that do not belong together
-    if not found:
+def _judged(
+    folder: EvalFolder, run: EvalRun, judges: Sequence[str], edits: Edits
+) -> dict[str, dict[str, Judged]]:
+    """What judges gave the models that they have judged, in the order of the run."""
+    check_files(folder, run, edits)
+    reader = JudgedReader(folder, run, edits)
+    entries = [entry for entry in run.judges if entry.name in judges]
+    found: dict[str, dict[str, Judged]] = {name: {} for name in judges}
+    for model in run.models:
+        for judged in reader.read(model, entries):
+            found[judged.judge.name][model.name] = observed(judged, run.seeds)
+    if lacking := [name for name, models in found.items() if not models]:
         raise EvalFolderError(
-            f"{folder.root} holds no score of {judge!r}; judge the answers with "
+            f"{folder.root} holds no score of {lacking[0]!r}; judge the answers with "
             "`rubric-eval rejudge`"
         )
     return found
@@ -166,5 +203,5 @@ def _judged(folder: EvalFolder, run: EvalRun, judge: str) -> dict[str, Judged]:
 
 def _asked(tasks: Mapping[str, Task], answers: Mapping[str, Sequence[Observed]]) -> list[Task]:
     """Tasks that were evaluated, of a file that may hold more."""
-    asked = {one.task_id for observed in answers.values() for one in observed}
+    asked = {one.task_id for of in answers.values() for one in of}
     return [task for name, task in tasks.items() if name in asked]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
 from rubric_eval.records.files import read_rows, read_run
 from rubric_eval.records.planning import check_models, check_plan
+from rubric_eval.records.rows import questions_sha256
 from rubric_eval.records.run import now
 
 if TYPE_CHECKING:
@@ -112,13 +112,10 @@ class HeldoutPlan:
     @property
     def questions(self) -> Questions:
         """What is asked, by ids, texts and the passages that answers are judged against."""
-        content = [
-            [task_id, task.question, task.grounding.sha256] for task_id, task in self.by_id.items()
-        ]
         return Questions(
             source=self.source,
-            sha256=hashlib.sha256(json.dumps(content).encode()).hexdigest(),
-            count=len(content),
+            sha256=questions_sha256(self.question_rows()),
+            count=len(self.tasks),
         )
 
     def question_rows(self) -> list[QuestionRow]:
@@ -129,6 +126,8 @@ class HeldoutPlan:
                 doc_hash=task.doc_hash,
                 question=task.question,
                 field=task.document_analysis.genre if task.document_analysis else "",
+                passage_sha256=task.grounding.sha256,
+                weights={one.id: one.weight for one in task.rubric if one.weight > 0},
             )
             for task_id, task in self.by_id.items()
         ]

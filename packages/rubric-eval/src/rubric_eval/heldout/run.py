@@ -10,11 +10,11 @@ from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.heldout.work import HeldoutProgress, Work
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
-from rubric_eval.records.files import read_run, write_json, write_rows, write_run
+from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
 from rubric_eval.records.joining import joined
 from rubric_eval.records.lifetime import closing, under_way
 from rubric_eval.records.run import now
-from rubric_eval.scores.reading import has_scores
+from rubric_eval.scores.judged import has_scores
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close
 
@@ -128,7 +128,7 @@ async def _locked_run(  # as above
         finished = _finished(folder, run, wanted)
         table = heldout_table(folder, finished)
         write_json(folder.heldout, table)
-        write_run(folder, finished)
+        write_finished_run(folder, finished)
     return table
 
 

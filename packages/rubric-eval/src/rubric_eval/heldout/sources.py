@@ -6,7 +6,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from rubric_eval.answers import answer_key, check_weights, read_answers, stream_answers
+from rubric_eval.answers import AnswerKeys, check_weights, read_answers, stream_answers
 from rubric_eval.errors import EvalFolderError
 
 if TYPE_CHECKING:
@@ -109,16 +109,16 @@ def kept_answers(
     Raises:
         EvalFolderError: a file is damaged.
     """
+    keys = AnswerKeys(model.fingerprint, plan.decoding)
+    place = {task_id: at for at, task_id in enumerate(plan.task_ids)}
     for seed in plan.seeds:
-        rows = {
-            (row.task_id, row.sample, row.key): row
+        # As many steps as there are answers, whatever the plan asks for.
+        kept = [
+            (place[row.task_id], row.sample, row)
             for row in read_answers(folder.answers(model.name, seed))
-        }
-        if not rows:
-            continue
-        for task_id, prompt in zip(plan.task_ids, plan.prompts, strict=True):
-            for sample in range(plan.samples):
-                key = answer_key(model.fingerprint, prompt, plan.decoding, seed=seed, sample=sample)
-                row = rows.get((task_id, sample, key))
-                if row is not None:
-                    yield seed, row
+            if row.task_id in place
+            and row.sample < plan.samples
+            and row.key == keys.of(plan.prompts[place[row.task_id]], seed=seed, sample=row.sample)
+        ]
+        for _, _, row in sorted(kept, key=lambda one: one[:2]):
+            yield seed, row

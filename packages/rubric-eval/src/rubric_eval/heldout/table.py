@@ -9,9 +9,10 @@ import numpy as np
 from pydantic import BaseModel
 from scipy import stats
 
+from rubric_eval.records.edits import refusing_edits
 from rubric_eval.records.run import FROZEN
-from rubric_eval.scores import read_heldout
-from rubric_eval.scores.reading import has_scores
+from rubric_eval.scores.judged import JudgedReader
+from rubric_eval.scores.reading import measured_rewards
 from rubric_eval.statistics import Interval, score_interval
 
 if TYPE_CHECKING:
@@ -89,14 +90,13 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
         EvalFolderError, RubricFileError: rows that do not fit; see `read_heldout`.
     """
     pairs = [(model.name, judge.name) for model in run.models for judge in run.judges]
-    done = [
-        (model, judge)
-        for model, judge in pairs
-        if has_scores(folder, run, judge=judge, model=model)
-    ]
-    measured = {
-        (model, judge): read_heldout(folder, judge, model, run=run) for model, judge in done
-    }
+    with refusing_edits() as edits:
+        reader = JudgedReader(folder, run, edits)
+        measured = {
+            (judged.model.name, judged.judge.name): measured_rewards(run, reader.questions, judged)
+            for model in run.models
+            for judged in reader.read(model, run.judges)
+        }
     rows = {pair: _row(one, confidence=confidence) for pair, one in measured.items()}
     judges = [judge.name for judge in run.judges]
     return HeldoutTable(

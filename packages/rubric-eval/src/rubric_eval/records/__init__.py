@@ -4,6 +4,8 @@ run       what was evaluated, on what, how: run.json
 rows      one line per answer, judgement or benchmark item
 measured  values of one model on one set of questions, ready to be compared
 files     how they are read and written
+digests   what the files were at an evaluation's end
+edits     what is not as it was then, refused or accepted
 joining   what a folder holds already, and whether something may be added
 lifetime  an evaluation under way, and its end
 planning  what every plan is held to

@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricFileError
 from rubric_core.files import replacing
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.records.digests import (
+    check_content,
+    check_identities,
+    file_digests,
+    sealed,
+)
+from rubric_eval.records.edits import Edits
 from rubric_eval.records.run import FORMAT, EvalRun
 from rubric_judge.responses import read_rows as numbered_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Iterator
     from pathlib import Path
 
     from rubric_eval.records.layout import EvalFolder
 
-__all__ = ["read_finished_run", "read_rows", "read_run", "write_json", "write_rows", "write_run"]
+__all__ = [
+    "is_of_another",
+    "iterate_rows",
+    "read_finished_run",
+    "read_rows",
+    "read_run",
+    "write_finished_run",
+    "write_json",
+    "write_rows",
+    "write_run",
+]
 
+_TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)
 
 
@@ -39,8 +58,34 @@ def read_rows(path: Path, model: type[_Row]) -> list[_Row]:
         RubricFileError: a line that is not such a row; shows no value of it.
         OSError: the file cannot be read.
     """
-    form = f"a row as `{model.__name__}` has it"
-    return [row for _, row in numbered_rows(path, model, form=form)]
+    return [row for _, row in iterate_rows(path, model)]
+
+
+def iterate_rows(
+    path: Path, model: type[_Row], *, only: Container[str] | None = None
+) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a file one by one, each with its line; see `read_rows`.
+
+    Args:
+        path: JSON Lines.
+        model: kind of the rows.
+        only: tasks whose rows are wanted; lines of others are not looked into.
+    """
+    skips = None if only is None else partial(is_of_another, tasks=only)
+    return numbered_rows(path, model, form=f"a row as `{model.__name__}` has it", skips=skips)
+
+
+def is_of_another(line: bytes, tasks: Container[str]) -> bool:
+    """Tell a line that is of none of some tasks without reading it; false where that takes reading.
+
+    Args:
+        line: of a file of rows whose first field is the task, as they are written here.
+        tasks: ids.
+    """
+    if not line.startswith(_TASK):
+        return False
+    id_, quote, _ = line[len(_TASK) :].partition(b'"')
+    return bool(quote) and b"\\" not in id_ and id_.decode("utf-8", "replace") not in tasks
 
 
 def write_rows(path: Path, rows: Iterable[BaseModel], *, private: bool = False) -> None:
@@ -73,8 +118,12 @@ def write_json(path: Path, content: BaseModel) -> None:
         file.write(f"{text}\n".encode())
 
 
-def read_run(folder: EvalFolder) -> EvalRun:
+def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     """Read the manifest of an evaluation, however it ended.
+
+    Args:
+        folder: of the evaluation.
+        edits: where it is noted that the manifest of a finished one was edited.
 
     Raises:
         EvalFolderError: the folder holds no evaluation.
@@ -89,7 +138,7 @@ def read_run(folder: EvalFolder) -> EvalRun:
             "folder that was given as --out"
         ) from None
     try:
-        return EvalRun.model_validate_json(text)
+        run = EvalRun.model_validate_json(text)
     except ValidationError as error:
         _refuse_newer(folder.run, text)
         problem = error.errors(include_url=False, include_context=False, include_input=False)[0]
@@ -100,6 +149,10 @@ def read_run(folder: EvalFolder) -> EvalRun:
             path=folder.run,
             field=field,
         ) from None
+    if edits is not None and run.status == "finished":
+        check_content(folder.run, run, text, edits)
+        check_identities(folder.run, run, edits)
+    return run
 
 
 def _refuse_newer(path: Path, text: bytes) -> None:
@@ -123,20 +176,28 @@ def _refuse_newer(path: Path, text: bytes) -> None:
         )
 
 
-def read_finished_run(folder: EvalFolder) -> EvalRun:
+def read_finished_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
+
+    Args:
+        folder: of the evaluation.
+        edits: where it is noted that it was edited; refused at once when left out.
 
     Raises:
         EvalFolderError: there is none, or it runs still, was stopped, or failed.
+        EvalEditedError: it was edited.
         RubricFileError, OSError: as `read_run`.
     """
-    run = read_run(folder)
+    noted = Edits() if edits is None else edits
+    run = read_run(folder, edits=noted)
     if run.status != "finished":
         why = f": {run.error}" if run.error else ""
         raise EvalFolderError(
             f"the evaluation in {folder.root} is {run.status}, not finished{why}; run the command "
             "that started it again, which goes on where it was"
         )
+    if edits is None:
+        noted.refuse()
     return run
 
 
@@ -147,3 +208,12 @@ def write_run(folder: EvalFolder, run: EvalRun) -> None:
         OSError: the file cannot be written; an older one is still there.
     """
     write_json(folder.run, run)
+
+
+def write_finished_run(folder: EvalFolder, run: EvalRun) -> None:
+    """Write the manifest of an evaluation whose other files are all there, with their digests.
+
+    Raises:
+        OSError: a file cannot be read or written; an older manifest is still there.
+    """
+    write_run(folder, sealed(run.model_copy(update={"files": file_digests(folder)})))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, JudgeEntry, ModelEntry
+from rubric_eval.records.digests import ANSWERS, check_files
+from rubric_eval.records.edits import Edits
 from rubric_eval.records.files import read_run
 
 if TYPE_CHECKING:
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 __all__ = ["joined"]
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
+_RESTORE: Final = (
+    "Restore it from a copy, or evaluate into a new folder; the answers of a file that is deleted "
+    "are asked for again"
+)
 
 
 def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
@@ -35,12 +41,18 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
 
     Raises:
         EvalFolderError: the folder holds something else; says what differs.
+        EvalEditedError: it holds a finished evaluation whose manifest or answers were edited.
         RubricFileError: its manifest is damaged.
     """
     if not folder.run.exists():
         _refuse_strangers(folder)
         return wanted
-    held = read_run(folder)
+    edits = Edits()
+    held = read_run(folder, edits=edits)
+    if held.status == "finished":
+        # Scores and tables are made anew; what models answered is not.
+        check_files(folder, held, edits, part=ANSWERS)
+        edits.refuse(_RESTORE)
     held = held.model_copy(
         update={
             "models": _kept(held.models, wanted.models, folder, ("scores/*/{}", "items/*/{}")),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Self
+import hashlib
+import json
+from typing import TYPE_CHECKING, Self
 
 from pydantic import BaseModel, Field, model_validator
 
 from rubric_core import Answerer, Finish, Outcome, Reason
 from rubric_eval.records.run import FROZEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class QuestionRow(BaseModel):
@@ -22,6 +27,13 @@ class QuestionRow(BaseModel):
     question: str
     field: str = ""
     """Kind of document or subject, where it is known."""
+
+    weights: dict[str, float] = {}
+    """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, and in
+    rows of an earlier version, as is the next."""
+
+    passage_sha256: str = ""
+    """Of the passage that answers are judged against."""
 
 
 class AnswerRow(BaseModel):
@@ -128,3 +140,15 @@ class ItemRow(BaseModel):
     response: str
     reason: Reason | None = None
     """Why no answer came."""
+
+
+def questions_sha256(questions: Sequence[QuestionRow]) -> str:
+    """Return `Questions.sha256` of held-out questions: of ids, texts and passages."""
+    content = [[one.task_id, one.question, one.passage_sha256] for one in questions]
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+
+
+def items_sha256(ids: Sequence[str], prompts: Sequence[str | None]) -> str:
+    """Return `Questions.sha256` of a benchmark's items: of ids and prompts."""
+    canonical = json.dumps([list(ids), list(prompts)], separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()

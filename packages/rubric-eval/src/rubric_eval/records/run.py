@@ -72,6 +72,22 @@ class Questions(BaseModel):
     count: int = Field(ge=1)
 
 
+class FileDigest(BaseModel):
+    """A file of an evaluation as its end left it."""
+
+    model_config = FROZEN
+
+    path: str
+    """From the evaluation's folder, with slashes."""
+
+    sha256: str
+    size: int = Field(ge=0)
+    """Bytes."""
+
+    rows: int = Field(ge=0)
+    """Lines."""
+
+
 class EvalRun(BaseModel):
     """run.json: written before the first answer, and again with its status at the end."""
 
@@ -114,6 +130,13 @@ class EvalRun(BaseModel):
 
     versions: dict[str, str]
     """Packages that took part."""
+
+    files: tuple[FileDigest, ...] = ()
+    """Every file of a finished evaluation but this one and the ledger, which is a cache. They let
+    accidents and careless edits be noticed; against forgery they are no protection."""
+
+    digest: str | None = None
+    """SHA-256 of everything else here; None before the end, and in folders of an older version."""
 
 
 def now() -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rubric_eval.answers import read_answers
 from rubric_eval.records import ItemRow, JudgementRow, ScoreRow
-from rubric_eval.report.reading import iterate_rows
+from rubric_eval.records.files import iterate_rows
 from rubric_eval.report.selection import MOST_HELDOUT, MOST_ITEMS, by_question, most_different
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.report.visible import shortened, visible
@@ -154,7 +154,7 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
     for seed in evaluation.run.seeds:
         path = evaluation.folder.answers(model, seed)
         where = str(path.relative_to(evaluation.folder.root))
-        for row in read_answers(path):
+        for row in read_answers(path, only=chosen):
             if row.task_id not in chosen:
                 continue
             found[row.task_id, seed, row.sample] = {
@@ -179,8 +179,11 @@ def _add_scores(
     *,
     is_revealed: bool,
 ) -> None:
+    chosen = {task_id for task_id, _, _ in answers}
     for seed in evaluation.run.seeds:
-        for row in iterate_rows(evaluation.folder.scores(judge, model, seed), ScoreRow):
+        for _, row in iterate_rows(
+            evaluation.folder.scores(judge, model, seed), ScoreRow, only=chosen
+        ):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
@@ -191,7 +194,7 @@ def _add_scores(
         path = evaluation.folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
-        for row in iterate_rows(path, JudgementRow):
+        for _, row in iterate_rows(path, JudgementRow, only=chosen):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 where = str(path.relative_to(evaluation.folder.root))
                 reasons = answer.setdefault("reasons", {})
@@ -222,7 +225,7 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
         for seed in evaluation.run.seeds:
             path = evaluation.folder.items(benchmark, model, seed)
             where = str(path.relative_to(evaluation.folder.root))
-            for row in iterate_rows(path, ItemRow):
+            for _, row in iterate_rows(path, ItemRow):
                 if row.item_id in chosen:
                     asked.setdefault(row.item_id, row)
                     answers[model][row.item_id, seed, 0] = _item_answer(row, seed, where)

@@ -12,6 +12,7 @@ from rubric_core import RubricFileError
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
 from rubric_eval.comparison.levels import score
 from rubric_eval.records import EvalFolder, changed_inputs
+from rubric_eval.records.digests import is_as_written
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,7 +96,8 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
 
 def _stored(path: Path) -> tuple[Path, EvalComparison] | None:
     try:
-        return path, EvalComparison.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        found = EvalComparison.model_validate_json(text)
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -106,6 +108,8 @@ def _stored(path: Path) -> tuple[Path, EvalComparison] | None:
             path=path,
             field=field or None,
         ) from None
+    # One that was edited is of nothing: everything is compared again.
+    return path, found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
 def _is_of(stored: EvalComparison, path: Path, evaluations: Sequence[Evaluation]) -> bool:

@@ -60,6 +60,16 @@ class Content:
         return tuple(one for one in (self.heldout, self.transfer) if one is not None)
 
     @property
+    def edited(self) -> tuple[str, ...]:
+        """What was not as an evaluation left it, and was accepted so."""
+        return tuple(what for one in self.evaluations for what in one.edited)
+
+    @property
+    def file_notes(self) -> tuple[str, ...]:
+        """What else a reader should know of the files."""
+        return tuple(what for one in self.evaluations for what in one.notes)
+
+    @property
     def is_compared(self) -> bool:
         """Whether there is more than one model."""
         return any(len(one.models) > 1 for one in self.evaluations)

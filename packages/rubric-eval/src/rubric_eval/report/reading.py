@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING
 
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.hacking.observed import Judged, observed
 from rubric_eval.records import EvalFolder, EvalRun, Measured
+from rubric_eval.records.digests import check_files
+from rubric_eval.records.edits import refusing_edits
 from rubric_eval.records.files import read_finished_run, read_rows
 from rubric_eval.records.rows import QuestionRow
-from rubric_eval.scores.reading import has_scores, read_heldout
-from rubric_eval.transfer import read_transfer
-from rubric_judge.responses import read_rows as numbered_rows
+from rubric_eval.scores.judged import JudgedReader, has_scores
+from rubric_eval.scores.reading import measured_rewards
+from rubric_eval.transfer import read_benchmarks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
-_Row = TypeVar("_Row", bound=BaseModel)
+    from rubric_eval.records.edits import Edits
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,15 @@ class Evaluation:
     run: EvalRun
     measured: tuple[Measured, ...]
     """Held-out: judge by judge, in each the models in order; transfer: benchmark by benchmark."""
+
+    judged: dict[str, dict[str, Judged]]
+    """By judge and model, answers and rewards: of the first judge whole, of the second rewards."""
+
+    edited: tuple[str, ...] = ()
+    """What was not as the evaluation left it, and was accepted so."""
+
+    notes: tuple[str, ...] = ()
+    """What else a reader should know of the files."""
 
     @cached_property
     def models(self) -> tuple[str, ...]:
@@ -53,23 +63,27 @@ class Evaluation:
         return {row.task_id: row for row in read_rows(self.folder.questions, QuestionRow)}
 
 
-def read_evaluations(paths: Sequence[Path]) -> tuple[Evaluation | None, Evaluation | None]:
+def read_evaluations(
+    paths: Sequence[Path], *, accept_edited: bool = False
+) -> tuple[Evaluation | None, Evaluation | None]:
     """Read a held-out evaluation, a transfer evaluation, or one of each.
 
     Args:
         paths: folders, in any order.
+        accept_edited: go on where files are not as their evaluation left them.
 
     Returns:
         The held-out one and the transfer one; None for what was not given.
 
     Raises:
+        EvalEditedError: files are not as their evaluation left them, or contradict each other.
         EvalFolderError: no evaluation there, one that has not ended well, two of a kind, or one
             name for two different models.
         RubricFileError: a damaged file.
     """
     found: dict[str, Evaluation] = {}
     for path in paths:
-        one = _read(EvalFolder(path))
+        one = _read(EvalFolder(path), accept_edited=accept_edited)
         if (other := found.get(one.run.kind)) is not None:
             raise EvalFolderError(
                 f"{other.folder.root} and {path} are both {one.run.kind} evaluations; a report "
@@ -82,39 +96,48 @@ def read_evaluations(paths: Sequence[Path]) -> tuple[Evaluation | None, Evaluati
     return heldout, transfer
 
 
-def iterate_rows(path: Path, kind: type[_Row]) -> Iterator[_Row]:
-    """Yield rows one by one, so that only those which are kept stay in memory.
+def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
+    with refusing_edits(is_accepted=accept_edited) as edits:
+        run = read_finished_run(folder, edits=edits)
+        check_files(folder, run, edits)
+        if run.kind == "heldout":
+            measured, judged = _heldout(folder, run, edits)
+        else:
+            measured, judged = read_benchmarks(folder, run, edits), {}
+        if not measured:
+            raise EvalFolderError(
+                f"{folder.root} holds no scores; run the command that made it again, which goes on "
+                "where it was"
+            )
+    groups = [judge.name for judge in run.judges] or list(run.questions)
+    measured.sort(key=lambda one: groups.index(one.judge or one.benchmark))
+    return Evaluation(
+        folder, run, tuple(measured), judged, edited=edits.found, notes=tuple(edits.notes)
+    )
 
-    Raises:
-        RubricFileError: a line that is not such a row.
-        OSError: the file cannot be read.
-    """
-    form = f"a row as `{kind.__name__}` has it"
-    return (row for _, row in numbered_rows(path, kind, form=form))
 
-
-def _read(folder: EvalFolder) -> Evaluation:
-    run = read_finished_run(folder)
-    if run.kind == "heldout":
-        # A judge that came later may not have judged every model.
-        measured = [
-            read_heldout(folder, judge.name, model.name, run=run)
-            for judge in run.judges
-            for model in run.models
-            if has_scores(folder, run, judge=judge.name, model=model.name)
-        ]
-    else:
-        measured = [
-            read_transfer(folder, benchmark, model.name, run=run)
-            for benchmark in run.questions
-            for model in run.models
-        ]
-    if not measured:
-        raise EvalFolderError(
-            f"{folder.root} holds no scores; run the command that made it again, which goes on "
-            "where it was"
-        )
-    return Evaluation(folder=folder, run=run, measured=tuple(measured))
+def _heldout(
+    folder: EvalFolder, run: EvalRun, edits: Edits
+) -> tuple[list[Measured], dict[str, dict[str, Judged]]]:
+    """Read every file once: for the values, and for signs of hacking by the first two judges."""
+    reader = JudgedReader(folder, run, edits)
+    measured: list[Measured] = []
+    seen: dict[str, dict[str, Judged]] = {}
+    # A judge that came later may not have judged every model.
+    done = [
+        judge
+        for judge in run.judges
+        if any(has_scores(folder, run, judge=judge.name, model=one.name) for one in run.models)
+    ]
+    for model in run.models:
+        for judged in reader.read(model, done):
+            measured.append(measured_rewards(run, reader.questions, judged))
+            if judged.judge in done[:2]:
+                found = observed(judged, run.seeds)
+                if judged.judge is not done[0]:
+                    found.answers.clear()
+                seen.setdefault(judged.judge.name, {})[model.name] = found
+    return measured, seen
 
 
 def _check_same_models(heldout: Evaluation, transfer: Evaluation) -> None:

@@ -9,8 +9,8 @@ from pydantic import ValidationError
 
 from rubric_core import RubricFileError
 from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
-from rubric_eval.hacking.observed import read_judged
 from rubric_eval.records import EvalFolder, changed_inputs
+from rubric_eval.records.digests import is_as_written
 from rubric_eval.report.table import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
 def _panel(
     heldout: Evaluation, settings: HackingSettings, tasks: Mapping[str, Task]
 ) -> HackingPanel:
-    judged = read_judged(heldout.folder, heldout.run, settings.judge)
-    other = settings.second
-    by_other = {} if other is None else read_judged(heldout.folder, heldout.run, other)
+    judged = heldout.judged[settings.judge]
+    by_other = heldout.judged.get(settings.second or "", {})
     return hacking_panel(
         {model: one.answers for model, one in judged.items()},
         settings,
@@ -72,7 +71,8 @@ def _panel(
 def _stored(heldout: Evaluation) -> HackingPanel | None:
     path = heldout.folder.hacking
     try:
-        return HackingPanel.model_validate_json(path.read_bytes())
+        text = path.read_bytes()
+        found = HackingPanel.model_validate_json(text)
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -83,6 +83,8 @@ def _stored(heldout: Evaluation) -> HackingPanel | None:
             path=path,
             field=field or None,
         ) from None
+    # One that was edited is of nothing: everything is looked for again.
+    return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
 def _is_of(stored: HackingPanel, heldout: Evaluation) -> bool:

@@ -58,6 +58,9 @@ class ReportSources:
     is_revealed: bool = False
     """Whether the page may show judges' words, and passages and rubrics of the tasks."""
 
+    accepts_edited: bool = False
+    """Whether evaluations are reported whose files are not as their run left them; it is said."""
+
 
 @dataclass(frozen=True)
 class ReportFiles:
@@ -66,6 +69,10 @@ class ReportFiles:
     page: Path
     tables: tuple[Path, ...]
     pictures: tuple[Path, ...] = ()
+    edited: tuple[str, ...] = ()
+    """What was not as an evaluation left it, and was accepted so."""
+
+    notes: tuple[str, ...] = ()
 
 
 def write_report(
@@ -82,6 +89,7 @@ def write_report(
         The files, each of which has replaced an earlier one in one step.
 
     Raises:
+        EvalEditedError: files are not as their evaluation left them, or contradict each other.
         EvalFolderError: an evaluation that is missing, has not ended well, or does not fit the
             others.
         RubricFileError: a damaged file.
@@ -93,7 +101,7 @@ def write_report(
         raise EvalFolderError("no evaluation is named; give the folder of one")
     if figures is not None:
         check_pictures()
-    heldout, transfer = read_evaluations(sources.folders)
+    heldout, transfer = read_evaluations(sources.folders, accept_edited=sources.accepts_edited)
     given = [one for one in (heldout, transfer) if one is not None]
     found = findings(given)
     tasks = _tasks(sources, heldout)
@@ -121,7 +129,9 @@ def write_report(
     _write(folder.report, text)
     written = tuple(_write_tables(folder.tables, tables))
     pictures = () if figures is None else write_pictures(found, content.training, figures)
-    return ReportFiles(folder.report, written, pictures)
+    return ReportFiles(
+        folder.report, written, pictures, edited=content.edited, notes=content.file_notes
+    )
 
 
 def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:

@@ -4,7 +4,8 @@ judges    judges by name, from their files
 rows      a judgement as rows
 desk      answers before a judge, each different one asked about once
 scoring   one model before one judge, from the first answer to the files
-reading   rows back as values to compare
+judged    rows back, answers beside what judges gave them, checked against each other
+reading   the same as values to compare
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ pass_through  lm-eval's own command line, with our tasks and a cache for each mo
 from __future__ import annotations
 
 from rubric_eval.transfer.plan import TransferPlan, plan_transfer
-from rubric_eval.transfer.reading import read_transfer
+from rubric_eval.transfer.reading import read_benchmarks, read_transfer
 from rubric_eval.transfer.running import run_transfer
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, benchmark_of
 from rubric_eval.transfer.table import TransferCell, TransferRow, TransferTable, transfer_table
@@ -31,6 +31,7 @@ __all__ = [
     "TransferTable",
     "benchmark_of",
     "plan_transfer",
+    "read_benchmarks",
     "read_transfer",
     "run_transfer",
     "transfer_table",

@@ -18,6 +18,7 @@ from rubric_core.errors import install_command
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
 from rubric_eval.lm_tasks.sources import load_items
+from rubric_eval.records.rows import items_sha256
 from rubric_eval.transfer.stock import stock_config
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Built:
     @property
     def sha256(self) -> str:
         """Hash of ids and prompts, in order."""
-        return _hash([list(self.ids), list(self.prompts)])
+        return items_sha256(self.ids, self.prompts)
 
 
 def build(

@@ -93,7 +93,7 @@ class TransferPlan:
     def question_rows(self) -> list[QuestionRow]:
         """Return every prompt once: a question of GPQA Diamond is one of Main too."""
         rows = {
-            item.item_id: QuestionRow(
+            (item.item_id, prompt): QuestionRow(
                 task_id=item.item_id, doc_hash=item.item_id, question=prompt, field=item.group
             )
             for built in self.built

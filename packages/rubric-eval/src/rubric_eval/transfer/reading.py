@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from rubric_eval.answers import text_sha256
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured
-from rubric_eval.records.files import read_finished_run, read_rows
+from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured, QuestionRow
+from rubric_eval.records.digests import check_files
+from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.files import iterate_rows, read_finished_run, read_rows
+from rubric_eval.records.rows import items_sha256
 from rubric_eval.transfer.suites import benchmark_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rubric_eval.records import EvalRun, ModelEntry
+    from rubric_eval.records import EvalRun, ModelEntry, Questions
+    from rubric_eval.records.edits import Edits
 
 
 def read_transfer(
@@ -26,7 +31,8 @@ def read_transfer(
         folder: of an evaluation.
         benchmark: name of the task, such as "rubric_gsm8k".
         model: its name in the evaluation.
-        run: the manifest; read when left out, and refused unless the evaluation is finished.
+        run: the manifest; read when left out, and refused unless the evaluation is finished and
+            its files are as its end left them.
 
     Returns:
         1 or 0 for each item and seed, None where no answer came.
@@ -34,20 +40,82 @@ def read_transfer(
     Raises:
         EvalFolderError: no evaluation, an unfinished one, no such model or benchmark, or items of
             another set.
+        EvalEditedError: files that contradict each other, or digests that are not theirs.
         RubricFileError: a file that is damaged.
     """
     folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
-    run = read_finished_run(folder) if run is None else run
-    entry = _entry(folder, run, benchmark, model)
-    rows_S = [_rows(folder, run, benchmark, model, seed) for seed in run.seeds]
+    with refusing_edits() as edits:
+        if run is None:
+            run = read_finished_run(folder, edits=edits)
+            check_files(folder, run, edits)
+        entry = _entry(folder, run, benchmark, model)
+        return _read(folder, run, benchmark, entry, _Prompts(folder, edits))
+
+
+def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured]:
+    """Read all benchmarks, model by model.
+
+    Args:
+        folder: of a transfer evaluation.
+        run: its manifest.
+        edits: where it is noted that files contradict each other.
+
+    Raises:
+        EvalFolderError, RubricFileError: as `read_transfer`.
+    """
+    prompts = _Prompts(folder, edits)
+    return [
+        _read(folder, run, benchmark, model, prompts)
+        for model in run.models
+        for benchmark in run.questions
+    ]
+
+
+class _Prompts:
+    """What was asked, to hold items against."""
+
+    def __init__(self, folder: EvalFolder, edits: Edits) -> None:
+        self._edits = edits
+        rows = read_rows(folder.questions, QuestionRow) if folder.questions.exists() else []
+        self._texts = {(row.task_id, text_sha256(row.question)): row.question for row in rows}
+        if not rows:
+            edits.add(folder.questions, "holds no question")
+
+    def check(self, path: Path, rows: Sequence[tuple[int, ItemRow]], asked: Questions) -> None:
+        """Note what contradicts the questions, or itself."""
+        if not self._texts:
+            return
+        for line, row in rows:
+            if (row.item_id, row.prompt_sha256) not in self._texts:
+                what = "its prompt_sha256 is not that of its question in questions.jsonl"
+                self._edits.add(path, what, line=line)
+            if row.correct is None and (row.is_answered or row.stated is not None):
+                self._edits.add(path, "it has an answer, and says that none came", line=line)
+            if row.correct and not row.is_answered:
+                self._edits.add(path, "it is right, and says that no answer was found", line=line)
+        items = [row for _, row in rows]
+        texts = [self._texts.get((row.item_id, row.prompt_sha256)) for row in items]
+        if items_sha256([row.item_id for row in items], texts) != asked.sha256:
+            self._edits.add(path, "its items are not those of the sha256 in run.json")
+
+
+def _read(
+    folder: EvalFolder, run: EvalRun, benchmark: str, model: ModelEntry, prompts: _Prompts
+) -> Measured:
+    rows_S: list[list[ItemRow]] = []
+    for seed in run.seeds:
+        numbered = _rows(folder, run, benchmark, model.name, seed)
+        path = folder.items(benchmark, model.name, seed)
+        prompts.check(path, numbered, run.questions[benchmark])
+        rows_S.append([row for _, row in numbered])
     first = rows_S[0]
     if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
         raise EvalFolderError(
-            f"{folder.root}: items of {benchmark!r} by {model!r} differ from seed to seed; "
+            f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to seed; "
             "run `rubric-eval transfer` again"
         )
     groups = tuple(row.group for row in first)
-    return _measured(run, benchmark, entry, rows_S, fields=groups if any(groups) else ())
+    return _measured(run, benchmark, model, rows_S, fields=groups if any(groups) else ())
 
 
 def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
@@ -108,10 +176,12 @@ def _measured(
     )
 
 
-def _rows(folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int) -> list[ItemRow]:
+def _rows(
+    folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int
+) -> list[tuple[int, ItemRow]]:
     path = folder.items(benchmark, model, seed)
     try:
-        rows = read_rows(path, ItemRow)
+        rows = list(iterate_rows(path, ItemRow))
     except FileNotFoundError:
         rows = []
     if len(rows) != run.questions[benchmark].count:

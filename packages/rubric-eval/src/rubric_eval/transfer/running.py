@@ -8,7 +8,7 @@ from rubric_eval.answers import check_weights, collect_answers, locked
 from rubric_eval.errors import EvalFolderError, TransferAbortError
 from rubric_eval.failures import Failures
 from rubric_eval.records import EvalFolder, EvalRun
-from rubric_eval.records.files import read_run, write_json, write_rows, write_run
+from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
 from rubric_eval.records.joining import joined
 from rubric_eval.records.lifetime import closing, under_way
 from rubric_eval.records.run import now
@@ -71,7 +71,7 @@ async def run_transfer(
                 finished = _finished(folder, run)
                 table = transfer_table(folder, finished)
                 write_json(folder.transfer, table)
-                write_run(folder, finished)
+                write_finished_run(folder, finished)
     return table
 
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
+from rubric_eval.records.edits import refusing_edits
 from rubric_eval.records.run import FROZEN
 from rubric_eval.statistics import score_interval
-from rubric_eval.transfer.reading import read_transfer
+from rubric_eval.transfer.reading import read_benchmarks
 from rubric_eval.transfer.suites import benchmark_of
 
 if TYPE_CHECKING:
@@ -82,10 +83,10 @@ def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
     Raises:
         EvalFolderError, RubricFileError: rows that do not fit; see `read_transfer`.
     """
-    measured = {
-        model.name: [read_transfer(folder, name, model.name, run=run) for name in run.questions]
-        for model in run.models
-    }
+    measured: dict[str, list[Measured]] = {}
+    with refusing_edits() as edits:
+        for one in read_benchmarks(folder, run, edits):
+            measured.setdefault(one.model, []).append(one)
     base = run.models[0].name
     return TransferTable(
         suite=run.suite,

@@ -1,0 +1,157 @@
+"""Answers beside what judges gave them, held against each other and against run.json."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from rubric_eval.answers import AnswerKeys, line_of, read_answers, text_sha256
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import QuestionRow, ScoreRow
+from rubric_eval.records.digests import ANSWERS
+from rubric_eval.records.files import iterate_rows, read_rows
+from rubric_eval.records.rows import questions_sha256
+from rubric_eval.scores.contradictions import contradiction
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from rubric_eval.records import AnswerRow, EvalFolder, EvalRun, JudgeEntry, ModelEntry
+    from rubric_eval.records.edits import Edits
+
+__all__ = ["JudgedAnswers", "JudgedReader", "has_scores"]
+
+_Key: TypeAlias = "tuple[str, int, str]"
+"""Task, sample and key of an answer."""
+_Answer: TypeAlias = "tuple[AnswerRow, bool]"
+"""An answer, and whether its key is that of the model, decoding and seed in run.json."""
+
+
+@dataclass(frozen=True)
+class JudgedAnswers:
+    """All answers of one model with what one judge gave them."""
+
+    model: ModelEntry
+    judge: JudgeEntry
+    pairs_S: tuple[dict[tuple[str, int], tuple[AnswerRow, ScoreRow]], ...]
+    """By task and sample, of each seed in the order of the run."""
+
+
+def has_scores(folder: EvalFolder, run: EvalRun, *, judge: str, model: str) -> bool:
+    """Return whether a judge is done with a model."""
+    return all(folder.scores(judge, model, seed).exists() for seed in run.seeds)
+
+
+class JudgedReader:
+    """Reads what an evaluation holds, a model's answers once for all judges.
+
+    Raises:
+        EvalFolderError: the questions are not as many as run.json says.
+        RubricFileError: a line that is no question.
+    """
+
+    def __init__(self, folder: EvalFolder, run: EvalRun, edits: Edits) -> None:
+        """Read the questions.
+
+        Args:
+            folder: of the evaluation.
+            run: its manifest.
+            edits: where it is noted that files contradict each other.
+        """
+        self._folder = folder
+        self._run = run
+        self._edits = edits
+        self.questions = _questions(folder, run, edits)
+        """In their order."""
+        self._by_id = {question.task_id: question for question in self.questions}
+        self._prompts = {one.task_id: text_sha256(one.question) for one in self.questions}
+
+    def read(self, model: ModelEntry, judges: Sequence[JudgeEntry]) -> Iterator[JudgedAnswers]:
+        """Yield the answers of a model by each of some judges that have judged it.
+
+        Raises:
+            EvalFolderError: scores that are not those of the answers.
+            RubricFileError: a file that is damaged.
+        """
+        done = [
+            judge
+            for judge in judges
+            if has_scores(self._folder, self._run, judge=judge.name, model=model.name)
+        ]
+        if not done:
+            return
+        answers_S = [self._answers(model, seed) for seed in self._run.seeds]
+        for judge in done:
+            pairs_S = [
+                self._pairs(self._folder.scores(judge.name, model.name, seed), answers)
+                for seed, answers in zip(self._run.seeds, answers_S, strict=True)
+            ]
+            yield JudgedAnswers(model, judge, tuple(pairs_S))
+
+    def _answers(self, model: ModelEntry, seed: int) -> dict[_Key, _Answer]:
+        path = self._folder.answers(model.name, seed)
+        keys = AnswerKeys(model.fingerprint, self._run.decoding)
+        found: dict[_Key, _Answer] = {}
+        for row in read_answers(path):
+            question = self._by_id.get(row.task_id)
+            if question is None:
+                continue
+            prompt = self._prompts[row.task_id]
+            key = keys.of(prompt, seed=seed, sample=row.sample)
+            found[row.task_id, row.sample, row.key] = row, row.key == key
+            for field, value, there in (
+                ("prompt_sha256", row.prompt_sha256, prompt),
+                ("doc_hash", row.doc_hash, question.doc_hash),
+            ):
+                if value != there:
+                    what = f"its {field} is not that of its question in questions.jsonl"
+                    self._edits.add(path, what, line=partial(line_of, path, row))
+        return found
+
+    def _pairs(
+        self, path: Path, answers: dict[_Key, _Answer]
+    ) -> dict[tuple[str, int], tuple[AnswerRow, ScoreRow]]:
+        again = f"judge again with `rubric-eval rejudge {self._folder.root}`"
+        pairs: dict[tuple[str, int], tuple[AnswerRow, ScoreRow]] = {}
+        for line, row in iterate_rows(path, ScoreRow):
+            answer, is_current = answers.get((row.task_id, row.sample, row.key), (None, False))
+            if answer is None:
+                raise EvalFolderError(
+                    f"{path}:{line}: the score of task {row.task_id}, sample {row.sample}, is of "
+                    f"no answer in {self._folder.root / ANSWERS}; {again}"
+                )
+            if (row.task_id, row.sample) in pairs:
+                raise EvalFolderError(
+                    f"{path}:{line} is a second score of task {row.task_id}, sample {row.sample}; "
+                    f"{again}"
+                )
+            question = self._by_id[row.task_id]
+            if not is_current:
+                what = "its key is not that of the model, decoding and seed in run.json"
+                self._edits.add(path, what, line=line)
+            if what := contradiction(row, question, answer):
+                self._edits.add(path, what, line=line)
+            pairs[row.task_id, row.sample] = answer, row
+        # By their numbers first: what run.json says may be anything, and is not to be listed.
+        expected = len(self.questions) * self._run.samples
+        held = sum(sample < self._run.samples for _, sample in pairs)
+        if not len(pairs) == held == expected:
+            raise EvalFolderError(
+                f"{path} holds scores of {held} answers, not of {expected}; {again}"
+            )
+        return pairs
+
+
+def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[QuestionRow]:
+    questions = read_rows(folder.questions, QuestionRow)
+    different, asked = {one.task_id for one in questions}, run.questions["heldout"]
+    if not len(questions) == len(different) == asked.count:
+        raise EvalFolderError(
+            f"{folder.questions} holds {len(different)} different questions in {len(questions)} "
+            f"lines, not {asked.count}; give the command that made the evaluation again"
+        )
+    if all(one.passage_sha256 for one in questions) and questions_sha256(questions) != asked.sha256:
+        edits.add(folder.questions, "its questions are not those of the sha256 in run.json")
+    return questions
