@@ -63,9 +63,8 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
 
     configure_log(verbose=verbose)
     _check(sample, workers)
-    if second_judge is not None and (tasks is None or second is not None):
-        needed = "--tasks" if tasks is None else "no --second beside it"
-        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
+    if second_judge is not None:
+        _check_second(tasks, second)
 
     async def look() -> tuple[HackingPanel, Path]:
         async with _opened(second_judge, sample=sample, workers=workers) as new:
@@ -89,6 +88,12 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
 def _check(*counts: int) -> None:
     if min(counts) < 1:
         raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
+
+
+def _check_second(tasks: Path | None, second: str | None) -> None:
+    if tasks is None or second is not None:
+        needed = "--tasks" if tasks is None else "no --second beside it"
+        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
 
 @asynccontextmanager

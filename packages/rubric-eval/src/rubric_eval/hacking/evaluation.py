@@ -75,15 +75,14 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         tasks: file of the tasks, for echoes of their criteria and for a new judge.
         new_judge: asked in place of a judge of the evaluation.
         out: file for it; by default hacking.json in the folder.
-        accept_edited: go on where files are not as their evaluation left them, and say so in
-            `HackingPanel.edited`.
+        accept_edited: go on where files were edited, and say so in `HackingPanel.edited`.
 
     Returns:
         The panel, and where it is.
 
     Raises:
         EvalFolderError: no finished held-out evaluation, or a judge that it does not have.
-        EvalEditedError: files are not as the evaluation left them, or contradict each other.
+        EvalEditedError: files were edited.
         ConfigError: a new judge without the tasks that were evaluated.
         JudgeSetupError: the new judge is not there.
         HeldoutAbortError: the new judge leaves too much open.
