@@ -52,8 +52,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
         baseline: Model that the others are set against; left out, the first.
         out: File for the panel; left out, hacking.json in FOLDER.
         workers: Judge workers.
-        accept_edited: Go on where files are not as their evaluation left them, or contradict each
-            other, and say so in all that is written.
+        accept_edited: Go on where files were edited, and say so in all that is written.
         verbose: Log every judge call to stderr.
 
     Returns:
