@@ -61,10 +61,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
         before: The judgement file of a SOURCE that is a file of responses.
         tasks_before: The tasks that the responses were written for, if SOURCE only knows their ids
             and TASKS has other rubrics for them.
-        of: Whose judgements of a ledger to compare with: the judge's name or fingerprint, or how
-            one of them begins.
-        ledger: A ledger to look judgements up in and to record them in, so that a command that was
-            stopped goes on where it was.
+        of: Whose judgements of a ledger to compare with: how its name or fingerprint begins.
+        ledger: Looked up and recorded in, so that a command that was stopped goes on.
         replicate: Ask for this repetition of judgements that the ledger already holds.
         workers: Judge workers; each holds up to four responses.
         verbose: Log every judge call to stderr.
