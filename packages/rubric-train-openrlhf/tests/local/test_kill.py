@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +21,6 @@ from rubric_train_openrlhf.run import RunFolder, RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 LIMIT_S = 120.0
 
@@ -79,6 +80,60 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
         assert torch.equal(tensor, expected[name]), name
 
 
+POINTS: list[tuple[str, str, int]] = [
+    # The run folder begins: configuration, tasks' hashes, step 0.
+    ("rename", "/.config.resolved.yaml.tmp", 1),
+    ("rename", "/.environment.json.tmp", 1),
+    ("open", "/checkpoints/..step_000000.tmp.RANDOM/config.json", 1),
+    ("torn", "/checkpoints/.step_000000.tmp/model.safetensors", 1),
+    ("torn", "/heldout.jsonl", 1),
+    # Rows of a step: files are replaced, lines are added.
+    ("torn", "/rollouts/.step_000001.jsonl.tmp", 1),
+    ("rename", "/judgements/.step_000001.jsonl.tmp", 1),
+    ("torn", "/metrics.jsonl", 1),
+    ("fsync", "/metrics.jsonl", 2),
+    ("torn", "/heldout.jsonl", 3),
+    # A checkpoint: the model's files, the optimiser's state, the name, the link, the old one.
+    ("open", "/checkpoints/..step_000002.tmp.RANDOM/tokenizer_config.json", 1),
+    ("torn", "/checkpoints/.step_000002.tmp/model.safetensors", 1),
+    ("torn", "/checkpoints/.step_000002.tmp/trainer_state.pt", 1),
+    ("rename", "/checkpoints/.step_000002.tmp", 1),
+    ("fsync", "/checkpoints", 3),
+    ("symlink", "/checkpoints/.best.tmp", 2),
+    ("rename", "/checkpoints/.best.tmp", 2),
+    ("rename", "/checkpoints/step_000001", 1),
+    ("rmdir", "/checkpoints/.step_000001.tmp", 1),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_run_killed_in_the_middle_of_any_write_ends_as_if_it_had_not_been(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config(
+        out=tmp_path / "cut",
+        steps=3,
+        rollout={"prompts": 2, "max_new_tokens": 16},
+        validation={"every": 1, "questions": 2},
+        checkpoint={"every": 1, "keep": 1},
+    )
+    path = tmp_path / "run.yaml"
+    path.write_text(dump_config(config))
+    program = Path(__file__).with_name("dying.py")
+
+    done = subprocess.run(
+        [sys.executable, str(program), str(path), json.dumps(POINTS)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    went_well = {"killed": -signal.SIGKILL, "resumed": 0, "differ": []}
+    assert lines == [{"point": list(point), **went_well} for point in POINTS]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
@@ -100,3 +155,80 @@ def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
     run_grpo(config, resume=True)
     steps = [row.step for row in RunFolder(config.out).read_metrics()]
     assert steps == [1, 2, 3]
+
+
+def _mounts() -> bool:
+    """Whether this user may mount a file system in a namespace of its own."""
+    words = ["unshare", "-rm", "mount", "-t", "tmpfs", "-o", "size=64k", "none", "/mnt"]
+    try:
+        return subprocess.run(words, check=False, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+FULL = """
+set -eu
+mount -t tmpfs -o size={kib}k none {disk}
+for resume in "" --resume; do
+    {command} $resume || true
+    mount -o remount,size=64m {disk}
+done
+cp -a {disk}/run {copy}
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("kib", [8, 400, 700])
+def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
+    make_config: Callable[..., TrainConfig], tmp_path: Path, kib: int
+) -> None:
+    """Room for nothing; for step 0; for the first checkpoint, and not the second."""
+    if not _mounts():
+        pytest.skip("no file system can be mounted here")
+    whole = make_config(out=tmp_path / "whole", checkpoint={"every": 1})
+    run_grpo(whole)
+    (disk := tmp_path / "disk").mkdir()
+    config = make_config(out=disk / "run", checkpoint={"every": 1})
+    path = tmp_path / "run.yaml"
+    path.write_text(dump_config(config))
+    words = f"{sys.executable} -m rubric_train_openrlhf.cli run {path}"
+    script = FULL.format(kib=kib, disk=disk, command=words, copy=tmp_path / "copy")
+
+    done = subprocess.run(
+        ["unshare", "-rm", "/bin/bash", "-c", script], check=True, capture_output=True, text=True
+    )
+
+    errors = [line for line in done.stderr.splitlines() if line.startswith("DiskWriteError")]
+    assert len(errors) == 1, done.stderr
+    assert "No space left" in errors[0] or "not all of it could be written" in errors[0]
+    assert "Traceback" not in done.stderr
+    copy = tmp_path / "copy"
+    assert RunFolder(copy).read_summary().status == "finished"
+    for file in (*whole.out.glob("rollouts/*"), *whole.out.glob("checkpoints/*/*.safetensors")):
+        assert (copy / file.relative_to(whole.out)).read_bytes() == file.read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_of_two_runs_in_one_folder_one_runs(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config(out=tmp_path / "run", steps=3)
+    arguments = command(config)
+    both = [
+        subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    errors = [process.communicate(timeout=LIMIT_S)[1] for process in both]
+
+    assert sorted(process.returncode for process in both) == [0, 1]
+    (refused,) = [said for process, said in zip(both, errors, strict=True) if process.returncode]
+    # The second finds the folder locked, or the first one's run in it.
+    assert "is in use by another process, pid" in refused or "holds a run" in refused
+    assert "Traceback" not in refused
+    whole = make_config(out=tmp_path / "whole", steps=3)
+    run_grpo(whole)
+    assert [row.step for row in RunFolder(config.out).read_metrics()] == [1, 2, 3]
+    for file in whole.out.glob("rollouts/*"):
+        assert (config.out / file.relative_to(whole.out)).read_bytes() == file.read_bytes()
