@@ -80,29 +80,19 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
         assert torch.equal(tensor, expected[name]), name
 
 
+# `python dying.py RUN.yaml all` tries every write of a run; these stand for their kinds.
 POINTS: list[tuple[str, str, int]] = [
-    # The run folder begins: configuration, tasks' hashes, step 0.
+    # The run folder begins: configuration, step 0.
     ("rename", "/.config.resolved.yaml.tmp", 1),
-    ("rename", "/.environment.json.tmp", 1),
-    ("open", "/checkpoints/..step_000000.tmp.RANDOM/config.json", 1),
     ("torn", "/checkpoints/.step_000000.tmp/model.safetensors", 1),
-    ("torn", "/heldout.jsonl", 1),
     # Rows of a step: files are replaced, lines are added.
     ("torn", "/rollouts/.step_000001.jsonl.tmp", 1),
-    ("rename", "/judgements/.step_000001.jsonl.tmp", 1),
     ("torn", "/metrics.jsonl", 1),
-    ("fsync", "/metrics.jsonl", 2),
-    ("torn", "/heldout.jsonl", 3),
-    # A checkpoint: the model's files, the optimiser's state, the name, the link, the old one.
-    ("open", "/checkpoints/..step_000002.tmp.RANDOM/tokenizer_config.json", 1),
-    ("torn", "/checkpoints/.step_000002.tmp/model.safetensors", 1),
+    # A checkpoint: the optimiser's state, the name, the link, the old one.
     ("torn", "/checkpoints/.step_000002.tmp/trainer_state.pt", 1),
     ("rename", "/checkpoints/.step_000002.tmp", 1),
-    ("fsync", "/checkpoints", 3),
-    ("symlink", "/checkpoints/.best.tmp", 2),
     ("rename", "/checkpoints/.best.tmp", 2),
     ("rename", "/checkpoints/step_000001", 1),
-    ("rmdir", "/checkpoints/.step_000001.tmp", 1),
 ]
 
 
@@ -179,11 +169,11 @@ cp -a {disk}/run {copy}
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kib", [8, 400, 700])
+@pytest.mark.parametrize("kib", [8, 700])
 def test_a_run_on_a_disk_that_fills_up_goes_on_when_there_is_room(
     make_config: Callable[..., TrainConfig], tmp_path: Path, kib: int
 ) -> None:
-    """Room for nothing; for step 0; for the first checkpoint, and not the second."""
+    """Room for nothing; for the first checkpoint, and not the second."""
     if not _mounts():
         pytest.skip("no file system can be mounted here")
     whole = make_config(out=tmp_path / "whole", checkpoint={"every": 1})

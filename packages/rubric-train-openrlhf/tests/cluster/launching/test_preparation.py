@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_judge import JudgeSetupError
+from rubric_judge.console import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_train_openrlhf.cluster.judging import judge_probe
 from rubric_train_openrlhf.cluster.judging.judge_probe import probe_judge
@@ -17,6 +18,7 @@ from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.standing import told
 from rubric_train_openrlhf.run.writing import sync_files
 
 if TYPE_CHECKING:
@@ -154,18 +156,20 @@ def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
 ) -> None:
     config = real_input.config(tmp_path / "run")
     assert prepare(config, resume=False) is not None
-    told = RunFolder(config.out).read_summary()
-    assert (told.status, told.steps) == ("running", 0)
+    summary = RunFolder(config.out).read_summary()
+    assert (summary.status, summary.steps) == ("running", 0)
 
 
 @pytest.mark.openrlhf
 def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) -> None:
     config = real_input.config(tmp_path / "run", sft={"max_answer_tokens": 1})
-    with pytest.raises(TrainConfigError, match="raise the limits of sft"):
-        prepare(config, resume=False)
-    told = RunFolder(config.out).read_summary()
-    assert told.status == "failed"
-    assert (told.error or "").startswith("TrainConfigError: ")
+    folder = RunFolder(config.out)
+    watched = told(folder, total_steps=config.steps, resume=False, progress=Progress.silent())
+    with pytest.raises(TrainConfigError, match="raise the limits of sft"), watched as standing:
+        prepare(config, resume=False, standing=standing)
+    summary = folder.read_summary()
+    assert summary.status == "failed"
+    assert (summary.error or "").startswith("TrainConfigError: ")
 
 
 @pytest.mark.openrlhf
