@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
@@ -20,6 +21,23 @@ def test_sigterm_ends_the_work_by_way_of_every_finally() -> None:
     assert is_left
     assert caught.value.code == 143
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_sigterm_stops_an_event_loop_as_ctrl_c_does() -> None:
+    was_cancelled = False
+
+    async def work() -> None:
+        nonlocal was_cancelled
+        asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            was_cancelled = True
+            raise
+
+    with pytest.raises(Terminated), sigterm_raised():
+        asyncio.run(work())
+    assert was_cancelled
 
 
 def test_a_thread_that_may_not_ask_for_the_signal_works_without() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import shlex
 import signal
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -25,16 +25,35 @@ class Terminated(SystemExit):
 def sigterm_raised() -> Generator[None]:
     """Let SIGTERM end the work by way of every `finally`, as Ctrl-C does, where that can be set.
 
+    An event loop is stopped as Ctrl-C stops it, by cancelling its main task: an exception that is
+    raised in the middle of a callback could leave it waiting for ever.
+
     Raises:
         Terminated: in the main thread, when the signal comes.
     """
+    came = False
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        nonlocal came
+        del signum
+        came = True
+        interrupt = signal.getsignal(signal.SIGINT)
+        if callable(interrupt) and interrupt is not signal.default_int_handler:
+            interrupt(signal.SIGINT, frame)
+        else:
+            raise Terminated
+
     try:
-        before = signal.signal(signal.SIGTERM, _raise)
+        before = signal.signal(signal.SIGTERM, stop)
     except ValueError:  # not in the main thread, which alone may ask for it
         yield
         return
     try:
         yield
+    except KeyboardInterrupt:
+        if came:
+            raise Terminated from None
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
 
@@ -48,8 +67,3 @@ def typed_command(program: str, words: Sequence[str], *more: str) -> str:
         more: options that are added if they are not there.
     """
     return shlex.join([program, *words, *(one for one in more if one not in words)])
-
-
-def _raise(signum: int, frame: FrameType | None) -> NoReturn:
-    del signum, frame
-    raise Terminated
