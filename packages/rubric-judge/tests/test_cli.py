@@ -117,7 +117,7 @@ def test_a_judge_that_stops_answering_ends_with_status_1_and_says_why(
         done = score([_line(task, "one"), _line(task, "two")], judge, "--verbose")
     assert done.returncode == 1
     assert "not judged (2): " in done.stderr
-    assert "HTTP 401: the key was refused" in done.stderr
+    assert "HTTP 401: a key is needed and none was sent" in done.stderr
     # One event for each call, as JSON because stderr is no terminal.
     events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert [event["event"] for event in events] == ["judge.call.finished"] * 2

@@ -217,14 +217,21 @@ async def test_a_lasting_fault_is_tried_the_configured_number_of_times(
     assert len(endpoint.calls) == 3
 
 
-@pytest.mark.parametrize("fault", [Fault.UNAUTHORIZED, Fault.NOT_FOUND, Fault.BAD_REQUEST])
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (Fault.UNAUTHORIZED, "in `api_key_env`"),
+        (Fault.NOT_FOUND, "write into `api_base`"),
+        (Fault.BAD_REQUEST, "check `model`, `api_base`, `max_tokens`"),
+    ],
+)
 async def test_a_refused_request_is_not_repeated_and_says_what_to_check(
-    make_view: ViewFactory, way: str, fault: Fault
+    make_view: ViewFactory, way: str, fault: Fault, says: str
 ) -> None:
     with FakeEndpoint(faults=[fault] * 3) as endpoint:
         result = await _judge(endpoint, make_view(), way)
     assert len(endpoint.calls) == 1
-    assert "check `" in result.detail
+    assert says in result.detail
 
 
 async def test_retry_after_is_waited_for(make_view: ViewFactory, way: str) -> None:

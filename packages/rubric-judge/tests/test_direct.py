@@ -204,8 +204,8 @@ async def test_a_task_stays_on_one_of_several_replicas(make_view: ViewFactory) -
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
-        (Fault.UNAUTHORIZED, "the key was refused"),
-        (Fault.NOT_FOUND, "check `model`"),
+        (Fault.UNAUTHORIZED, "a key is needed and none was sent"),
+        (Fault.NOT_FOUND, "no such page: write into `api_base`"),
         (Fault.SERVER_ERROR, "server_error after 2 attempt"),
     ],
 )

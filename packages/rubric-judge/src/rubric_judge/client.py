@@ -206,6 +206,7 @@ class LiteLLMClient:
         if isinstance(config.api_base, str) and own_route(config.model):
             self._server = OwnServer(config.api_base, timed=False)
         self._client: object = None
+        self._unset: tuple[str, ...] = ()
         self._servers_of_router: tuple[OwnServer, ...] = ()
 
     async def prepare(self) -> None:
@@ -226,7 +227,7 @@ class LiteLLMClient:
             return self._routed(libraries, self._file, self._groups)
         _require_provider(libraries, self._config)
         if self._key is None:
-            _require_key(libraries, self._config.model)
+            self._unset = _unset(libraries, self._config.model)
         if self._server is not None and self._key is not None:
             route, key = own_route(self._config.model), self._key.get_secret_value()
             self._client = libraries.client(route, self._server, key)
@@ -288,6 +289,8 @@ class LiteLLMClient:
             else:
                 answer = refusal_or_raise(failed, libraries.errors)
         except JudgeTransportError as error:
+            if self._unset:
+                error.detail += f"; not set: {', '.join(self._unset)}"
             raise route.told(error) from None
         return answer if self._groups is None else _by(answer, route, self._groups)
 
@@ -371,13 +374,19 @@ def _require_provider(libraries: _Libraries, config: ModelConfig) -> None:
         raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0)
 
 
-def _require_key(libraries: _Libraries, model: str) -> None:
+def _unset(libraries: _Libraries, model: str) -> tuple[str, ...]:
+    """Return the variables that litellm looks for and that a call may do without.
+
+    Raises:
+        JudgeTransportError: it may not do without them.
+    """
     # Some providers' clients go to the network without a key, others raise what reads like a
     # fault of the network. Not for clouds, which have more ways to say who is calling.
     missing = libraries.missing_keys(model)
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
+    return tuple(missing)
 
 
 def _models(file: RouterFile) -> set[str]:

@@ -11,7 +11,7 @@ from rubric_core.strict_json import decode
 from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+from rubric_judge.failures import retry_after_s, status_error, transport_error, usage
 from rubric_judge.finish import ended
 
 __all__ = ["Answer"]
@@ -40,7 +40,7 @@ class Answer:
             JudgeTransportError: it is none.
         """
         if not self.is_success:
-            raise transport_error(reason_of_status(self.status), f"HTTP {self.status}")
+            raise status_error(self.status)
         return _decoded(self.body or b"")
 
     def chat_reply(self) -> ChatReply:
@@ -68,9 +68,9 @@ class Answer:
         if self.status == 400 and _is_content_policy(_mapping(refusal.get("error"))):  # noqa: PLR2004
             return ChatReply(text="", finish="refused", usage=used, attempts=1)
         waits = (value for name, value in self.headers if name.lower() == "retry-after")
-        raise transport_error(
-            reason_of_status(self.status),
-            f"HTTP {self.status}",
+        raise status_error(
+            self.status,
+            about_model=_is_about_model(refusal),
             retry_after=retry_after_s(*waits),
             usage=used,
         )
@@ -127,6 +127,11 @@ def _is_content_policy(error: dict[str, object]) -> bool:
     return worded or not _POLICY_CODES.isdisjoint(
         code for code in (error.get("code"), error.get("type")) if isinstance(code, str)
     )
+
+
+def _is_about_model(refusal: dict[str, object]) -> bool:
+    error = _mapping(refusal.get("error")) or refusal
+    return any("model" in str(error.get(name)).lower() for name in ("message", "code", "param"))
 
 
 def _mapping(value: object) -> dict[str, object]:

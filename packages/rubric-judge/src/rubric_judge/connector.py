@@ -9,7 +9,7 @@ from __future__ import annotations
 import select
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import aiohttp
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["CleanConnector", "drop_latest_connection"]
 
-_latest: ContextVar[ResponseHandler | None] = ContextVar("_latest", default=None)
-"""The connection of this task's latest request."""
+_latest: ContextVar[ref[ResponseHandler] | None] = ContextVar("_latest", default=None)
+"""The connection of this task's latest request; a context may live longer than it should."""
 _used: WeakSet[ResponseHandler] = WeakSet()
 """Connections that have carried a request."""
 
@@ -50,13 +50,14 @@ class CleanConnector(aiohttp.TCPConnector):
             connection.close()
         if protocol is not None:
             _used.add(protocol)
-            _latest.set(protocol)
+            _latest.set(ref(protocol))
         return connection
 
 
 def drop_latest_connection() -> None:
     """Have the connection of this task's latest request closed before anybody uses it again."""
-    protocol = _latest.get()
+    latest = _latest.get()
+    protocol = latest() if latest is not None else None
     if protocol is not None:
         protocol.force_close()
 

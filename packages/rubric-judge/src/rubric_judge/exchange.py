@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from rubric_core import Reason
+from rubric_judge.answering import server_of
 from rubric_judge.completion import Answer
 from rubric_judge.failures import transport_error
 from rubric_judge.settings import proxy_for
+from rubric_judge.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
@@ -129,7 +131,8 @@ class Connections:
         except aiohttp.ClientResponseError as error:
             raise transport_error(Reason.SERVER_ERROR, f"{type(error).__name__}: no HTTP") from None
         except (aiohttp.ClientError, OSError) as error:
-            raise transport_error(Reason.CONNECTION, type(error).__name__) from None
+            why = why_unreachable(error, server_of(url))
+            raise transport_error(Reason.CONNECTION, why) from None
 
     async def aclose(self) -> None:
         """Close this event loop's connections, and those of loops that are no more."""

@@ -12,17 +12,33 @@ from email.utils import parsedate_to_datetime
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
+from rubric_judge.model_config import ModelConfig
 
-__all__ = ["TRANSIENT", "reason_of_status", "retry_after_s", "transport_error", "usage"]
+__all__ = [
+    "TRANSIENT",
+    "key_remedy",
+    "reason_of_status",
+    "retry_after_s",
+    "status_error",
+    "transport_error",
+    "usage",
+]
 
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
 """Reasons for which another attempt may bring an answer."""
 
 _REMEDY = {
-    Reason.AUTH: "the key was refused or is missing; check `api_key_env` and the variable it names",
     Reason.BAD_REQUEST: "the server refused the request; check `model`, `api_base`, `max_tokens`",
-    Reason.CONNECTION: "no connection; check `api_base` and that the server runs",
+    Reason.CONNECTION: "check `api_base` and that the server runs",
     Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
+}
+_NO_PAGE = (
+    "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
+)
+_NO_MODEL = "no such model: write into `model` one that the server's page /v1/models names"
+_REMEDY_BY_STATUS = {
+    404: "no such model or page: check `model` and `api_base`",
+    405: _NO_PAGE,
 }
 _REASON_BY_STATUS = {
     401: Reason.AUTH,
@@ -45,10 +61,59 @@ def reason_of_status(status: int) -> Reason:
     return Reason.BAD_REQUEST if 300 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
 
 
+def status_error(
+    status: int,
+    what: str = "",
+    *,
+    about_model: bool | None = None,
+    retry_after: float | None = None,
+    usage: Usage | None = None,
+) -> JudgeTransportError:
+    """Make the error of an attempt that was answered with a status.
+
+    Args:
+        status: of HTTP; none of a success.
+        what: a library's name of the error, if any.
+        about_model: whether the answer is about the model; None where nobody can tell.
+        retry_after: as in `transport_error`.
+        usage: as well.
+
+    Returns:
+        The error, with the remedy of the status or of its reason.
+    """
+    reason = reason_of_status(status)
+    remedy = _REMEDY_BY_STATUS.get(status)
+    if status == 404 and about_model is not None:  # noqa: PLR2004
+        remedy = _NO_MODEL if about_model else _NO_PAGE
+    what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
+    return transport_error(reason, what, remedy=remedy, retry_after=retry_after, usage=usage)
+
+
+def key_remedy(config: ModelConfig) -> str:
+    """Say which key was sent with a request that was refused for it."""
+    if config.api_key_env is not None:
+        return (
+            "the key was refused: check the environment variable "
+            f"{config.api_key_env!r}, which `api_key_env` names"
+        )
+    if config.litellm_config is not None:
+        return "the key was refused or is missing: check the variables that `litellm_config` names"
+    if config.api_base:
+        return (
+            "a key is needed and none was sent: name the environment variable that holds it in "
+            "`api_key_env`"
+        )
+    return (
+        "the key was refused: check the variable that the provider's own clients read, or name "
+        "another in `api_key_env`"
+    )
+
+
 def transport_error(
     reason: Reason,
     what: str,
     *,
+    remedy: str | None = None,
     retry_after: float | None = None,
     usage: Usage | None = None,
 ) -> JudgeTransportError:
@@ -57,13 +122,15 @@ def transport_error(
     Args:
         reason: why there is no answer.
         what: type or status; no text that was sent or received.
+        remedy: what to do; left out, what the reason says.
         retry_after: seconds that the server asks to wait.
         usage: what the attempt consumed all the same, where the server says.
 
     Returns:
         The error, with the reason's remedy.
     """
-    detail = f"{what}: {_REMEDY[reason]}" if reason in _REMEDY else what
+    remedy = remedy or _REMEDY.get(reason)
+    detail = f"{what}: {remedy}" if remedy else what
     return JudgeTransportError(reason, detail, retry_after_s=retry_after, usage=usage)
 
 

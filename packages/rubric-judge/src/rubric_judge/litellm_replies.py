@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +9,15 @@ from rubric_core import Reason, Usage
 from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.failures import reason_of_status, retry_after_s, transport_error, usage
+from rubric_judge.failures import (
+    reason_of_status,
+    retry_after_s,
+    status_error,
+    transport_error,
+    usage,
+)
 from rubric_judge.finish import ended
+from rubric_judge.unreachable import causes_of, why_unreachable
 
 __all__ = ["LibraryErrors", "chat_reply", "priced", "refusal_or_raise"]
 
@@ -99,31 +105,19 @@ def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
 
 
 def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> JudgeTransportError:
+    outermost, *causes = causes_of(error)
     status = getattr(error, "status_code", None)
     headers: Any = getattr(error, "litellm_response_headers", None) or {}
-    return transport_error(
-        _reason(error, status, unreachable),
-        type(error).__name__ + (f", HTTP {status}" if isinstance(status, int) else ""),
-        retry_after=retry_after_s(headers.get("retry-after") or ""),
-    )
-
-
-def _reason(
-    error: BaseException, status: object, unreachable: tuple[type[Exception], ...]
-) -> Reason:
+    retry_after = retry_after_s(headers.get("retry-after") or "")
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
-    outermost, *causes = _chain(error)
     broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
-    if not isinstance(status, int):
-        return Reason.CONNECTION if broken else Reason.JUDGE_ERROR
-    reason = reason_of_status(status)
-    return Reason.CONNECTION if broken and reason is Reason.SERVER_ERROR else reason
-
-
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        yield error
-        error = error.__cause__ or error.__context__
+    is_status = isinstance(status, int)
+    if broken and (not is_status or reason_of_status(status) is Reason.SERVER_ERROR):
+        ours = (cause for cause in causes if isinstance(cause, JudgeTransportError))
+        if (own := next(ours, None)) is not None:
+            return JudgeTransportError(own.reason, own.detail)
+        return transport_error(Reason.CONNECTION, why_unreachable(error, ""))
+    if not is_status:
+        return transport_error(Reason.JUDGE_ERROR, type(error).__name__)
+    return status_error(status, type(error).__name__, retry_after=retry_after)

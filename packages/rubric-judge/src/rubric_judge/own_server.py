@@ -112,7 +112,7 @@ class OwnServer:
             taken.outcome = error
             # No `ConnectError`, after which litellm would ask once more by itself.
             kind = httpx.ReadTimeout if error.reason is Reason.TIMEOUT else httpx.ReadError
-            raise kind(error.detail, request=request) from None
+            raise kind(error.detail, request=request) from error
         taken.outcome = answer
         if self._timed and is_chat and answer.is_success and not _is_completion(answer):
             # litellm would read something into it; its router asks another deployment instead.

@@ -17,7 +17,7 @@ from pydantic import BaseModel, JsonValue
 from rubric_core import Reason, Usage
 from rubric_judge.chat import ChatReply, ChatRequest, Transport
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.failures import TRANSIENT
+from rubric_judge.failures import TRANSIENT, key_remedy
 from rubric_judge.limits import Limiter
 from rubric_judge.model_config import ModelConfig
 
@@ -148,9 +148,12 @@ class RetryingClient:
                 answered_by=answer.answered_by,
             )
         # Not chained: the causes may hold the request.
+        detail = error.detail
+        if error.reason is Reason.AUTH:
+            detail += f": {key_remedy(self._config)}"
         raise JudgeTransportError(
             error.reason,
-            error.detail,
+            detail,
             attempts=call.attempts,
             usage=call.usage,
             latency_s=call.elapsed_s,

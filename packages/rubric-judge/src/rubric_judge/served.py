@@ -11,6 +11,7 @@ from typing import Any, Self, cast
 from rubric_core import Reason
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
 from rubric_judge.exchange import Connections
+from rubric_judge.failures import key_remedy
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
 
@@ -59,6 +60,7 @@ class ModelServer:
         Raises:
             JudgeSetupError: a variable is named for the key that is not set.
         """
+        self._config = config
         self._address = address.rstrip("/")
         self._name = config.model.removeprefix("hosted_vllm/").removeprefix("openai/")
         self._key = api_key(config)
@@ -76,8 +78,11 @@ class ModelServer:
             listed = answer.decoded().get("data")
         except JudgeTransportError as error:
             if error.reason in {Reason.CONNECTION, Reason.TIMEOUT, Reason.AUTH}:
+                detail = error.detail
+                if error.reason is Reason.AUTH:
+                    detail += f": {key_remedy(self._config)}"
                 raise JudgeSetupError(
-                    f"no model is served at {self._address!r}: {error.detail}"
+                    f"no model is served at {self._address!r}: {detail}"
                 ) from None
             return ()
         return tuple(_entries(listed))
