@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,6 +39,25 @@ def reasons(read: Callable[..., Found]) -> Callable[..., dict[str, str]]:
         return {item.source: str(item.reason) for item in found if isinstance(item, Rejection)}
 
     return of
+
+
+@pytest.fixture
+def kill_reader() -> Callable[[], None]:
+    """Kill the process that reads files for this one."""
+
+    def kill() -> None:
+        listed = subprocess.run(
+            ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        lines = [line for line in listed.stdout.splitlines() if "converter.py" in line]
+        (child,) = [int(line.split()[0]) for line in lines]
+        os.kill(child, signal.SIGKILL)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+    return kill
 
 
 @pytest.fixture

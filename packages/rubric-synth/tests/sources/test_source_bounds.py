@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubric_synth.sources import isolated, json_files
+from rubric_synth import CollectConfig, Document, Rejection
+from rubric_synth.sources import json_files, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,15 +66,22 @@ def test_a_table_of_millions_of_rows_of_nothing_is_refused_as_a_whole(
     assert reasons(tmp_path / "a.parquet") == {"a.parquet": "too_long"}
 
 
-def test_a_table_whose_reader_dies_costs_that_table_alone(
-    tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
+def test_a_table_whose_reader_dies_costs_the_rest_of_that_table_alone(
+    tmp_path: Path, kill_reader: Callable
 ) -> None:
-    for name in ("a", "b"):
-        table = pa.table({"text": ["High water comes twice a day."]})
-        pq.write_table(table, tmp_path / f"{name}.parquet")
-    monkeypatch.setattr(isolated, "_MAX_MEMORY_BYTES", 64 << 20)  # too little for its library
-    found = read(tmp_path)
-    assert [str(item.reason) for item in found] == ["conversion_failed"] * 2
+    rows = [f"High water came {number} times. " * 20 for number in range(5_000)]
+    pq.write_table(pa.table({"text": rows}), tmp_path / "a.parquet")  # more than a pipe holds
+    pq.write_table(pa.table({"text": rows[:1]}), tmp_path / "b.parquet")
+    found = read_source(tmp_path, config=CollectConfig(languages=()))
+    assert isinstance(next(found), Document)
+    kill_reader()
+    *first, failed, last = found
+    assert all(isinstance(item, Document) for item in first)
+    assert len(first) < len(rows) - 1
+    assert isinstance(failed, Rejection)
+    place = f"{tmp_path.name}/a.parquet:{len(first) + 2}"
+    assert (failed.source, failed.reason) == (place, "conversion_failed")
+    assert isinstance(last, Document)
 
 
 def test_compressed_lines_may_unpack_to_what_text_does_and_no_more(

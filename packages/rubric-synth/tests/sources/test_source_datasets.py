@@ -2,12 +2,13 @@ from __future__ import annotations
 
 import importlib
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_synth import CollectConfig, Document, SourceError
-from rubric_synth.sources import extras, read_source
+from rubric_synth import CollectConfig, Document, Rejection, SourceError
+from rubric_synth.sources import extras, isolated, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,6 +33,7 @@ def test_a_saved_data_set_is_read_in_its_order(
     assert [item.title for item in found] == [f"Tide {n}" for n in range(5)]
 
 
+@pytest.mark.slow  # each read starts a process that imports `datasets`
 def test_splits_are_read_one_after_the_other_or_one_alone(
     tmp_path: Path, read: Callable, datasets: ModuleType
 ) -> None:
@@ -47,6 +49,7 @@ def test_splits_are_read_one_after_the_other_or_one_alone(
         read(f"{source}:tset")
 
 
+@pytest.mark.slow  # as above
 def test_rows_without_a_known_field_are_counted_one_by_one(
     tmp_path: Path, read: Callable, datasets: ModuleType
 ) -> None:
@@ -59,6 +62,7 @@ def test_rows_without_a_known_field_are_counted_one_by_one(
     assert "set collect.fields" in found[0].detail
 
 
+@pytest.mark.slow  # as above
 def test_a_split_without_rows_is_counted_and_the_others_are_read(
     tmp_path: Path, read: Callable, datasets: ModuleType
 ) -> None:
@@ -107,6 +111,27 @@ def test_data_that_break_off_are_counted(tmp_path: Path, read: Callable) -> None
 
 
 @pytest.mark.slow  # `load_dataset` imports for seconds
+@pytest.mark.skipif(sys.platform != "linux", reason="memory can be limited on Linux")
+@pytest.mark.usefixtures("datasets")
+def test_a_table_that_unpacks_to_gigabytes_costs_its_split_alone(
+    tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(isolated, "_MAX_MEMORY_BYTES", 1 << 30)
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    huge = pa.DictionaryArray.from_arrays(pa.array([0] * 30, pa.int32()), pa.array(["A" * 9**8]))
+    root = tmp_path / "tides"
+    root.mkdir()
+    parquet.write_table(pa.table({"text": huge}), root / "train.parquet", compression="zstd")
+    parquet.write_table(pa.table({"text": ["High water."]}), root / "test.parquet")
+    found = read(f"hf:{root}")
+    assert {str(item.reason) for item in found if isinstance(item, Rejection)} <= {
+        "conversion_failed", "unreadable",
+    }  # fmt: skip
+    assert [item.text for item in found if isinstance(item, Document)] == ["High water."]
+
+
+@pytest.mark.slow  # as above
 @pytest.mark.usefixtures("datasets")
 def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="nothing_here") as caught:

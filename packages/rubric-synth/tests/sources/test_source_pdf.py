@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import os
-import signal
-import subprocess
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -118,12 +115,14 @@ def test_any_damage_to_a_pdf_ends_in_a_document_or_a_reason(
     assert len(read(root)) == len(range(0, len(whole), 40))
 
 
-def test_a_reader_that_is_killed_costs_one_document(tmp_path: Path, pdf: Callable) -> None:
+def test_a_reader_that_is_killed_costs_one_document(
+    tmp_path: Path, pdf: Callable, kill_reader: Callable
+) -> None:
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.pdf").write_bytes(pdf([_PROSE]))
     found = read_source(tmp_path, config=CollectConfig(languages=()))
     assert isinstance(next(found), Document)
-    _kill_child("converter.py")
+    kill_reader()
     second = next(found)
     assert isinstance(second, Rejection)
     assert second.reason == "conversion_failed"
@@ -140,15 +139,3 @@ def test_without_its_library_a_pdf_is_counted_and_named_alone_it_is_an_error(
     assert reasons(root) == {"in/a.pdf": "missing_extra"}
     with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[pdf\]'"):
         reasons(root / "a.pdf")
-
-
-def _kill_child(script: str) -> None:
-    listed = subprocess.run(
-        ["ps", "-ww", "--ppid", str(os.getpid()), "-o", "pid=,args="],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    (child,) = [int(line.split()[0]) for line in listed.stdout.splitlines() if script in line]
-    os.kill(child, signal.SIGKILL)
-    time.sleep(0.1)

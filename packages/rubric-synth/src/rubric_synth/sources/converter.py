@@ -16,7 +16,10 @@ import resource
 import signal
 import socket
 import sys
+from functools import cache
 from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -54,9 +57,10 @@ _BROKEN = {"refused": "broken_pdf"}
 def main() -> None:
     """Answer jobs until there are no more."""
     seconds, most_memory, files = map(int, sys.argv[1:])
+    # Without the files that are mapped: a data set may be larger than memory.
     with contextlib.suppress(OSError, ValueError):  # not every system limits memory
-        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
-        resource.setrlimit(resource.RLIMIT_AS, (most_memory, hard))
+        hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+        resource.setrlimit(resource.RLIMIT_DATA, (most_memory, hard))
     # What a library prints must not be taken for an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
@@ -85,12 +89,27 @@ def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
                 yield _pdf(f"/dev/fd/{handle}", job["most"])
             case "notebook":
                 yield _notebook(handle)
-            case _:
+            case "parquet":
                 yield from _parquet(handle, job)
+            case _:
+                yield from _dataset_rows().answers(job)
     except MemoryError:
         yield {"refused": "conversion_failed", "detail": "out of memory"}
     except Exception as error:  # noqa: BLE001 - see the docstring
         yield {"refused": "conversion_failed", "detail": type(error).__name__}
+
+
+@cache
+def _dataset_rows() -> Any:  # noqa: ANN401 - a module
+    """Load the script beside this one; to import it by its name would load all of the package."""
+    script = Path(__file__).with_name("dataset_rows.py")
+    spec = spec_from_file_location("dataset_rows", script)
+    if spec is None or spec.loader is None:
+        raise ImportError(name="dataset_rows", path=str(script))
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
 
 
 def _no_text(_value: object) -> dict[str, str]:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,11 +26,11 @@ _MAX_MEMORY_BYTES: Final = 2 << 30
 class IsolatedReader:
     """The process of `converter`, started at the first job and again after each crash."""
 
-    def __init__(self, timeout_s: int) -> None:
+    def __init__(self, timeout_s: int | None) -> None:
         """Start nothing yet.
 
         Args:
-            timeout_s: For one answer.
+            timeout_s: For one answer; none if None.
         """
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,7 +47,7 @@ class IsolatedReader:
         traceback: TracebackType | None,
     ) -> None:
         """End the process."""
-        self._end()
+        self.end()
 
     def answer(self, job: dict[str, object], file: BinaryIO | None = None) -> dict[str, Any]:
         """Return the answer to a job.
@@ -61,7 +62,9 @@ class IsolatedReader:
         self._send(job, file)
         return self._receive()
 
-    def answers(self, job: dict[str, object], file: BinaryIO) -> Iterator[dict[str, Any]]:
+    def answers(
+        self, job: dict[str, object], file: BinaryIO | None = None
+    ) -> Iterator[dict[str, Any]]:
         """Yield the answers to a job until there are no more, each within the time for one.
 
         Raises:
@@ -78,7 +81,7 @@ class IsolatedReader:
             raise
         finally:
             if not is_done:  # what it has yet to say is no answer to the next job
-                self._end()
+                self.end()
 
     def _send(self, job: dict[str, object], file: BinaryIO | None) -> None:
         process, files = self._running()
@@ -105,7 +108,7 @@ class IsolatedReader:
             script = Path(__file__).with_name("converter.py")
             self._files, theirs = socket.socketpair()
             with theirs:
-                limits = map(str, (self._timeout_s, _MAX_MEMORY_BYTES, theirs.fileno()))
+                limits = map(str, (self._timeout_s or 0, _MAX_MEMORY_BYTES, theirs.fileno()))
                 # -P: the script's folder is no place to import from. A session of its own: an
                 # interrupt from the terminal is this process's to handle.
                 self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
@@ -116,15 +119,16 @@ class IsolatedReader:
                     start_new_session=True,
                     pass_fds=[theirs.fileno()],
                 )
+            weakref.finalize(self, _killed, self._process)
         return self._process, self._files
 
     def _cause_of_death(self) -> str:
-        code = self._end()
+        code = self.end()
         if code == -signal.SIGALRM:
             return f"not read within the {self._timeout_s} s of collect.conversion_timeout_s"
         return f"the reader crashed, or needed more than {_MAX_MEMORY_BYTES >> 30} GiB of memory"
 
-    def _end(self) -> int:
+    def end(self) -> int:
         """End the process and return how it ended."""
         process, self._process = self._process, None
         if self._files is not None:
@@ -132,12 +136,24 @@ class IsolatedReader:
             self._files = None
         if process is None:
             return 0
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        _close(process)
         try:
             return process.wait(timeout=1)
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+
+
+def _killed(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody asks any more."""
+    _close(process)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()

@@ -13,7 +13,7 @@ from rubric_synth.cleaning import (
 )
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.raw_text import NotTextError, cleaned, within
+from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, cleaned, within
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
 _MOST_NUMBER: Final = 10**18
+ROW_FRAC: Final = 8
+"""A row of a table may be so many times its text."""
 
 
 class RecordReader:
@@ -94,6 +96,18 @@ class RecordReader:
             detail = f"id with {len(identifier)} characters"
             raise NotTextError(RejectionReason.DUPLICATE_ID, detail)
         return identifier, key
+
+
+def complete_row(answer: Mapping[str, object], *, most: int) -> object:
+    """Return the row that a process read.
+
+    Raises:
+        NotTextError: It is too large, so that the process gave its size alone.
+    """
+    if "bytes" in answer:
+        detail = f"a row of {answer['bytes']} bytes, above the {most} that {MAX_BYTES} allows"
+        raise NotTextError(RejectionReason.TOO_LONG, detail)
+    return answer["row"]
 
 
 def _field(columns: Mapping[str, object], names: Sequence[str]) -> tuple[str, str]:
