@@ -238,13 +238,30 @@ def test_numbers_of_run_json_are_held_against_the_files_before_anything_is_liste
         assert f"holds scores of 30 answers, not of {30 * 10**12}" in capsys.readouterr().err
 
 
+def test_numbers_beyond_their_bounds_are_refused_with_their_line(
+    command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = evaluations.heldout()
+    _without_digests(folder)
+    bounds = (
+        ({"reward": 5.0}, "'reward'"),
+        ({"reward": float("nan")}, "'reward'"),
+        ({"reward": 0.5, "criteria_z": {"sorts": 9e9}}, "'criteria_z.sorts'"),
+    )
+    for changes, field in bounds:
+        _second_score(**changes)(folder)
+        assert command("compare", folder.root, "--accept-edited", *QUICK) == 2
+        assert f"seed_0.jsonl:2: field {field}" in capsys.readouterr().err
+
+
 def test_accepted_edits_are_said_wherever_their_numbers_are(
     command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = evaluations.heldout()
     _in_scores(reward=1.0)(folder)
     place = folder.scores("lexical", "base", 0)
-    first = f"{place}:1: its reward is not what its criteria add up to, and so are 29 more lines"
+    what = "its reward is not what its criteria add up to; the same is true of 29 other lines"
+    first = f"{place}:1: {what}"
     for name in ("compare", "hacking", "report"):
         assert command(name, folder.root, "--accept-edited") == 0
         shown = capsys.readouterr().out

@@ -203,6 +203,20 @@ def test_average_delta_weighs_benchmarks_alike(make_accuracy: Callable[..., Meas
     assert average.ci_high - average.ci_low == pytest.approx(2 * 1.96 * spread, rel=0.2)
 
 
+def test_an_average_of_answers_that_are_all_wrong_has_no_interval(
+    make_accuracy: Callable[..., Measured],
+) -> None:
+    measured = [
+        make_accuracy(model, [0.0] * 60, benchmark=benchmark)
+        for model in ("base", "grpo")
+        for benchmark in ("one", "other")
+    ]
+    found = compare_measured(measured, QUICK)
+    assert all(one.ci_low < 0 < one.ci_high for one in found.differences)
+    (average,) = found.averages
+    assert (average.mean, average.ci_low, average.ci_high) == (0.0, None, None)
+
+
 def test_the_average_delta_draws_shared_items_once(make_accuracy: Callable[..., Measured]) -> None:
     main, diamond = 448, 198  # GPQA's, the second a part of the first
     base, grpo = _right(main, 0.4, seed=1), _right(main, 0.6, seed=2)

@@ -138,6 +138,9 @@ def test_a_judge_that_goes_down_at_60_percent_ends_with_1_and_prints_no_table(
         (("--seeds", 1, 1), r"seeds \[1, 1\]"),
         (("--samples", 0), "samples 0"),
         (("--max-unavailable-frac", 1.5), "max-unavailable-frac 1.5"),
+        (("--samples", 1.5), "'1.5' is no whole number"),
+        (("--seeds", 0, 1.5), "'1.5' is no whole number"),
+        (("--limit", "many"), "Invalid value"),
     ],
 )
 def test_options_that_can_only_be_a_mistake_are_named(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import structlog
-from cyclopts import App
+from cyclopts import App, Parameter, convert
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -16,6 +16,8 @@ from rubric_judge.console import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from cyclopts import Token
 
 __all__ = [
     "BAD_INPUT",
@@ -36,10 +38,24 @@ BAD_INPUT: Final = 2
 _SHORT_NAME: Final = 7
 """A name up to this is not broken, however narrow the terminal."""
 
+
+def _exactly(kind: type, tokens: Sequence[Token]) -> object:
+    """Convert what was given, but for a fraction where a whole number is wanted.
+
+    Cyclopts would round it.
+    """
+    if int in (kind, *get_args(kind)):
+        for token in tokens:
+            if not float(token.value).is_integer():
+                raise ValueError(f"{token.value!r} is no whole number")
+    return cast("Any", convert)(kind, tokens)
+
+
 app = App(
     name="rubric-eval",
     help="Evaluate policies on held-out rubrics and on benchmarks, and compare them.",
     suppress_keyboard_interrupt=False,  # `main` says what was kept
+    default_parameter=Parameter(converter=_exactly),
 )
 
 

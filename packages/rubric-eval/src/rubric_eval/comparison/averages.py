@@ -39,7 +39,9 @@ def averages(pairs: Sequence[Pair], settings: CompareSettings) -> list[AverageDe
 def _average(group: _Group, members: Sequence[Pair], settings: CompareSettings) -> AverageDelta:
     samples = [Sample(one.differences_N, one.clusters) for one in members]
     low, high = None, None
-    if all(sample.clusters_count > 1 for sample in samples):
+    # Draws of differences that are all equal are a point, which says nothing of their spread.
+    varies = any(np.ptp(sample.values_N) > 0 for sample in samples)
+    if varies and all(sample.clusters_count > 1 for sample in samples):
         draws = joint_draws(samples, resamples=settings.resamples, seed=settings.seed)
         tail = (1 - settings.confidence) / 2
         low, high = (float(one) for one in np.quantile(draws / len(members), [tail, 1 - tail]))

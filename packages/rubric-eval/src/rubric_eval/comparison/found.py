@@ -105,7 +105,10 @@ class PairedResult(Interval):
 
 
 class AverageDelta(Interval):
-    """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks."""
+    """Mean over the benchmarks of one suite of a − b, each counting alike; n benchmarks.
+
+    The interval is unknown where no item differs from another, such as where every answer is wrong.
+    """
 
     a: str
     b: str

@@ -89,7 +89,7 @@ class Edits:
         found = self.found
         if found:
             first, *others = found
-            more = f" (and {len(others)} more findings)" if others else ""
+            more = f" (findings besides this: {len(others)})" if others else ""
             raise EvalEditedError(f"{first}{more}. {remedy}", found=found)
 
 
@@ -120,5 +120,6 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
 
 def _said(path: Path, what: str, finding: _Finding) -> str:
     place = str(path) if finding.line is None else f"{path}:{finding.line}"
-    others = f", and so are {finding.others} more lines" if finding.others else ""
+    count = f"{finding.others} other line{'' if finding.others == 1 else 's'}"
+    others = f"; the same is true of {count}" if finding.others else ""
     return f"{place}: {what}{others}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -75,7 +75,7 @@ class ScoreRow(BaseModel):
     reward: float | None = Field(ge=0, le=1)
     """None for an unavailable judgement; 0 for an invalid one."""
 
-    criteria_z: dict[str, float]
+    criteria_z: dict[str, Annotated[float, Field(ge=0, le=1)]]
     """z of each criterion with a weight, in [0, 1]; all 0 for an invalid judgement, empty for an
     unavailable one."""
 
