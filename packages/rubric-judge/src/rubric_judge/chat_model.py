@@ -226,7 +226,7 @@ class ChatModel:
         return usage.model_copy(update={"cost_usd": prices.cost_usd(usage)})
 
     def _number(self, affinity: str) -> int:
-        return crc32(affinity.encode()) % len(self._clients)
+        return crc32(affinity.encode(errors="surrogatepass")) % len(self._clients)
 
     def _not_there(self, error: JudgeTransportError, address: str | None) -> str:
         config = self._config

@@ -206,7 +206,7 @@ def test_a_judgement_of_another_rubric_is_refused_with_its_place(
     assert [(one.judge, one.line) for one in read_ratings(path, tasks)] == [("a", 7)]
 
     path.write_text("\n" + path.read_text().replace('"c1"', '"other"'))
-    with pytest.raises(RubricFileError, match=r"a\.jsonl:2: scores for"):
+    with pytest.raises(RubricFileError, match=r"a\.jsonl:2: the scores have 3 ids"):
         list(read_ratings(path, tasks))
     with pytest.raises(RubricFileError, match=r"a\.jsonl:2: no task has the id"):
         list(read_ratings(path, {}))

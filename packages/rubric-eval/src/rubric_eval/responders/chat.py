@@ -183,7 +183,9 @@ class ChatResponder:
         deployments = str(self._model.identity["deployments"])
         if not deployments:
             return (self._config.model,)
-        models, _ = cast("tuple[list[dict[str, object]], object]", json.loads(deployments))
+        # The file's identity comes first, then whether its fallbacks may answer.
+        file_identity = str(json.loads(deployments)[0])
+        models, _ = cast("tuple[list[dict[str, object]], object]", json.loads(file_identity))
         return tuple(str(one.get("model")) for one in models)
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:

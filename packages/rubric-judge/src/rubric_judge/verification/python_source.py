@@ -57,7 +57,10 @@ def parse_python(source: str) -> ast.Module:
         ValueError: it holds what no source may, such as a null character.
         MemoryError: the parser gave up.
     """
-    tree = ast.parse(source)
+    try:
+        tree = ast.parse(source)
+    except SystemError:  # CPython 3.11: another thread made a tree meanwhile (gh-106905)
+        tree = ast.parse(source)
     waiting = [_Place(tree, 0, 0, in_function=False, in_loop=False)]
     while waiting:
         place = waiting.pop()
