@@ -90,7 +90,8 @@ def runs(real_input: RealInput, tmp_path_factory: pytest.TempPathFactory) -> dic
     }
     for name, config in configs.items():
         (folder / name).with_suffix(".yaml").write_text(dump_config(config))
-    shared = [folder, real_input.folder, *map(Path, (sys.prefix, sys.base_prefix, *sys.path))]
+    shared = [HERE, folder, real_input.folder]
+    shared += map(Path, (sys.prefix, sys.base_prefix, *sys.path))
     paths = ":".join(sorted({str(path) for path in shared if path.is_dir()}))
     search = os.pathsep.join(path for path in sys.path if path)
     # However this process ends, all of the nodes' do.
