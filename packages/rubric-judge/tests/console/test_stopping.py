@@ -35,9 +35,10 @@ def test_sigterm_stops_an_event_loop_as_ctrl_c_does() -> None:
             was_cancelled = True
             raise
 
-    with pytest.raises(Terminated), sigterm_raised():
+    with pytest.raises(Terminated) as caught, sigterm_raised():
         asyncio.run(work())
     assert was_cancelled
+    assert isinstance(caught.value.__context__, KeyboardInterrupt)
 
 
 def test_a_thread_that_may_not_ask_for_the_signal_works_without() -> None:

@@ -59,7 +59,7 @@ def parse_python(source: str) -> ast.Module:
     """
     try:
         tree = ast.parse(source)
-    except SystemError:  # CPython 3.11: another thread made a tree meanwhile (gh-106905)
+    except SystemError:  # an error of CPython 3.11's parser, seen once, not of the source
         tree = ast.parse(source)
     waiting = [_Place(tree, 0, 0, in_function=False, in_loop=False)]
     while waiting:
