@@ -43,6 +43,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return f"mark.{wanted}" not in collection_path.read_text("utf-8") or None
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Run the whole suite on every core, and chosen files or stacks that fill the machine on one."""
+    whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+    heavy = {"stacks", "openrlhf", "vllm", "gpu", "real_run"}
+    asked = config.option.markexpr.partition(" ")[0] in heavy
+    return min(os.cpu_count() or 1, 8) if whole and not asked else 0
+
+
 def pytest_collection_finish() -> None:
     """Leave what all tests import and collect out of every search for garbage.
 
