@@ -44,7 +44,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Run the whole suite on every core, and chosen files or stacks that fill the machine on one."""
+    """Use every core for the whole suite, one for chosen files and for stacks that fill it."""
     whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     heavy = {"stacks", "openrlhf", "vllm", "gpu", "real_run"}
     asked = config.option.markexpr.partition(" ")[0] in heavy
