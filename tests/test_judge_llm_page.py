@@ -11,8 +11,7 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from rubric_judge import JudgeConfig, LLMJudge, judge_spec
-from rubric_judge.config import LimitsConfig, Prices
+from rubric_judge import JudgeConfig, LimitsConfig, LLMJudge, Prices, judge_spec
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/judge/llm.md").read_text("utf-8")

@@ -23,19 +23,22 @@ from rubric_core import (
     judge_names,
 )
 from rubric_judge import (
+    HybridConfig,
     JudgeConfig,
     JudgePool,
     JudgeSetupError,
     Ledger,
     LexicalConfig,
     LexicalJudge,
+    LimitsConfig,
     LLMJudge,
     PluginConfig,
+    Prices,
+    SandboxConfig,
     judge_spec,
     load_judge,
     read_judge_spec,
 )
-from rubric_judge.config import HybridConfig, LimitsConfig, Prices, SandboxConfig
 from rubric_judge.pool import Hedging
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.settings import api_key

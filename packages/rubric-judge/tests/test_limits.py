@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_judge.config import LimitsConfig
+from rubric_judge import LimitsConfig
 from rubric_judge.limits import LocalLimiter, _Budget
 
 pytestmark = pytest.mark.anyio

@@ -19,8 +19,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge import limits
-from rubric_judge.config import LimitsConfig
+from rubric_judge import LimitsConfig, limits
 from rubric_judge.limits import Attempt, LocalLimiter
 
 _TOKENS = 1000

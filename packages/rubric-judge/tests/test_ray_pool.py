@@ -12,8 +12,14 @@ import anyio
 import pytest
 
 from rubric_core import Grounding, JudgeResult, JudgeView, MissingExtraError, Outcome, Reason
-from rubric_judge import JudgeConfig, JudgeSetupError, Ledger, LexicalConfig, PluginConfig
-from rubric_judge.config import LimitsConfig
+from rubric_judge import (
+    JudgeConfig,
+    JudgeSetupError,
+    Ledger,
+    LexicalConfig,
+    LimitsConfig,
+    PluginConfig,
+)
 from rubric_judge.limits import LimiterStatistics
 from rubric_judge.pool import Hedging, RayJudgePool
 from rubric_judge.pool.ray_actors import LimiterActor

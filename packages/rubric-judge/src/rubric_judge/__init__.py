@@ -13,10 +13,7 @@ from rubric_judge.config import (
     JudgeConfig,
     JudgeSpec,
     LexicalConfig,
-    LimitsConfig,
-    ModelConfig,
     PluginConfig,
-    Prices,
     SandboxConfig,
     judge_spec,
     read_judge_spec,
@@ -35,6 +32,7 @@ from rubric_judge.lexical import LexicalJudge
 from rubric_judge.limits import Limiter, LimiterStatistics, LocalLimiter
 from rubric_judge.llm import LLMJudge
 from rubric_judge.load import load_judge, load_replicas
+from rubric_judge.model_config import LimitsConfig, ModelConfig, Prices
 from rubric_judge.pool import (
     Hedging,
     JudgePool,

@@ -6,8 +6,6 @@ import ipaddress
 import re
 from urllib.parse import urlsplit
 
-__all__ = ["wrong_with"]
-
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
 _LONGEST_HOST = 253
 

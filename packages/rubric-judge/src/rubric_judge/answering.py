@@ -7,8 +7,6 @@ from urllib.parse import urlsplit
 from rubric_core import Answerer, Reason, Usage
 from rubric_judge.errors import JudgeTransportError
 
-__all__ = ["OneModel", "answerer", "server_of"]
-
 _LONGEST_NAME = 200
 
 

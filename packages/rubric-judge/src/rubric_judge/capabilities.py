@@ -6,17 +6,6 @@ from typing import Protocol, runtime_checkable
 
 from rubric_core import Judge
 
-__all__ = [
-    "Checking",
-    "Closing",
-    "Fingerprinted",
-    "Warming",
-    "check",
-    "close",
-    "fingerprint",
-    "wants_warm_call",
-]
-
 
 @runtime_checkable
 class Fingerprinted(Protocol):

@@ -10,8 +10,6 @@ from pydantic import BaseModel, JsonValue
 
 from rubric_core import Answerer, Usage
 
-__all__ = ["Answering", "ChatClient", "ChatReply", "ChatRequest", "Finish", "Transport"]
-
 Finish = Literal["complete", "truncated", "refused", "oversized"]
 
 

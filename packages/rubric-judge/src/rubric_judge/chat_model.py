@@ -24,8 +24,6 @@ from rubric_judge.retries import RetryingClient
 from rubric_judge.router_file import read_router_file
 from rubric_judge.settings import variable
 
-__all__ = ["ChatModel"]
-
 
 # The answer to the question that `ChatModel.check` asks. A docstring would go to the model.
 class _Ready(BaseModel):

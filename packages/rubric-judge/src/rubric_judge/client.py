@@ -36,9 +36,6 @@ from rubric_judge.router_file import RouterFile, read_router_file
 from rubric_judge.router_groups import Groups
 from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
 
-__all__ = ["LiteLLMClient"]
-
-
 _Complete = Callable[..., Awaitable[object]]
 _OPENAI_FIELDS = ("max_tokens", "seed", "stop", "temperature", "top_p")
 

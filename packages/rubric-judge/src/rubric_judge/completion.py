@@ -14,8 +14,6 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import retry_after_s, status_error, transport_error, usage
 from rubric_judge.finish import ended
 
-__all__ = ["Answer"]
-
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
 
 

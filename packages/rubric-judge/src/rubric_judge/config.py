@@ -10,24 +10,8 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validat
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error, nearest_key
-from rubric_judge.model_config import SETTINGS, LimitsConfig, ModelConfig, Prices
+from rubric_judge.model_config import SETTINGS, ModelConfig
 from rubric_judge.yaml_files import read_yaml
-
-__all__ = [
-    "EvidenceUse",
-    "HybridConfig",
-    "JudgeConfig",
-    "JudgeSpec",
-    "LexicalConfig",
-    "LimitsConfig",
-    "ModelConfig",
-    "PluginConfig",
-    "Prices",
-    "PromptLayout",
-    "SandboxConfig",
-    "judge_spec",
-    "read_judge_spec",
-]
 
 PromptLayout = Literal["paper", "shared_prefix"]
 EvidenceUse = Literal["off", "report", "require"]

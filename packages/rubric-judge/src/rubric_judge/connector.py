@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from aiohttp.connector import Connection
     from aiohttp.tracing import Trace
 
-__all__ = ["CleanConnector", "drop_latest_connection"]
 
 _latest: ContextVar[ref[ResponseHandler] | None] = ContextVar("_latest", default=None)
 """The connection of this task's latest request; a context may live longer than it should."""

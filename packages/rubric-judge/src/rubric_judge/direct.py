@@ -20,8 +20,6 @@ from rubric_judge.exchange import Connections
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
 
-__all__ = ["DirectClient"]
-
 
 class DirectClient:
     """A `Transport` to one OpenAI-compatible server."""

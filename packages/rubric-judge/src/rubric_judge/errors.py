@@ -15,15 +15,6 @@ from pathlib import Path
 
 from rubric_core import Reason, RubricError, Usage
 
-__all__ = [
-    "EventLoopError",
-    "JudgeSetupError",
-    "JudgeTransportError",
-    "LedgerError",
-    "SandboxError",
-    "VerificationError",
-]
-
 
 class VerificationError(RubricError, ValueError):
     """A criterion's verification method names a directive that cannot be executed as written.

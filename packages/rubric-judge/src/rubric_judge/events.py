@@ -16,8 +16,6 @@ from rubric_core import Answerer, JudgeResult
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
 
-__all__ = ["call_finished", "ledger_unwritten", "reward_failed", "unexpected_exception"]
-
 
 @lru_cache(maxsize=1)
 def _log() -> FilteringBoundLogger:

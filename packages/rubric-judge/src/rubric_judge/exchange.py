@@ -25,7 +25,6 @@ from rubric_judge.unreachable import why_unreachable
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
 
-__all__ = ["Connections"]
 
 _LARGEST_ANSWER_BYTES = 16 * 2**20
 _LARGEST_REFUSAL_BYTES = 64 * 2**10

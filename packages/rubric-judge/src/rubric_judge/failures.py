@@ -14,16 +14,6 @@ from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.model_config import ModelConfig
 
-__all__ = [
-    "TRANSIENT",
-    "key_remedy",
-    "reason_of_status",
-    "retry_after_s",
-    "status_error",
-    "transport_error",
-    "usage",
-]
-
 TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
 """Reasons for which another attempt may bring an answer."""
 

@@ -14,21 +14,6 @@ from typing import Any, Final, TypeAlias, cast
 import matplotlib as mpl
 from matplotlib import figure as mpl_figure
 
-__all__ = [
-    "COLOURS",
-    "MUTED",
-    "Axes",
-    "Figure",
-    "draw_heading",
-    "draw_intervals",
-    "draw_legend",
-    "draw_note",
-    "draw_title",
-    "new_figure",
-    "save_figure",
-    "wrap_name",
-]
-
 # matplotlib's own annotations leave most of its keyword arguments untyped.
 Axes: TypeAlias = Any
 Figure: TypeAlias = Any

@@ -6,8 +6,6 @@ from rubric_core import Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.failures import transport_error
 
-__all__ = ["ended"]
-
 _FINISH: dict[str, Finish] = {
     **dict.fromkeys(
         ("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token", "stop_sequence"), "complete"

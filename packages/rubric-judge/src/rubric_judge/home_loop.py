@@ -8,8 +8,6 @@ import threading
 
 from rubric_judge.errors import EventLoopError
 
-__all__ = ["HomeLoop"]
-
 
 class HomeLoop:
     """Who is inside, all of them on one event loop.

@@ -13,8 +13,6 @@ from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
 from rubric_judge.verification import ProgramCheck, Programs, Verdict, check_executable
 
-__all__ = ["HybridJudge"]
-
 _VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096
 

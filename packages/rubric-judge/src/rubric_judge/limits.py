@@ -20,8 +20,6 @@ import anyio
 from rubric_judge.home_loop import HomeLoop
 from rubric_judge.model_config import LimitsConfig
 
-__all__ = ["Attempt", "Limited", "Limiter", "LimiterStatistics", "LocalLimiter"]
-
 _DECREASE = 0.5
 _LONGEST_PAUSE_S = 60.0
 """Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""

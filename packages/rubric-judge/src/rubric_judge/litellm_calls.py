@@ -20,14 +20,6 @@ from uuid import uuid4
 
 from rubric_judge.model_config import ModelConfig
 
-__all__ = [
-    "has_provider",
-    "keep_replies_out_of_warnings",
-    "keep_texts_out_of_logs",
-    "unrecorded",
-    "warm_up",
-]
-
 _WATCHERS = (
     "callbacks",
     "input_callback",

@@ -19,8 +19,6 @@ from rubric_judge.failures import (
 from rubric_judge.finish import ended
 from rubric_judge.unreachable import causes_of, why_unreachable
 
-__all__ = ["LibraryErrors", "chat_reply", "priced", "refusal_or_raise"]
-
 
 @dataclass(frozen=True)
 class LibraryErrors:

@@ -16,8 +16,6 @@ from rubric_judge.router_file import RouterFile
 from rubric_judge.router_groups import Groups
 from rubric_judge.settings import deployments_with_keys
 
-__all__ = ["make_router"]
-
 _Make = Callable[..., Any]
 _Options = Mapping[str, object]
 

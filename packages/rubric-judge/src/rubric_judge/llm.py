@@ -18,8 +18,6 @@ from rubric_judge.limits import Limiter
 from rubric_judge.prompt import RenderedPrompt, load_prompt
 from rubric_judge.reply_model import reply_model
 
-__all__ = ["LLMJudge"]
-
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000
 

@@ -22,8 +22,6 @@ from rubric_judge.limits import Limited, Limiter
 from rubric_judge.llm import LLMJudge
 from rubric_judge.verification import Programs
 
-__all__ = ["hybrid_judge", "lexical_judge", "llm_judge", "load_judge", "load_replicas"]
-
 
 def load_judge(
     spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig,

@@ -24,8 +24,6 @@ from rubric_core.fields import Many
 from rubric_judge.address import wrong_with
 from rubric_judge.parameters import wrong_with_parameters
 
-__all__ = ["SETTINGS", "LimitsConfig", "ModelConfig", "Prices"]
-
 _MILLION = 1e6
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 

@@ -22,7 +22,6 @@ from rubric_judge.settings import NO_KEY
 if TYPE_CHECKING:
     import httpx
 
-__all__ = ["MakeClient", "OwnServer", "Taken", "own_route", "servers_of_router"]
 
 _OWN_ROUTES = ("openai", "hosted_vllm")
 _FOREVER_S = 1e9

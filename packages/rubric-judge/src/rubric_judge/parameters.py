@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable
 
-__all__ = ["wrong_with_parameters"]
-
 _NOT_PARAMETERS = frozenset(
     {
         "api_base",

@@ -20,7 +20,6 @@ from rubric_judge.config import PromptLayout
 if TYPE_CHECKING:
     from jinja2 import Template
 
-__all__ = ["Prompt", "RenderedPrompt", "load_prompt"]
 
 _VERSION = "v1"
 _MARK_CHARS = 16

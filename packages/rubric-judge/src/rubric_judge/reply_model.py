@@ -14,8 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from rubric_core import Rubric
 from rubric_judge.config import PromptLayout
 
-__all__ = ["reply_model"]
-
 _Fields = dict[str, Any]
 
 

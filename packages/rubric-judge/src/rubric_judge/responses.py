@@ -38,18 +38,6 @@ from rubric_core import (
 from rubric_core.files import read_file, replacing
 from rubric_core.strict_json import decode
 
-__all__ = [
-    "JudgedResponse",
-    "JudgementRow",
-    "ResponseRow",
-    "read_judgements",
-    "read_responses",
-    "read_rows",
-    "response_rows",
-    "reward_of",
-    "write_judgements",
-]
-
 _Row = TypeVar("_Row", bound=BaseModel)
 
 _ROUNDED: Final = 1e-3

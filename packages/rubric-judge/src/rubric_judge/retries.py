@@ -24,7 +24,6 @@ from rubric_judge.model_config import ModelConfig
 if TYPE_CHECKING:
     from tenacity import RetryCallState
 
-__all__ = ["RetryingClient"]
 
 _LONGEST_BACKOFF_S = 30.0
 _CHARS_PER_TOKEN = 4

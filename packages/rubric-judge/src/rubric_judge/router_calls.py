@@ -20,8 +20,6 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.litellm_replies import LibraryErrors
 from rubric_judge.router_groups import Deployment, FallbackKind, Groups
 
-__all__ = ["GroupCalls", "Route", "most_calls"]
-
 _NO_BETTER_ELSEWHERE = frozenset({400, 413, 422})
 """Statuses for the request itself, which another deployment of the same model refuses as well."""
 

@@ -15,8 +15,6 @@ from typing import cast
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, shown_name
 
-__all__ = ["KEY_PREFIX", "SECRET", "check_deployment", "check_names", "check_settings", "wrong"]
-
 KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
     r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$", re.IGNORECASE

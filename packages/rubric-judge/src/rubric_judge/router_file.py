@@ -24,8 +24,6 @@ from rubric_judge.router_checks import (
 )
 from rubric_judge.yaml_files import read_yaml
 
-__all__ = ["KEY_PREFIX", "RouterFile", "read_router_file"]
-
 _SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
 _OURS = frozenset(
     {"num_retries", "request_timeout", "retry_after", "retry_policy", "set_verbose", "timeout"}

@@ -11,8 +11,6 @@ from rubric_judge.answering import server_of
 from rubric_judge.router_checks import wrong
 from rubric_judge.router_file import RouterFile
 
-__all__ = ["Deployment", "FallbackKind", "Groups"]
-
 FallbackKind = Literal["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
 _Options = Mapping[str, object]
 

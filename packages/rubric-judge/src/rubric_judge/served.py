@@ -15,8 +15,6 @@ from rubric_judge.failures import key_remedy
 from rubric_judge.model_config import ModelConfig
 from rubric_judge.settings import api_key
 
-__all__ = ["ModelServer", "ScoredText", "ServedModel"]
-
 _WITHIN_S = 30.0
 _SCORED_WITHIN_S = 180.0
 """A server that has just started, or has much to do, takes its time for a first request."""

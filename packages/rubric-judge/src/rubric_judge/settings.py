@@ -12,17 +12,8 @@ from pydantic import SecretStr
 
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.model_config import ModelConfig
-from rubric_judge.router_file import KEY_PREFIX, RouterFile
-
-__all__ = [
-    "NO_KEY",
-    "api_key",
-    "deployments_with_keys",
-    "keep_litellm_offline",
-    "proxy_for",
-    "service_token",
-    "variable",
-]
+from rubric_judge.router_checks import KEY_PREFIX
+from rubric_judge.router_file import RouterFile
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.

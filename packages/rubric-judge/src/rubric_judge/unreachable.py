@@ -8,8 +8,6 @@ import ssl
 from collections.abc import Iterator
 from typing import Any, cast
 
-__all__ = ["causes_of", "why_unreachable"]
-
 _WORDS: tuple[tuple[type[BaseException], str], ...] = (
     (ssl.SSLCertVerificationError, "certificate not trusted"),
     (ssl.SSLError, "no TLS"),

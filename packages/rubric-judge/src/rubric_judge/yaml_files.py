@@ -15,9 +15,6 @@ from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
 from rubric_core.files import open_file
 
-__all__ = ["read_yaml", "yaml_value"]
-
-
 _MOST_BYTES = 2**18
 """A file of settings has a few thousand, and PyYAML takes seconds for as many as this."""
 _MOST_ALIASED = 100_000

@@ -6,8 +6,6 @@ and applications, not here.
 
 from __future__ import annotations
 
-__all__ = ["log_finished", "log_warning"]
-
 
 def log_finished(event: str, **values: object) -> None:
     """Log the end of one step, with what came of it."""

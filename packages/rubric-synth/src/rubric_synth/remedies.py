@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from rubric_synth.config import SynthConfig
 
-__all__ = ["remedies", "what_to_do", "what_to_do_about_unread"]
 
 _KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")
 

@@ -101,7 +101,12 @@ async def test_the_article_without_faults_makes_a_task(write: Write, article: Do
 
 @pytest.mark.parametrize(
     ("stage", "fault"),
-    [(n, fault) for n in range(3) for fault in sorted(IN_THE_RESPONSE) if n == 0 or fault not in ENDLESS],
+    [
+        (n, fault)
+        for n in range(3)
+        for fault in sorted(IN_THE_RESPONSE)
+        if n == 0 or fault not in ENDLESS
+    ],
 )
 async def test_each_fault_of_a_call_is_counted_in_its_stage(
     write: Write, article: Document, stage: int, fault: Fault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_eval.cli.entry import app, main
+from rubric_eval.cli.app import app
+from rubric_eval.cli.entry import main
 
 __all__ = ["app", "main"]

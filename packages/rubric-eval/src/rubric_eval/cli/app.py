@@ -19,17 +19,6 @@ if TYPE_CHECKING:
 
     from cyclopts import Token
 
-__all__ = [
-    "BAD_INPUT",
-    "FAILED",
-    "app",
-    "configure_log",
-    "console",
-    "figures_table",
-    "note",
-    "print_edited",
-    "working",
-]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""

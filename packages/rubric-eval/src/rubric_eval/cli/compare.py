@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
     from rubric_eval.statistics import Interval
 
-__all__ = ["compare"]
-
 
 def compare(  # noqa: PLR0913  # each is an option of the command
     *folders: Path,

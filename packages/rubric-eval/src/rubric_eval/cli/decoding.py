@@ -10,8 +10,6 @@ from cyclopts import Parameter
 if TYPE_CHECKING:
     from rubric_core import Decoding
 
-__all__ = ["GREEDY", "DecodingOptions"]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)

@@ -24,8 +24,6 @@ from rubric_eval.cli.transfer import transfer
 from rubric_eval.cli.validate import tasks_path, validate
 from rubric_judge.console import Terminated, sigterm_raised, typed_command
 
-__all__ = ["app", "main"]
-
 _INTERRUPTED: Final = 130
 _KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
 """Commands that find again what they were answered before they were stopped."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
 
-__all__ = ["hacking"]
-
 
 def hacking(  # noqa: PLR0913  # each is an option of the command
     folder: Path,

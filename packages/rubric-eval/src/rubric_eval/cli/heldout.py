@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rubric_core import Task
     from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutTable
 
-__all__ = ["heldout"]
-
 
 def heldout(  # noqa: PLR0913  # the flags of a command
     *models: str,

@@ -12,8 +12,6 @@ from rubric_eval.cli.app import configure_log, working
 if TYPE_CHECKING:
     from rubric_eval.heldout import HeldoutProgress, HeldoutTable
 
-__all__ = ["rejudge"]
-
 
 def rejudge(  # the flags of a command
     folder: Path,

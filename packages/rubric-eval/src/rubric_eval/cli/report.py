@@ -9,8 +9,6 @@ from cyclopts import Parameter
 
 from rubric_eval.cli.app import print_edited, working
 
-__all__ = ["report"]
-
 
 def report(  # noqa: PLR0913  # each is an option of the command
     *folders: Path,

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rubric_eval.heldout import HeldoutPlan, HeldoutRow, HeldoutTable, JudgePair
     from rubric_judge.console import Progress
 
-__all__ = ["evaluated"]
 
 _COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
 """Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
     from rubric_judge.console import Progress
 
-__all__ = ["transfer"]
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)

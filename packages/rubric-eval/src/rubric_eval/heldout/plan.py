@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import EvalFolder, ModelEntry
     from rubric_eval.scores import NamedJudge
 
-__all__ = ["HeldoutPlan", "plan_of", "spread"]
 
 _TEMPLATE: Final = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""

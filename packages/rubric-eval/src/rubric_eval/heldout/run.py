@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from rubric_eval.responders import OpenModel
     from rubric_eval.scores import NamedJudge
 
-__all__ = ["rejudge_heldout", "run_heldout"]
-
 
 async def run_heldout(
     out: Path,

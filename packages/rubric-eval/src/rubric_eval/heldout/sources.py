@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import AnswerRow, EvalFolder, ModelEntry
     from rubric_eval.responders import OpenModel
 
-__all__ = ["AnswerSource", "AskedModel", "KeptAnswers", "kept_answers"]
-
 
 class AnswerSource(Protocol):
     """All answers of one model."""

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import EvalFolder, EvalRun, Measured
     from rubric_eval.statistics.intervals import FloatArray
 
-__all__ = ["HeldoutRow", "HeldoutTable", "JudgePair", "heldout_table", "judge_pair"]
-
 
 class HeldoutRow(Interval):
     """Held-out reward of one model by one judge; its interval draws documents."""

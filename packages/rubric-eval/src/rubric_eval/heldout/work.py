@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from rubric_eval.scores import Answered, NamedJudge
     from rubric_judge import Ledger
 
-__all__ = ["HeldoutProgress", "Work"]
-
 
 def _nothing(*names: str) -> None:
     del names

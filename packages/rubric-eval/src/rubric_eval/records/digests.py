@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from rubric_eval.records.layout import EvalFolder
     from rubric_eval.records.run import EvalRun
 
-__all__ = [
-    "ANSWERS",
-    "check_content",
-    "check_files",
-    "check_identities",
-    "content_digest",
-    "file_digests",
-    "is_as_written",
-    "sealed",
-]
 
 ANSWERS: Final = "answers"
 _PRIVATE: Final = "judgements"

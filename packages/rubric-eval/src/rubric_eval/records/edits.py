@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-__all__ = ["ACCEPT", "Edits", "refusing_edits"]
 
 ACCEPT: Final = (
     "Restore it from a copy, or run the command that made the evaluation again, which makes scores "

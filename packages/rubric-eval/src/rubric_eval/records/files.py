@@ -28,17 +28,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.records.layout import EvalFolder
 
-__all__ = [
-    "is_of_another",
-    "iterate_rows",
-    "read_finished_run",
-    "read_rows",
-    "read_run",
-    "write_finished_run",
-    "write_json",
-    "write_rows",
-    "write_run",
-]
 
 _TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.records import EvalFolder
 
-__all__ = ["joined"]
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
 _RESTORE: Final = (

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from rubric_eval.records.layout import EvalFolder
     from rubric_eval.records.run import EvalRun
 
-__all__ = ["closing", "under_way"]
-
 
 @contextmanager
 def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.records.run import ModelEntry
 
-__all__ = ["check_models", "check_plan"]
-
 
 def check_plan(*, seeds: Sequence[int], max_unavailable_frac: float) -> None:
     """Refuse seeds and shares that can only be a mistake.

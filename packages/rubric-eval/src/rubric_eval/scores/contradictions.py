@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from rubric_eval.records import AnswerRow, QuestionRow, ScoreRow
 
-__all__ = ["contradiction"]
 
 _ROUNDING: Final = 1e-9
 

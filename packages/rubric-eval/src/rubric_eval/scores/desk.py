@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import AnswerRow
     from rubric_judge import JudgePool
 
-__all__ = ["JudgeDesk"]
 
 _Content: TypeAlias = tuple[str, str]
 """Task and text of an answer: what a judgement depends on."""

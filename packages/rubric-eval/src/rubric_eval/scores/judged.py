@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import AnswerRow, EvalFolder, EvalRun, JudgeEntry, ModelEntry
     from rubric_eval.records.edits import Edits
 
-__all__ = ["JudgedAnswers", "JudgedReader", "has_scores"]
 
 _Key: TypeAlias = "tuple[str, int, str]"
 """Task, sample and key of an answer."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from rubric_core import Judge
     from rubric_judge import JudgeSpec
 
-__all__ = ["NamedJudge", "read_judges"]
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     )
     from rubric_eval.scores.judged import JudgedAnswers
 
-__all__ = ["measured_rewards", "read_heldout"]
-
 
 def read_heldout(
     folder: EvalFolder | Path, judge: str, model: str, *, run: EvalRun | None = None

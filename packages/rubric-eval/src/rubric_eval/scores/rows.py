@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rubric_core import JudgeResult, Rubric
     from rubric_eval.records import AnswerRow
 
-__all__ = ["judgement_row", "score_row"]
-
 
 def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> ScoreRow:
     """Return what an answer is worth.

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from rubric_eval.records import AnswerRow, EvalFolder, JudgementRow, ScoreRow
     from rubric_eval.scores.desk import JudgeDesk
 
-__all__ = ["Answered", "Scoring"]
 
 Answered: TypeAlias = "tuple[int, AnswerRow]"
 """Seed and answer."""

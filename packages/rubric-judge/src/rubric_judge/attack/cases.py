@@ -11,8 +11,6 @@ from typing import Final, Literal
 from rubric_core import Criterion, Grounding, JudgeView, Task
 from rubric_judge.prompt import load_prompt
 
-__all__ = ["Attack", "Base", "Case", "Target", "named"]
-
 Base = Literal["nothing", "weak", "reference"]
 """What bounds the credit: 0, or what the judge gives the weak or the reference answer alone."""
 

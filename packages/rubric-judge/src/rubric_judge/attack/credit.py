@@ -13,8 +13,6 @@ from rubric_judge.attack.cases import Case
 from rubric_judge.attack.plan import AttackPlan, Control, ControlName
 from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
 
-__all__ = ["over_credit"]
-
 _MOST_WORST: Final = 5
 _ROUNDING: Final = 1e-9
 """A sum of scores that is ε but for its rounding is not above ε."""

@@ -10,8 +10,6 @@ from matplotlib.ticker import PercentFormatter
 from rubric_judge.attack.report import AttackReport
 from rubric_judge.figures import COLOURS, MUTED, draw_title, new_figure, save_figure, wrap_name
 
-__all__ = ["draw_figures"]
-
 _MOST_FAMILIES: Final = 40
 _NAME_CHARS: Final = 32
 

@@ -12,16 +12,6 @@ from rubric_core import ConfigError, JudgeView, Task, read_tasks
 from rubric_judge.attack.cases import Attack, Case, Target
 from rubric_judge.attack.families import content_free, instructions, mimicry, passages, wording
 
-__all__ = [
-    "FAMILIES",
-    "AttackPlan",
-    "Builder",
-    "Control",
-    "ControlName",
-    "default_tasks",
-    "plan_attacks",
-]
-
 Builder: TypeAlias = Callable[[Target], Iterator[Attack]]
 """Makes the attacks of one family on one task; none where the task lacks what they need."""
 ControlName: TypeAlias = Literal["reference", "weak", "off_topic"]

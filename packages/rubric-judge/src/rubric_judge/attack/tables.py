@@ -8,8 +8,6 @@ from typing import Final
 from rubric_judge.attack.report import AttackReport, FamilyCredit
 from rubric_judge.tables import Table, as_page
 
-__all__ = ["as_markdown", "tables_of"]
-
 _MOST_WORST: Final = 10
 
 

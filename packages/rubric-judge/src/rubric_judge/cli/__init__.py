@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_judge.cli.entry import app, main
+from rubric_judge.cli.app import app
+from rubric_judge.cli.entry import main
 
 __all__ = ["app", "main"]

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rubric_judge.tables import Table
 
-__all__ = ["BAD_INPUT", "FAILED", "app", "configure_log", "console", "print_tables", "working"]
 
 FAILED: Final = 1
 """Exit status of a command that ran and found what it must not."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport
     from rubric_judge.attack.plan import Builder
 
-__all__ = ["attack"]
 
 _CONTROL_JUDGEMENTS: Final = 3
 """A bound is the highest of so many judgements, so that a judge's noise is no over-credit."""

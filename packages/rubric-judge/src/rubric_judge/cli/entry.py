@@ -24,8 +24,6 @@ from rubric_judge.cli.score import score
 from rubric_judge.cli.serve import serve
 from rubric_judge.console import Terminated, sigterm_raised, typed_command
 
-__all__ = ["app", "main"]
-
 _INTERRUPTED: Final = 130
 
 for _command in (attack, init, lint, rejudge, reliability, score, serve):

@@ -22,8 +22,6 @@ from rubric_core.formats import (
 from rubric_judge.cli.app import FAILED, console
 from rubric_judge.cli.outputs import require_writable
 
-__all__ = ["export_rubrics", "import_rubrics"]
-
 _SHOWN = 5
 
 

@@ -7,8 +7,6 @@ from pathlib import Path
 from rubric_judge.cli.app import console
 from rubric_judge.starting import example_files, preset, write_new
 
-__all__ = ["init"]
-
 
 def init(folder: Path, /, *, judge: str = "lexical") -> int:
     """Write judge.yaml, and tasks and answers to try it on, into a folder.

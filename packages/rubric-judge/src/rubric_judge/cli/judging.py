@@ -18,18 +18,6 @@ if TYPE_CHECKING:
     from rubric_judge.ledger import Ledger
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
 
-__all__ = [
-    "Batch",
-    "Judged",
-    "check_replicas",
-    "judge_batches",
-    "local_pool",
-    "opened",
-    "require_count",
-    "require_positive",
-    "say_suspect",
-    "say_unwritten",
-]
 
 _LARGEST_COUNT = 2**63
 _Pool: TypeAlias = "JudgePool | RayJudgePool"

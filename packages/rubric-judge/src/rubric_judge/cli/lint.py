@@ -19,8 +19,6 @@ from rubric_judge.cli.outputs import require_writable
 if TYPE_CHECKING:
     from rubric_judge.lint import Finding
 
-__all__ = ["lint"]
-
 
 def lint(
     tasks: Path,

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from rubric_core import ConfigError
 
-__all__ = ["make_folder", "require_writable"]
-
 
 def make_folder(out: Path, *, flag: str) -> None:
     """Make a folder that a command is to fill.

@@ -26,7 +26,6 @@ from rubric_judge.responses import JudgedResponse, write_judgements
 if TYPE_CHECKING:
     from rubric_judge.rejudge import Comparison, Matched, StoredResponse
 
-__all__ = ["rejudge"]
 
 _NAMED = 3
 

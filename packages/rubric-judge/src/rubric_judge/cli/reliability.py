@@ -25,8 +25,6 @@ from rubric_judge.console import current
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport
 
-__all__ = ["reliability"]
-
 
 def reliability(  # noqa: PLR0913  # each is an option of the command
     tasks: Path,

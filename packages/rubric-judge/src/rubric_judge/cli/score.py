@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from rubric_judge.ledger import Ledger
     from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
 
-__all__ = ["score"]
 
 _DETAILS_SHOWN = 3
 

@@ -23,7 +23,6 @@ from rubric_judge.serve.config import ServeConfig
 if TYPE_CHECKING:
     from rubric_judge.pool import JudgePool
 
-__all__ = ["serve"]
 
 _DEFAULTS = ServeConfig()
 

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-__all__ = ["Bars"]
-
 
 class Bars(Display):
     """One bar for each phase, with count, rate, time left and figures beside it."""

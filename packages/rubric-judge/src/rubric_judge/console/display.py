@@ -11,7 +11,6 @@ from rubric_judge.console.look import Look, Standing, said
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["WORTH_S", "Display", "Lines", "display_for"]
 
 EVERY_S: Final = 30.0
 QUIET_S: Final = 1.0

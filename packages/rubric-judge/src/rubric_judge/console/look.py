@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-__all__ = ["Look", "Standing", "said", "said_time"]
-
 Standing: TypeAlias = Literal["going on", "done", "stopped"]
 
 _MINUTE_S: Final = 60

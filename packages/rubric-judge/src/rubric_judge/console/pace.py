@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-__all__ = ["Pace"]
-
 _CHANGES_KEPT: Final = 30
 _CLOSEST_S: Final = 1.0
 """Changes nearer to each other than this are one: the window is half a minute at least."""

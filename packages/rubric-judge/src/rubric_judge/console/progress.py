@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from types import TracebackType
 
-__all__ = ["Phase", "Progress", "Steps", "current"]
 
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")

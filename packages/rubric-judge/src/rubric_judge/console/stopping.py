@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from types import FrameType
 
-__all__ = ["Terminated", "sigterm_raised", "typed_command"]
-
 
 class Terminated(SystemExit):
     """SIGTERM came; left alone, it ends the process with the status that a shell gives to that."""

@@ -14,8 +14,6 @@ from rubric_core.files import open_file
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.entry import damaged
 
-__all__ = ["INSERT", "SELECT", "connect", "open_database", "unusable"]
-
 _APPLICATION_ID: Final = 0x52554C44
 """Tells a ledger from any other SQLite file; "RULD"."""
 

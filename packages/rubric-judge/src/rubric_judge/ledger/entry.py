@@ -11,8 +11,6 @@ from typing import Any, cast
 from rubric_core import JudgeResult, SchemaError
 from rubric_judge.errors import LedgerError
 
-__all__ = ["SUSPECT", "LedgerEntry", "Row", "damaged", "row_to_entry", "row_to_write"]
-
 SUSPECT = "suspect"
 """In the column of the outcome: an invalid answer that settles nothing."""
 

@@ -11,8 +11,6 @@ from typing import Final, Generic, TypeVar
 
 from rubric_core import Grounding, JudgeView, Rubric
 
-__all__ = ["ContentHashes", "check_replicate", "hash_text"]
-
 _VERSION: Final = 1
 """Changes with what goes into a key, so that no key of another making is ever met."""
 

@@ -14,8 +14,6 @@ from rubric_judge.ledger.database import SELECT, connect
 from rubric_judge.ledger.entry import LedgerEntry, row_to_entry
 from rubric_judge.ledger.store import Ledger
 
-__all__ = ["salvage"]
-
 _SMALLEST_ENTRY_BYTES: Final = 256
 """Its four hashes alone: bounds how many entries a file can hold."""
 

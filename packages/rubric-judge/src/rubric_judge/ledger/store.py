@@ -19,8 +19,6 @@ from rubric_judge.ledger.database import INSERT, SELECT, open_database, unusable
 from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, row_to_entry, row_to_write
 from rubric_judge.ledger.keys import ContentHashes, hash_text
 
-__all__ = ["Ledger"]
-
 _FIRST_SETTLED: Final = (
     f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "
     "ORDER BY number LIMIT 1"

@@ -22,8 +22,6 @@ from rubric_judge.verification.python_tests import PythonTests
 from rubric_judge.verification.schema import SchemaCheck
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
-__all__ = ["CompiledCriterion", "CompiledRubric", "compile_rubric"]
-
 _EVERYWHERE = SentenceScope()
 
 

@@ -27,8 +27,6 @@ from rubric_judge.verification.deciding import QuickCheck, Verdict, decide
 from rubric_judge.verification.phrases import ContainsCheck
 from rubric_judge.verification.workers import run_check
 
-__all__ = ["LexicalJudge"]
-
 _RUBRICS_KEPT = 128
 """Some 40 kB each, which slow the collection of garbage; a task's responses come close together."""
 

@@ -9,8 +9,6 @@ from functools import lru_cache
 from rubric_judge.lexical.sentences import Sentence
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
 
-__all__ = ["SentenceTest", "exact_term", "stemmed_term", "word_or_identifier"]
-
 SentenceTest = Callable[[Sentence], bool]
 
 _IDENTIFIER = re.compile(r"\S*[A-Z_]\S*")

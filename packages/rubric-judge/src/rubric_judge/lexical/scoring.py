@@ -21,8 +21,6 @@ from rubric_judge.verification.deciding import Verdict
 from rubric_judge.verification.excerpts import head
 from rubric_judge.verification.phrases import ContainsCheck
 
-__all__ = ["LONGEST_RESPONSE", "Credit", "Reading", "credit_criterion", "read_response"]
-
 LONGEST_RESPONSE = 100_000
 """Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
 a loop or an attack, and would only take time."""

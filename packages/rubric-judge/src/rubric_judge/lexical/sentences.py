@@ -12,8 +12,6 @@ from functools import cached_property, lru_cache
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
 
-__all__ = ["Sentence", "read_sentences", "repeated_share", "trigrams"]
-
 # A full stop after these is no end of a sentence.
 _ABBREVIATIONS = "".join(
     rf"(?<!\b{word}\s)"

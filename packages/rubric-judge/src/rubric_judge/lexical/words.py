@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-__all__ = ["FUNCTION_WORDS", "WORD", "stem"]
-
 WORD = re.compile(r"\w+")
 
 # Function words, with the verbs that carry the frame of reference prose ("takes", "returns",

@@ -23,8 +23,6 @@ from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.scope import StructureChecks
 
-__all__ = ["check_contradictions"]
-
 _SAME_MATTER: Final = 0.75
 _SAME_QUANTITY: Final = 0.6
 _FEWEST_WORDS: Final = 2

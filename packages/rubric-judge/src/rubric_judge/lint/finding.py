@@ -8,8 +8,6 @@ from typing import Literal
 
 from rubric_core import Task
 
-__all__ = ["Check", "Finding", "Severity"]
-
 Severity = Literal["error", "warning"]
 
 

@@ -16,7 +16,6 @@ from rubric_judge.verification.numeric import NumericCheck
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = ["check_grounding"]
 
 _PASSAGE_CHARS: Final[int] = JudgeConfig.model_fields["passage_chars"].default
 _FEWEST_EXPECTED: Final = 3

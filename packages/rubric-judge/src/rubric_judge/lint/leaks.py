@@ -12,8 +12,6 @@ from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import content, content_of_all, directive_of, terms_of
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
-__all__ = ["check_leaks"]
-
 _MOST_ECHO_SHARE: Final = 0.5
 _QUOTED: Final = re.compile(r"`([^`]+)`")
 

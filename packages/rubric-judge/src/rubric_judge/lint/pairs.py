@@ -12,8 +12,6 @@ from rubric_core import Criterion, Task
 from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import content_of_all, terms_of
 
-__all__ = ["check_size", "pairs_of"]
-
 _MOST_PAIRS: Final = 10_000
 """About a tenth of a second. A rubric of 141 criteria is compared in full."""
 

@@ -16,8 +16,6 @@ from rubric_judge.verification import parse_verification
 from rubric_judge.verification.directive import HEADS
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
-__all__ = ["check_reach"]
-
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""
 

@@ -12,18 +12,6 @@ from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
 from rubric_judge.verification import Directive, parse_verification
 from rubric_judge.verification.phrases import ContainsCheck
 
-__all__ = [
-    "content",
-    "content_of_all",
-    "demanded_terms",
-    "directive_of",
-    "is_negated",
-    "numbers",
-    "overlap",
-    "said",
-    "terms_of",
-]
-
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|avoid(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|refrain(?:s|ing)?|omit(?:s|ting)?"
     r"|against|exclud(?:es?|ing)|neglect(?:s|ing)?|no mention|\w+n['’]t)\b",

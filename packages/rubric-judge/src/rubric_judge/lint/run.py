@@ -18,8 +18,6 @@ from rubric_judge.lint.reach import check_reach
 from rubric_judge.lint.weights import check_weights
 from rubric_judge.lint.wording import check_wording
 
-__all__ = ["CHECKS", "lint_task", "lint_tasks"]
-
 CHECKS: Final[tuple[Check, ...]] = (
     check_weights,
     check_wording,

@@ -8,8 +8,6 @@ from typing import Final
 from rubric_core import Task
 from rubric_judge.lint.finding import Finding
 
-__all__ = ["check_weights"]
-
 _DOMINANT_SHARE: Final = 0.5
 _FEWEST_CRITERIA: Final = 3
 """Of two criteria, one always has half of the weight."""

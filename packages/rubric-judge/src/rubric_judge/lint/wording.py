@@ -20,8 +20,6 @@ from rubric_judge.lint.reading import (
 )
 from rubric_judge.verification import Directive, ProgramCheck
 
-__all__ = ["check_wording"]
-
 _NEAR_IDENTICAL: Final = 0.85
 _FEWEST_WORDS: Final = 3
 """Descriptions of fewer content words are alike by chance."""

@@ -11,8 +11,6 @@ from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Reason
 from rubric_judge import events
 from rubric_judge.errors import EventLoopError
 
-__all__ = ["ask"]
-
 
 async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
     """Judge one response.

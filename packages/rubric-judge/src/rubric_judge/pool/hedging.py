@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-__all__ = ["Hedger", "Hedging"]
-
 _LATENCIES_KEPT = 1024
 _FEWEST_LATENCIES = 16
 _MEDIAN_EVERY = 32

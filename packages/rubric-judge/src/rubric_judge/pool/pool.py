@@ -18,8 +18,6 @@ from rubric_judge.pool.schedule import Call
 from rubric_judge.pool.statistics import PoolStatistics, latency_quantiles
 from rubric_judge.pool.step import Crew, Step
 
-__all__ = ["JudgePool"]
-
 
 class JudgePool:
     """Judges many responses through one bound on calls in flight, which all callers share.

@@ -19,13 +19,12 @@ import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
-from rubric_judge.config import JudgeSpec, LimitsConfig
+from rubric_judge.config import JudgeSpec
 from rubric_judge.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.load import load_judge
+from rubric_judge.model_config import LimitsConfig
 from rubric_judge.pool.calling import ask
 from rubric_judge.pool.ray_pieces import joined, pieces_of
-
-__all__ = ["Description", "JudgeActor", "LimiterActor", "SharedLimiter"]
 
 
 @dataclass(frozen=True, slots=True)

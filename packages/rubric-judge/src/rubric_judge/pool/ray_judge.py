@@ -15,8 +15,6 @@ from rubric_judge.limits import Limiter
 from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter
 from rubric_judge.pool.ray_pieces import joined, pieces_of
 
-__all__ = ["RemoteJudge"]
-
 _LIVES = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""
 _CLOSE_WITHIN_S = 10.0

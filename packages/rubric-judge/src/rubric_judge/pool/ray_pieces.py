@@ -11,8 +11,6 @@ import pickle
 from collections.abc import Iterable
 from typing import Any, Final
 
-__all__ = ["PIECE_BYTES", "joined", "pieces_of"]
-
 PIECE_BYTES: Final = 64 * 1024
 """Longest piece; what Ray adds to it is some hundred bytes."""
 

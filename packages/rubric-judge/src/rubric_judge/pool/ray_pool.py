@@ -19,18 +19,16 @@ from rubric_judge.config import (
     JudgeConfig,
     JudgeSpec,
     LexicalConfig,
-    LimitsConfig,
     PluginConfig,
 )
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
+from rubric_judge.model_config import LimitsConfig
 from rubric_judge.pool.hedging import Hedging
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.pool.ray_judge import RemoteJudge
 from rubric_judge.pool.statistics import PoolStatistics
-
-__all__ = ["RayJudgePool"]
 
 
 class RayJudgePool:

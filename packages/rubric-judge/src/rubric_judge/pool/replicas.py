@@ -10,8 +10,6 @@ from rubric_core import Judge, JudgeResult, Outcome, Reason
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.pool.statistics import ReplicaStatistics
 
-__all__ = ["Replica", "Replicas"]
-
 _GROUPS_REMEMBERED = 4096
 _FIRST_REST_S = 5.0
 _LONGEST_REST_S = 120.0

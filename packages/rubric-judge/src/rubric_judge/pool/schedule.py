@@ -11,8 +11,6 @@ import anyio
 from rubric_core import JudgeResult, JudgeView, Usage
 from rubric_judge.pool.replicas import Replica, Replicas
 
-__all__ = ["Call", "Hedge", "Schedule"]
-
 
 @dataclass(slots=True, eq=False)
 class Hedge:

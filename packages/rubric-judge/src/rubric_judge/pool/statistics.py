@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge.limits import LimiterStatistics
 
-__all__ = ["LatencyQuantiles", "PoolStatistics", "ReplicaStatistics", "Tally", "latency_quantiles"]
-
 _LATENCIES_KEPT = 8192
 _ANSWERERS_KEPT = 256
 

@@ -19,8 +19,6 @@ from rubric_judge.pool.replicas import Replica, Replicas
 from rubric_judge.pool.schedule import Call, Hedge, Schedule
 from rubric_judge.pool.statistics import Tally
 
-__all__ = ["Crew", "Step"]
-
 
 @dataclass(slots=True)
 class Crew:

@@ -16,7 +16,6 @@ from rubric_judge.responses import JudgedResponse, reward_of
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = ["Comparison", "compare", "reward_before"]
 
 _EQUAL = 1e-9
 """Rewards that are closer are the same: nothing but rounding parts them."""

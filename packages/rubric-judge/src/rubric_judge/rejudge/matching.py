@@ -10,8 +10,6 @@ from rubric_core import ConfigError, Task
 from rubric_judge.ledger.keys import hash_text
 from rubric_judge.rejudge.sources import StoredResponse
 
-__all__ = ["Matched", "match_tasks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Matched:

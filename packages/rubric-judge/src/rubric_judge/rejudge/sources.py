@@ -16,8 +16,6 @@ from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.ledger.keys import hash_text
 from rubric_judge.responses import read_judgements, read_rows, response_rows
 
-__all__ = ["StoredResponse", "read_stored"]
-
 _JudgeKey: TypeAlias = tuple[str, str]
 """Fingerprint and name."""
 _Judged: TypeAlias = tuple[str, str, str, str]

@@ -21,17 +21,6 @@ from rubric_judge.reliability.resampling import IntArray, Statistic
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = [
-    "Single",
-    "alpha",
-    "effective_judges",
-    "icc_a1",
-    "kappa",
-    "kendall",
-    "kendall_within",
-    "single_judgements",
-    "spearman",
-]
 
 _TENTHS: Final = 10
 _MISSING: Final = -1

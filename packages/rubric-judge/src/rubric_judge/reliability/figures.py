@@ -33,7 +33,6 @@ from rubric_judge.reliability.report import Estimate, PairAgreement, Reliability
 if TYPE_CHECKING:
     from rubric_core.groups import BoolArray, FloatArray
 
-__all__ = ["draw_figures"]
 
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3

@@ -16,8 +16,6 @@ from rubric_judge.reliability.resampling import IntArray, Statistic
 if TYPE_CHECKING:
     from rubric_core.groups import BoolArray, FloatArray
 
-__all__ = ["AdvantagePairs", "advantage_pairs", "below_noise"]
-
 
 _ROUNDING: Final = 1e-9
 

@@ -25,8 +25,6 @@ from rubric_judge.reliability.report import (
 )
 from rubric_judge.reliability.resampling import IntArray, Resampling, Statistic, ratio
 
-__all__ = ["groups_of", "measure", "steps_of"]
-
 _TARGETS: Final = (0.8, 0.9, 0.95)
 
 

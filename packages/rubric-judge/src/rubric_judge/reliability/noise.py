@@ -18,17 +18,6 @@ from rubric_judge.reliability.resampling import IntArray, Statistic
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = [
-    "GroupParts",
-    "Retest",
-    "group_parts",
-    "icc1",
-    "icc1_within",
-    "replicates_needed",
-    "retest",
-    "reward_noise",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Retest:

@@ -28,8 +28,6 @@ from rubric_judge.responses import read_judgements
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = ["Rating", "Ratings", "collect", "read_ratings"]
-
 
 @dataclass(frozen=True, slots=True)
 class Rating:

@@ -6,16 +6,6 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-__all__ = [
-    "CriterionNoise",
-    "Estimate",
-    "JudgeReliability",
-    "PairAgreement",
-    "PanelAgreement",
-    "ReliabilityReport",
-    "Unit",
-]
-
 Unit = Literal["document", "task", "response"]
 
 

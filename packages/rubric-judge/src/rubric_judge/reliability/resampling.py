@@ -17,7 +17,6 @@ from rubric_judge.reliability.report import Estimate, Unit
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray
 
-__all__ = ["IntArray", "Resampling", "Statistic", "ratio"]
 
 IntArray: TypeAlias = NDArray[np.intp]
 Statistic: TypeAlias = Callable[[IntArray], float]

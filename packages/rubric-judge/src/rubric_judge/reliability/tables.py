@@ -15,8 +15,6 @@ from rubric_judge.reliability.report import (
 )
 from rubric_judge.tables import Table, as_page
 
-__all__ = ["as_markdown", "tables_of"]
-
 _MOST_CRITERIA: Final = 15
 _MOST_COLUMNS: Final = 4
 """Judges side by side that a terminal of 80 columns has room for."""

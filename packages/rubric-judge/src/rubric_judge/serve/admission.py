@@ -8,8 +8,6 @@ from contextlib import contextmanager
 
 from rubric_judge.serve.refusal import RefusedError
 
-__all__ = ["Admission"]
-
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1
 """Of the newest judgement in the running mean."""

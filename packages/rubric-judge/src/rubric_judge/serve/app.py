@@ -38,8 +38,6 @@ from rubric_judge.serve.schemas import (
 from rubric_judge.serve.service import JudgeService
 from rubric_judge.settings import service_token
 
-__all__ = ["build_app"]
-
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 _OF_ANY_REQUEST: tuple[ProblemKind, ...] = ("unauthorized", "too_slow", "too_large", "internal")
 _KIND_BY_STATUS: dict[int, ProblemKind] = {404: "not_found", 405: "method_not_allowed"}

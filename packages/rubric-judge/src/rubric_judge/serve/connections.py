@@ -21,8 +21,6 @@ from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.refusal import RefusedError, refusal
 
-__all__ = ["BoundedProtocol", "OpenConnections"]
-
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""
 _SHARE = 2

@@ -16,8 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from rubric_judge.serve.refusal import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
 
-__all__ = ["BROKEN", "OPEN_PATHS", "Gate"]
-
 BROKEN = "the service failed; its log says where"
 """The message of every fault of ours."""
 OPEN_PATHS = frozenset({"/healthz", "/healthz/live"})

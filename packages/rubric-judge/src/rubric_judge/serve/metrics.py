@@ -11,8 +11,6 @@ from prometheus_client.registry import Collector
 from rubric_core import JudgeResult, Outcome
 from rubric_judge.pool import PoolStatistics
 
-__all__ = ["ServiceMetrics"]
-
 _PREFIX = "rubric_judge_"
 _LATENCY_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 

@@ -13,8 +13,6 @@ from rubric_judge.serve.refusal import RefusedError
 from rubric_judge.serve.schemas import RewardRequest, RewardResponse
 from rubric_judge.serve.service import JudgeService
 
-__all__ = ["reward_response", "reward_views"]
-
 _RETRY_AFTER_S = 1
 
 

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import structlog
 
-__all__ = ["Recurring"]
-
 _WITHIN_S = 10.0
 _LIBRARIES = ("asyncio", "uvicorn.error")
 

@@ -11,7 +11,6 @@ from rubric_judge.serve.schemas import ErrorBody, Problem, ProblemKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["STATUS", "RefusedError", "refusal"]
 
 STATUS: Mapping[ProblemKind, int] = {
     "malformed_json": 400,

@@ -21,22 +21,6 @@ from rubric_core import JudgeResult, Outcome, Reason, Rubric, Usage, normalized_
 from rubric_core.fields import Identifier, Text
 from rubric_core.task import TaskRow
 
-__all__ = [
-    "BY_ID",
-    "INLINE",
-    "ErrorBody",
-    "Health",
-    "InlineItem",
-    "JudgeRequest",
-    "JudgeResponse",
-    "Judgement",
-    "Problem",
-    "ProblemKind",
-    "RewardRequest",
-    "RewardResponse",
-    "TaskItem",
-]
-
 _TASK_ID = "0123456789abcdef"
 _ANSWER = "The loss is the cross entropy of the labels."
 _TASK: JsonDict = {

@@ -18,8 +18,6 @@ from rubric_judge.serve.app import build_app
 from rubric_judge.serve.connections import OpenConnections
 from rubric_judge.serve.service import JudgeService
 
-__all__ = ["serve"]
-
 _LAST_BYTES_S = 5
 """Longest wait for answers that are on their way out."""
 

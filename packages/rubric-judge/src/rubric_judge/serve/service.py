@@ -16,8 +16,6 @@ from rubric_judge.serve.metrics import ServiceMetrics
 from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.refusal import RefusedError
 
-__all__ = ["JudgeService"]
-
 
 class JudgeService:
     """Judges what requests ask for, through one pool."""

@@ -9,17 +9,6 @@ from typing import Literal, NamedTuple, cast
 
 from rubric_judge.testing.faults import Fault
 
-__all__ = [
-    "Award",
-    "CallRecord",
-    "FakeCall",
-    "Keep",
-    "Mark",
-    "marked",
-    "marked_share",
-    "numbered_share",
-]
-
 Keep = Literal["calls", "records", "counts"]
 """What an endpoint remembers: whole requests, a record of each, or how many there were."""
 _MARK = re.compile(r"\[view (\d+) earns ([0-9.e-]+)\]")

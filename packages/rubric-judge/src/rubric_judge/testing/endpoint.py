@@ -31,8 +31,6 @@ from rubric_judge.testing.replies import (
 )
 from rubric_judge.testing.served import ServedModel
 
-__all__ = ["FakeEndpoint"]
-
 _STATUS = {
     Fault.RATE_LIMIT: 429,
     Fault.RATE_LIMIT_RETRY_AFTER: 429,

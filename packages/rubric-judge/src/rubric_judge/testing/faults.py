@@ -7,8 +7,6 @@ import random
 from collections.abc import Callable
 from enum import StrEnum
 
-__all__ = ["Fault", "Latency", "log_normal"]
-
 Latency = Callable[[random.Random], float]
 """Draws the seconds before an answer."""
 

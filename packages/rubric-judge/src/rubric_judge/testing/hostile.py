@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from rubric_judge.testing.faults import Fault
 
-__all__ = ["HOSTILE_TEXTS", "HostileText", "Place", "read_json_test_suite"]
-
 Place = Literal["reply", "score", "total", "body"]
 """Where a text stands: as the whole message, as the first score, as the total, or as the body."""
 

@@ -6,8 +6,6 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
 
-__all__ = ["FailingJudge", "Script", "ScriptedJudge"]
-
 Script = Callable[[JudgeView], JudgeResult | Mapping[str, float] | float]
 """What to answer: a whole result, the scores by criterion id, or one share z of every weight."""
 

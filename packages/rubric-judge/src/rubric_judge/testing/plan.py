@@ -11,8 +11,6 @@ from typing import NamedTuple, cast
 from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.hostile import HOSTILE_TEXTS, HostileText
 
-__all__ = ["Drawn", "FaultMix", "FaultPlan", "Faults"]
-
 
 @dataclass(frozen=True, slots=True)
 class FaultMix:

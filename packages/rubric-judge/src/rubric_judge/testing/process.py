@@ -18,8 +18,6 @@ from rubric_judge.testing.faults import Fault, Latency
 from rubric_judge.testing.plan import Faults
 from rubric_judge.testing.served import ServedModel
 
-__all__ = ["FakeEndpointProcess"]
-
 _Question = Literal["calls", "records", "counts", "cpu_s"]
 _STOP_WITHIN_S = 10.0
 

@@ -9,16 +9,6 @@ from typing import Any, cast
 from rubric_judge.testing.faults import Fault
 from rubric_judge.testing.hostile import HostileText
 
-__all__ = [
-    "completion",
-    "encoded",
-    "hostile_text",
-    "plain_text",
-    "reply_text",
-    "spoils",
-    "weights_asked_for",
-]
-
 _GIANT_CHARS = 2_000_000
 _HOLE = "@hostile@"
 _HARMLESS = frozenset({None, Fault.GIANT, Fault.SLOW_DRIP})

@@ -9,8 +9,6 @@ from zlib import crc32
 
 from rubric_judge.testing.calls import FakeCall
 
-__all__ = ["PlainText", "ServedModel"]
-
 _TEMPLATE_TOKENS = 2
 """What the chat template of this model adds to a question."""
 

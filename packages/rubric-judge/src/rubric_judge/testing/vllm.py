@@ -15,8 +15,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Final, Self
 
-__all__ = ["VLLMServer"]
-
 # The server and all of its processes end with this one's standard input, so with whoever started
 # it, whichever way that ends; and this one ends with the server.
 _GUARD: Final = """

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from rubric_judge.verification.deciding import Verdict
 from rubric_judge.verification.directive import Directive, ProgramCheck, parse_verification
-from rubric_judge.verification.execute import Programs, Verdict, check_executable
+from rubric_judge.verification.execute import Programs, check_executable
 
 __all__ = [
     "Directive",

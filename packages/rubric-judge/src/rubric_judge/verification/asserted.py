@@ -13,8 +13,6 @@ import re
 
 from rubric_judge.verification.units import is_known_unit
 
-__all__ = ["begins_bare", "ends_bare", "fills_a_box", "is_asserted", "is_enumerated", "is_joined"]
-
 _LEADS = (
     r"approx|simeq|cong|sim|equiv|therefore|implies|Rightarrow|Longrightarrow|q?quad|boxed|fbox"
 )

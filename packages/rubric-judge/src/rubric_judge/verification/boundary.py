@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rubric_judge.errors import VerificationError
 
-__all__ = ["note_of_failure"]
-
 
 def note_of_failure(error: Exception) -> str:
     """Say that a check failed on a response, which then earns nothing.

@@ -12,8 +12,6 @@ from rubric_judge.verification.phrases import ContainsCheck, contains
 from rubric_judge.verification.schema import MOST_STEPS, PATTERNS_S, SchemaCheck, matches_schema
 from rubric_judge.verification.validation import StepsError
 
-__all__ = ["PastBoundError", "QuickCheck", "Verdict", "decide", "decide_shortly"]
-
 QuickCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck
 
 _SHORT_TEXT: Final = 10_000

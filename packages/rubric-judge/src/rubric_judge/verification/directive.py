@@ -37,8 +37,6 @@ from rubric_judge.verification.scope import (
     read_structure,
 )
 
-__all__ = ["HEADS", "Directive", "ProgramCheck", "parse_verification"]
-
 ProgramCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck | PythonTests
 """A check that decides a criterion by itself."""
 

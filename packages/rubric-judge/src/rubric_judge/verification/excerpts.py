@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["head", "tail"]
-
 _FIRST_SPACE = re.compile(r"\s")
 _LAST_SPACE = re.compile(r"(?s).*(?=\s)")
 

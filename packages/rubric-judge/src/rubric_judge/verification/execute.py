@@ -16,8 +16,6 @@ from rubric_judge.verification.sandbox.launch import check_isolation, run_tests
 from rubric_judge.verification.scope import SentenceScope, StructureChecks
 from rubric_judge.verification.workers import run_check
 
-__all__ = ["Programs", "Verdict", "check_executable"]
-
 _LONGEST_CODE = 100_000
 """Characters of a response's code; more of it could keep the tester from starting at all."""
 

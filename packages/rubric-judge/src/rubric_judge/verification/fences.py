@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-__all__ = ["Block", "fenced_blocks"]
-
 # Possessive: the parts may hold the same characters, and a line of tildes that ends in a backtick
 # would be parted in every way there is.
 _FENCE = re.compile(r" {0,3}(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+")

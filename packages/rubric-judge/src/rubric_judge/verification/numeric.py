@@ -41,8 +41,6 @@ from rubric_judge.verification.quantities import (
 )
 from rubric_judge.verification.units import is_known_unit, to_unit
 
-__all__ = ["NumericCheck", "Where", "read_numeric", "states_number"]
-
 Where = Literal["answer", "any"]
 
 _LONGEST_TEXT = 20_000

@@ -9,8 +9,6 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.verification.excerpts import head
 from rubric_judge.verification.pattern_size import compiled_size
 
-__all__ = ["ProcessorTime", "RegexCheck", "matches_pattern", "read_pattern"]
-
 _LONGEST_TEXT = 20_000
 """Characters of a response that a pattern is run on; bounds the time of a single check."""
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["compiled_size"]
-
 _DEEPEST = 20
 _UNREAD = re.compile(r"\(\?(?:[a-zA-Z0-9-]*(?:x|f|V1)|#|\(DEFINE)")
 """What would make the rest read otherwise: verbose mode, nested sets, full case folding, comments,

@@ -13,8 +13,6 @@ from functools import lru_cache
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.excerpts import head
 
-__all__ = ["ContainsCheck", "alternatives", "contains", "read_contains"]
-
 _LONGEST_TEXT = 100_000
 """Characters of a response that phrases are looked for in."""
 

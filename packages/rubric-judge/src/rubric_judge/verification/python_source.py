@@ -10,8 +10,6 @@ import ast
 import symtable
 from typing import NamedTuple, cast
 
-__all__ = ["parse_python"]
-
 _DEEPEST = 200
 """Levels of a syntax tree; expressions take several for each that is seen."""
 _DEEPEST_BLOCK = 20

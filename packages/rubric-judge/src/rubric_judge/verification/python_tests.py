@@ -26,8 +26,6 @@ from rubric_judge.errors import VerificationError
 from rubric_judge.verification.fences import fenced_blocks
 from rubric_judge.verification.python_source import parse_python
 
-__all__ = ["PythonTests", "count_tests", "read_python_tests", "response_code"]
-
 _LONGEST = 100_000
 
 

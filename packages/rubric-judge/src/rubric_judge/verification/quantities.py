@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from rubric_judge.verification.units import read_unit
 
-__all__ = ["Quantity", "plain_numbers", "read_number", "read_quantities", "read_scale"]
-
 _THIN = "\u2009"
 _SUPERSCRIPTS = str.maketrans("⁰¹²³⁴⁵⁶⁷⁸⁹⁻⁺", "0123456789-+")
 _REWRITES: tuple[tuple[re.Pattern[str], str], ...] = tuple(

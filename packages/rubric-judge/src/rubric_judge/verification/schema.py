@@ -21,7 +21,6 @@ from rubric_judge.verification.validation import EndlessSchemaError, Validation
 if TYPE_CHECKING:
     from referencing._core import Resolver
 
-__all__ = ["MOST_STEPS", "PATTERNS_S", "SchemaCheck", "matches_schema", "read_schema"]
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 

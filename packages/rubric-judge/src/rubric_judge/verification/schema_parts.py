@@ -12,8 +12,6 @@ from typing import Any, Final, Protocol
 
 from rubric_judge.verification.schema_values import Json
 
-__all__ = ["LAST_KEYWORDS", "PART_KEYWORDS", "Applying", "Found", "Schema", "Seen"]
-
 Schema = Any
 """True, False, or an object that is a schema of the draft."""
 

@@ -7,8 +7,6 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any, Final, cast
 
-__all__ = ["VALUE_KEYWORDS", "Json", "as_text"]
-
 Json = Any
 """None, bool, float, str, list or dict; every number is a float, and none is −0."""
 

@@ -9,8 +9,6 @@ from typing import Literal
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.phrases import alternatives
 
-__all__ = ["SentenceScope", "StructureChecks", "read_scope", "read_structure"]
-
 Place = Literal["first", "lead", "last", "any", "with"]
 
 _PLACES = ("first", "lead", "last", "any")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 if TYPE_CHECKING:
     import pint
 
-__all__ = ["Unit", "is_known_unit", "read_unit", "to_unit"]
 
 _TOKEN = r"(?:%|°(?:[CFK]\b)?|[A-Za-zµμΩΩÅ℃℉]+)(?:\^-?\d{1,2})?"  # noqa: S105
 _COMPACT = (

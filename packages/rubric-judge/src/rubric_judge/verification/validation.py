@@ -22,8 +22,6 @@ from rubric_judge.verification.schema_parts import (
 )
 from rubric_judge.verification.schema_values import VALUE_KEYWORDS, Json, as_text
 
-__all__ = ["EndlessSchemaError", "StepsError", "Validation"]
-
 _CHARACTERS_A_STEP = 20
 """Of values that are compared as texts, and of strings that a pattern is searched in."""
 

@@ -19,8 +19,6 @@ from typing import Any, cast
 
 from rubric_judge.verification.deciding import QuickCheck, decide
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Decide what arrives, each in bounded processor time and all in bounded memory."""

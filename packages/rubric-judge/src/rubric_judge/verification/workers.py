@@ -33,8 +33,6 @@ from rubric_judge.verification.deciding import (
 )
 from rubric_judge.verification.sandbox.script import SOURCES, script_of
 
-__all__ = ["run_check"]
-
 _AT_ONCE: Final = min(4, os.cpu_count() or 1)
 _MEMORY_BYTES: Final = 2 << 30
 _IDLE_S: Final = 60.0

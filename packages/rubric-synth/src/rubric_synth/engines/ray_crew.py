@@ -11,8 +11,7 @@ import anyio
 from structlog import get_logger
 
 from rubric_core import RubricError
-from rubric_judge import JudgeConfig
-from rubric_judge.config import HybridConfig, LimitsConfig
+from rubric_judge import HybridConfig, JudgeConfig, LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_synth.calls import CallTotals
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run

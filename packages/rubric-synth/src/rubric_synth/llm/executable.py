@@ -15,15 +15,6 @@ from rubric_judge.verification.numeric import read_numeric
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 
-__all__ = [
-    "CheckReply",
-    "NumericReply",
-    "PhrasesReply",
-    "PythonTestsReply",
-    "RegexReply",
-    "to_directive",
-]
-
 _MOST_PHRASES = 8
 _LONGEST_PHRASE = 100
 _LONGEST_PATTERN = 500

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     from rubric_synth.config import TaskType
 
-__all__ = ["instructions", "type_prompt_hashes"]
 
 _VERSION = "v1"
 _SEVERAL = "several"

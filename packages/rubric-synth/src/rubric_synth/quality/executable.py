@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from rubric_synth.config import QualityConfig
     from rubric_synth.stages import CriterionDraft, Draft
 
-__all__ = ["check_executable_criteria"]
 
 _RUNS: Final = 2
 """Tests whose result changes from one run to the next are no tests."""

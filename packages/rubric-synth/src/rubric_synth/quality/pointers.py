@@ -13,8 +13,6 @@ from typing import Final, NamedTuple
 
 from rubric_judge.lexical.words import FUNCTION_WORDS
 
-__all__ = ["CRITERION_POINTERS", "GUIDE_POINTERS", "QUESTION_POINTERS", "Pointer"]
-
 
 class Pointer(NamedTuple):
     """One way to point away from the text."""

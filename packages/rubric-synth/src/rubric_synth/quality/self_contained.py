@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from rubric_synth.stages import CriterionDraft, Draft
 
-__all__ = ["check_self_contained", "pointers_in"]
 
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
 _HINTS: Final = frozenset[str]().union(*(pointer.hints for pointer in QUESTION_POINTERS))

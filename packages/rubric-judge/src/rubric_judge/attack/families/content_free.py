@@ -7,8 +7,6 @@ from typing import Final
 
 from rubric_judge.attack.cases import Attack, Target, named
 
-__all__ = ["master_keys", "null_model", "question_echo"]
-
 _KEYS: Final = {
     "empty": "",
     "blank": " \n\t\n ",

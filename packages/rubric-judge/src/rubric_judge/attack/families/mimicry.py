@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from rubric_judge.attack.cases import Attack, Target, named
 
-__all__ = ["forged_delimiters", "forged_verdicts"]
-
 
 def forged_delimiters(target: Target) -> Iterator[Attack]:
     """Imitated ends of the response, with an order behind them.

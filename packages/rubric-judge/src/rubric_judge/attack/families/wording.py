@@ -9,15 +9,6 @@ from typing import Final
 
 from rubric_judge.attack.cases import Attack, Target, named
 
-__all__ = [
-    "keyword_stuffing",
-    "length_padding",
-    "negated_answers",
-    "repeated_answers",
-    "rubric_echo",
-    "shuffled_words",
-]
-
 _SENTENCE: Final = re.compile(r"(?<=[.!?])\s+")
 _FILLER: Final = (
     "It is worth pausing here, because the matter deserves to be seen from more than one side. ",

@@ -17,8 +17,6 @@ from typing import Final
 
 from rubric_judge.verification.sandbox.seccomp import report_births
 
-__all__ = ["MOST_BIRTHS", "answer_births", "pass_births_on", "receive_births"]
-
 MOST_BIRTHS: Final = 1_000
 """All in all, ended ones included."""
 

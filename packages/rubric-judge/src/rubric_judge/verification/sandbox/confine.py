@@ -13,8 +13,6 @@ from typing import Literal
 
 from rubric_judge.verification.sandbox import landlock, seccomp
 
-__all__ = ["Isolation", "confine", "die_with_parent", "hide_memory", "set_limits", "silence"]
-
 Isolation = Literal["full", "files_readable", "none"]
 """`full`: no network, no process, no file but Python's own. `files_readable`: what this user may
 read can be read, and nothing be written. `none`: limits only. No mode keeps a privilege."""

@@ -7,8 +7,6 @@ import builtins
 import symtable
 from collections.abc import Iterator
 
-__all__ = ["names_to_give"]
-
 
 def names_to_give(defined: dict[str, object], tests: str) -> dict[str, object]:
     """Choose what the tests take from the response's code.

@@ -10,8 +10,6 @@ import os
 import struct
 from collections.abc import Iterable
 
-__all__ = ["allow_reading_only", "is_supported"]
-
 _CREATE_RULESET = 444
 _ADD_RULE = 445
 _RESTRICT_SELF = 446

@@ -19,8 +19,6 @@ from rubric_judge.errors import SandboxError
 from rubric_judge.verification.sandbox import landlock, seccomp
 from rubric_judge.verification.sandbox.script import SOURCES, script_of
 
-__all__ = ["Tally", "check_isolation", "run_tests"]
-
 _GRACE_S = 2.0
 _WAKE_S = 0.1
 _LONGEST_REPORT = 65_536

@@ -15,8 +15,6 @@ from rubric_judge.verification.sandbox.wire import (
     write_frame,
 )
 
-__all__ = ["Connection", "Remote"]
-
 
 class Remote:
     """An object of the subject that is no data.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SOURCES", "script_of"]
-
 SOURCES: Final = Path(__file__).parents[2]
 """The folder of the package, the script's first argument."""
 

@@ -13,8 +13,6 @@ import platform
 import struct
 from typing import NamedTuple
 
-__all__ = ["is_supported", "refuse_system_calls", "report_births"]
-
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_SET_SECCOMP = 22
 _SECCOMP_MODE_FILTER = 2

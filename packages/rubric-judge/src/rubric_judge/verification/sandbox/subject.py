@@ -18,8 +18,6 @@ from rubric_judge.verification.sandbox.wire import (
     write_frame,
 )
 
-__all__ = ["serve"]
-
 
 def _call(target: Any, /, *args: object, **kwargs: object) -> object:  # noqa: ANN401  # any object
     return target(*args, **kwargs)

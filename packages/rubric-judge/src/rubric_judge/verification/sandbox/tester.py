@@ -41,8 +41,6 @@ from rubric_judge.verification.sandbox.wire import FrameError, read_frame
 if TYPE_CHECKING:
     import unittest
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""

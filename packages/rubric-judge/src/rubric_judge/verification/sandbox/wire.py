@@ -16,8 +16,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, cast
 
-__all__ = ["LONGEST_FRAME", "FrameError", "decode", "encode", "read_frame", "write_frame"]
-
 LONGEST_FRAME = 16_000_000
 _EXACT_INTEGERS = 2**53
 
