@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import ConfigError
+from rubric_judge import read_judge_spec
 from rubric_judge.yaml_files import read_yaml, yaml_value
 
 
@@ -110,6 +111,8 @@ def test_a_file_that_cannot_be_read_says_why(tmp_path: Path) -> None:
     path = tmp_path / "judge.yaml"
     with pytest.raises(ConfigError, match=r"judge\.yaml: cannot be read: No such file"):
         read_yaml(path)
+    with pytest.raises(ConfigError, match=r"judge\.yaml: there is no such file.*init FOLDER"):
+        read_judge_spec(path)
     path.write_bytes(b"model: \xff")
     with pytest.raises(ConfigError, match=r"judge\.yaml: cannot be read: it is not UTF-8"):
         read_yaml(path)

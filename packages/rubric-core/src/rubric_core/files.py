@@ -105,6 +105,13 @@ def _row(raw: bytes) -> dict[str, object] | SchemaError:
     return cast("dict[str, object]", row)
 
 
+def os_problem(error: OSError) -> str:
+    """Say which file an error is about and what is wrong with it, without Python's number."""
+    if error.filename is None or error.strerror is None:
+        return str(error) or type(error).__name__
+    return f"{error.filename}: {error.strerror}"
+
+
 def broken(error: UnicodeDecodeError | json.JSONDecodeError | RepeatedKeyError) -> str:
     """Say what keeps a text from being read as JSON."""
     match error:

@@ -29,6 +29,10 @@ def test_a_model_is_a_name_a_kind_and_a_place() -> None:
         ("base=hf", "NAME=KIND:WHERE"),
         ("=hf:x", "NAME=KIND:WHERE"),
         ("base=hf:", "'base' names no model"),
+        (
+            "best=runs/own/best",
+            "'best' names no model: write NAME=KIND:WHERE, the KIND policy, hf,",
+        ),
         ("second=strict.yaml", "needs a --judge of its own"),
         ("base=hf: ", "NAME=KIND:WHERE"),
         ("base=serve:http://x/v1", "did you mean 'server'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, cast
@@ -163,6 +164,11 @@ def read_judge_spec(path: Path) -> LexicalConfig | JudgeConfig | PluginConfig | 
         ConfigError: the file cannot be read, is no YAML mapping, says a key twice, or names what
             does not exist.
     """
+    if not os.path.lexists(path):
+        raise ConfigError(
+            f"{path}: there is no such file; `rubric-judge init FOLDER` writes a judge.yaml",
+            location=str(path),
+        )
     options = read_yaml(path)
     if not isinstance(options, dict):
         raise ConfigError(

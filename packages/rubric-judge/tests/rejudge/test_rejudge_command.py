@@ -196,7 +196,7 @@ def test_a_ledger_that_cannot_be_written_ends_with_status_1_and_loses_no_judgeme
     [
         (["--only", "invalid"], "no judgement is stored beside the responses; give --before"),
         (["--workers", "0"], "--workers is 0"),
-        (["--before", "none.jsonl"], "No such file or directory"),
+        (["--before", "none.jsonl"], "rubric-judge: none.jsonl: No such file or directory\n"),
     ],
 )
 def test_a_wrong_input_is_one_clear_line(

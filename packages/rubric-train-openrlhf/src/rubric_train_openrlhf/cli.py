@@ -60,7 +60,7 @@ def init(folder: Path, *, preset: str = "tiny") -> None:
     from rubric_train_openrlhf.starting import start  # noqa: PLC0415  # as below
 
     file = start(folder, name=preset)
-    print(f"wrote {file}; its first lines say what it needs")
+    print(f"wrote {file}; its first lines say what it needs; next:")
     print(f"rubric-train plan {file}")
     print(f"rubric-train run {file}")
 

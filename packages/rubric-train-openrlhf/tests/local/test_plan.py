@@ -51,6 +51,26 @@ def test_the_paper_preset_says_that_its_model_is_not_there_yet(
     assert "there is no model at model.path yet" in describe_plan(config)
 
 
+def test_a_plan_names_the_files_that_are_not_there_yet(
+    make_config: Callable[..., TrainConfig], tmp_path: Path
+) -> None:
+    config = make_config()
+    assert "not there yet" not in describe_plan(config)
+
+    train, documents = tmp_path / "none.jsonl", tmp_path / "documents.jsonl"
+    config = config.model_copy(
+        update={
+            "data": config.data.model_copy(update={"train": train}),
+            "model": TinyModel(documents=documents),
+        }
+    )
+
+    assert describe_plan(config).splitlines()[-2:] == [
+        f"not there yet: {train} (data.train)",
+        f"not there yet: {documents} (model.documents)",
+    ]
+
+
 def test_the_backend_is_found_by_name_and_runs_a_mapping(
     make_config: Callable[..., TrainConfig],
 ) -> None:

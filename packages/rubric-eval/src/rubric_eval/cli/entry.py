@@ -13,6 +13,7 @@ from typing import Final
 from cyclopts import CycloptsError
 
 from rubric_core import RubricError
+from rubric_core.files import os_problem
 from rubric_eval.cli.app import BAD_INPUT, app
 from rubric_eval.cli.compare import compare
 from rubric_eval.cli.hacking import hacking
@@ -65,7 +66,7 @@ def main() -> None:
         print(f"rubric-eval: {error}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     except OSError as error:
-        print(f"rubric-eval: {_said(error)}", file=sys.stderr)
+        print(f"rubric-eval: {os_problem(error)}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     sys.exit(status)
 
@@ -74,10 +75,3 @@ def _stopped(words: Sequence[str]) -> str:
     if words and words[0] in _KEEPS_ANSWERS:
         return f"rubric-eval: stopped; go on with: {typed_command('rubric-eval', words)}"
     return "rubric-eval: stopped"
-
-
-def _said(error: OSError) -> str:
-    """Say which file it is about, without Python's number of the error."""
-    if error.filename is None or error.strerror is None:
-        return str(error) or type(error).__name__
-    return f"{error.filename}: {error.strerror}"

@@ -147,7 +147,10 @@ def _warnings(
 def _notes(models: Sequence[ModelSigns], apart: Sequence[Divergence]) -> list[str]:
     notes: list[str] = []
     if any(one.echoes is None for one in models):
-        notes.append("echoes of the criteria were not counted: give the tasks")
+        notes.append(
+            "echoes of the criteria were not counted: give the tasks, by "
+            "`rubric-eval hacking FOLDER --tasks FILE`, which the report then takes over"
+        )
     if not apart:
         notes.append("no second judge: nothing says whether another judge sees the same gain")
     if all(one.reward_length_within is None for one in models):

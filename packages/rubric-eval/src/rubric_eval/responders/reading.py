@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from pydantic import JsonValue
 
 _YAML: Final = frozenset({".yaml", ".yml"})
-_FORM: Final = "write NAME=KIND:WHERE, such as base=policy:runs/first/base"
+_FORM: Final = (
+    "write NAME=KIND:WHERE, the KIND policy, hf, server, litellm or file, "
+    "such as base=policy:runs/first/base"
+)
 _JUDGE: Final = "; a further judge's file needs a --judge of its own"
 _PATHS: Final = ("path", "litellm_config")
 

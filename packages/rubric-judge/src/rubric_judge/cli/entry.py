@@ -13,6 +13,7 @@ from typing import Final
 from cyclopts import CycloptsError
 
 from rubric_core import RubricError
+from rubric_core.files import os_problem
 from rubric_judge.cli.app import BAD_INPUT, app
 from rubric_judge.cli.attack import attack
 from rubric_judge.cli.imports import export_rubrics, import_rubrics
@@ -50,7 +51,8 @@ def main() -> None:
         print(_stopped(words), file=sys.stderr)
         raise
     except (RubricError, OSError) as error:
-        print(f"rubric-judge: {error}", file=sys.stderr)
+        said = os_problem(error) if isinstance(error, OSError) else error
+        print(f"rubric-judge: {said}", file=sys.stderr)
         sys.exit(BAD_INPUT)
     sys.exit(status)
 

@@ -31,6 +31,7 @@ def init(folder: Path, /, *, judge: str = "lexical") -> int:
     for path in written:
         stdout.print(f"wrote {path}", soft_wrap=True)
     judge_file, tasks, answers = written
+    stdout.print("next:")
     stdout.print(f"rubric-judge lint {tasks}", soft_wrap=True)
     stdout.print(
         f"rubric-judge score {tasks} {answers} --judge {judge_file} "

@@ -24,7 +24,9 @@ _GIB = 2**30
 
 def describe_plan(config: TrainConfig) -> str:
     """Lay out the resolved configuration, the work of a step, and the memory of the models."""
-    return "\n".join([dump_config(config), *_step_lines(config), _memory_line(config)])
+    return "\n".join(
+        [dump_config(config), *_step_lines(config), _memory_line(config), *_missing_lines(config)]
+    )
 
 
 def parameter_count(model: PathModel | TinyModel) -> int | None:
@@ -81,3 +83,13 @@ def _memory_line(config: TrainConfig) -> str:
         "it the cache of the prompts sampled at once, which rollout.micro_batch bounds, or the "
         "activations, which optim.micro_batch and optim.gradient_checkpointing bound"
     )
+
+
+def _missing_lines(config: TrainConfig) -> Iterator[str]:
+    """Name the files that a run would end for; they may be made after the plan is read."""
+    files = {"data.train": config.data.train, "data.validation": config.data.validation}
+    if isinstance(config.model, TinyModel):
+        files["model.documents"] = config.model.documents
+    for key, path in files.items():
+        if path is not None and not path.is_file():
+            yield f"not there yet: {path} ({key})"
