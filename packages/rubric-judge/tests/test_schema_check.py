@@ -155,6 +155,7 @@ NESTED: dict[str, object] = {
         ),
         ({"$defs": NESTED, "$ref": "#/$defs/e"}, [[n] for n in range(3000)]),
         ({"items": {"dependentRequired": {f"k{n}": ["a"] for n in range(2000)}}}, [{}] * 20_000),
+        ({"items": {"dependentSchemas": {f"k{n}": {} for n in range(2000)}}}, [{}] * 20),
         ({"items": {"properties": {f"k{n}": {} for n in range(2000)}}}, [{}] * 20_000),
     ],
 )

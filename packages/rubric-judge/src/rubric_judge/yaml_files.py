@@ -30,6 +30,10 @@ class _RepeatedKeyError(yaml.MarkedYAMLError):
         self.key = shown_name(node.value)
 
 
+class _NoValueError(yaml.MarkedYAMLError):
+    pass
+
+
 class _AliasError(yaml.MarkedYAMLError):
     def __init__(self, event: Any, problem: str) -> None:  # noqa: ANN401  # PyYAML's
         super().__init__(problem=problem, problem_mark=event.start_mark)
@@ -85,6 +89,13 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
         return node
 
+    def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: ANN401, FBT002  # PyYAML's
+        try:
+            return super().construct_object(node, deep=deep)
+        # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
+        except (ValueError, LookupError, AttributeError, OverflowError):
+            raise _NoValueError(problem_mark=node.start_mark) from None
+
 
 def yaml_value(text: str, *, source: str) -> object:
     """Read a YAML text.
@@ -106,12 +117,13 @@ def yaml_value(text: str, *, source: str) -> object:
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
         if isinstance(error, _RepeatedKeyError):
             wrong = f"the key {error.key!r} stands here a second time; leave one"
+        elif isinstance(error, _NoValueError):
+            wrong = "this is no date, or no value of its tag; put a text in quotes"
         elif isinstance(error, _AliasError):
             wrong = f"this alias {error.problem}; write out what it stands for"
         raise ConfigError(f"{where}: {wrong}", location=where) from None
-    except (RecursionError, ValueError, OverflowError) as error:  # too deep, or a date that is none
-        kind = type(error).__name__
-        raise ConfigError(f"{source}: is not usable YAML ({kind})", location=source) from None
+    except RecursionError:
+        raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None
 
 
 def read_yaml(path: Path) -> object:

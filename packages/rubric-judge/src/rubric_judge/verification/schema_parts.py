@@ -95,12 +95,13 @@ def _if(work: _Work, schema: dict[str, Any], value: Json, seen: Seen) -> Applyin
 def _dependent_schemas(
     work: _Work, schema: dict[str, Any], value: dict[str, Json], seen: Seen
 ) -> Applying:
-    for name, part in schema["dependentSchemas"].items():
-        if name in value:
-            found = yield part, value
-            if found.failed is not None:
-                return found.failed
-            work.note(seen, found.seen)
+    parts = schema["dependentSchemas"]
+    work.spend(len(parts))
+    for name in [name for name in parts if name in value]:
+        found = yield parts[name], value
+        if found.failed is not None:
+            return found.failed
+        work.note(seen, found.seen)
     return None
 
 
