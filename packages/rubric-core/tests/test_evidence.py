@@ -181,3 +181,11 @@ def test_usage_of_attempts_adds_up_and_the_unknown_stays_unknown() -> None:
     )
     assert silent.plus(known) == known.plus(silent)
     assert known.plus(None) == known
+
+
+def test_a_response_of_one_letter_or_of_marks_is_searched_in_bounded_work() -> None:
+    quote, letters = "a" * MIN_QUOTE_CHARS, "a" * 1_000_000
+
+    assert find_quote(quote, response=letters, passage=f"the {quote} is") == "passage"
+    assert find_quote(quote, response=f"{quote} {letters}", passage="") == "response"
+    assert find_quote(quote, response="a" + "\u0301\u0323" * 500_000, passage="") is None

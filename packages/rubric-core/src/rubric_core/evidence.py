@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from rubric_core.composed import composed
 from rubric_core.fields import Text
 from rubric_core.sealed import Sealed
 
@@ -15,6 +16,9 @@ MIN_QUOTE_CHARS: Final = 8
 """Letters and digits that a quote needs; a word like "the" stands in every text."""
 MAX_QUOTE_CHARS: Final = 500
 """Characters beyond which a quote is no quote any more but a copy."""
+
+_MOST_TRIES: Final = 1_000
+"""Places of a text where a quote may stand within longer words, before it is found nowhere."""
 
 # Quotation marks, dashes and widths that models and keyboards exchange freely. Not all that Unicode
 # calls compatible: x² is not x2. (Ligatures are taken apart with the case.)
@@ -80,20 +84,22 @@ def _folded_source(text: str) -> str:
 
 def _folded(text: str) -> str:
     seen = "".join(c for c in text if unicodedata.category(c) != "Cf")
-    seen = unicodedata.normalize("NFC", seen.translate(_SAME))
+    seen = composed(seen.translate(_SAME))
     return " ".join(seen.casefold().split()).strip("\"' ")
 
 
 def _stands_in(wanted: str, text: str) -> bool:
     """Whether it stands there and begins and ends where words and numbers do."""
-    start = text.find(wanted)
-    while start >= 0:
+    start = -1
+    for _ in range(_MOST_TRIES):
+        start = text.find(wanted, start + 1)
+        if start < 0:
+            break
         end = start + len(wanted)
         before, after = text[max(0, start - 2) : start][::-1], text[end : end + 2]
         begun_earlier = _goes_on(wanted[0], before) or (before[:1] == "." and wanted[0].isdecimal())
         if not begun_earlier and not _goes_on(wanted[-1], after):
             return True
-        start = text.find(wanted, start + 1)
     return False
 
 

@@ -91,7 +91,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: ANN401, FBT002  # PyYAML's
         try:
-            return super().construct_object(node, deep=deep)
+            return cast("Any", super()).construct_object(node, deep=deep)
         # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
         except (ValueError, LookupError, AttributeError, OverflowError):
             raise _NoValueError(problem_mark=node.start_mark) from None

@@ -20,6 +20,10 @@ def test_letters_are_composed() -> None:
     assert normal_characters("e\u0301") == "é"
 
 
+def test_a_letter_with_marks_without_end_keeps_some_of_them() -> None:
+    assert len(normal_characters("a" + "\u0301\u0323" * 500_000)) < 40
+
+
 def test_ligatures_become_letters() -> None:
     assert without_ligatures("e\ufb03cient \ufb02ow, \ufb01rst \ufb00 \ufb04 \ufb05") == (
         "efficient flow, first ff ffl st"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
+
+from rubric_core.composed import composed
 
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
@@ -21,11 +22,12 @@ def normal_characters(text: str) -> str:
     """Return a text in NFC, with one kind of line end, without control characters.
 
     Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space.
+    Of the marks on one letter, 30 are kept.
     """
     if "\x1b" in text:
         text = _ESCAPE_SEQUENCE.sub("", text)
     text = _INVISIBLE.sub("", _LINE_ENDS.sub("\n", text)).replace("\u00a0", " ")
-    return unicodedata.normalize("NFC", text)
+    return composed(text)
 
 
 def without_ligatures(text: str) -> str:
