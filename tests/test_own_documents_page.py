@@ -37,6 +37,7 @@ def folder(tmp_path: Path) -> Path:
 
 def test_every_configuration_of_the_page_is_whole(folder: Path) -> None:
     assert load_synth_config(folder / "synth.yaml").synthesiser.type == "llm"
+    assert load_synth_config(folder / "limits.yaml").collect.min_document_words == 20
     assert isinstance(read_judge_spec(folder / "judge.yaml"), LexicalConfig)
     assert isinstance(read_judge_spec(folder / "judge-llm.yaml"), JudgeConfig)
     for name in ("train.yaml", "train-llm.yaml"):

@@ -86,6 +86,13 @@ def test_an_unknown_key_is_named_with_the_nearest_right_one(
     assert str(error) == f"run.yaml: unknown key {location!r}: did you mean {nearest!r}?"
 
 
+def test_a_choice_without_its_type_lists_the_types() -> None:
+    error = refused({"judge": {"stem_words": True}})
+
+    assert error.location == "judge"
+    assert str(error) == "run.yaml: judge: type is missing: use one of 'lexical', 'llm'"
+
+
 def test_a_key_near_to_none_lists_the_keys_of_its_level() -> None:
     error = refused({"judge": {"type": "llm", "zzz": 1}})
 

@@ -101,11 +101,11 @@ def test_the_tables_say_what_to_do_about_every_reason(reason: RejectionReason) -
 @pytest.mark.parametrize(
     ("reason", "told"),
     [
-        ("too_long", "raise collect.max_document_bytes (now 7000) in the configuration"),
-        ("too_short", "lower collect.min_document_words (now 30) in the configuration"),
-        ("no_passage", "lower synthesiser.min_passage_words (now 120) in the configuration"),
-        ("leak", "raise quality.leak_words (now 8) in the configuration"),
-        ("reply_truncated", "raise synthesiser.model.max_tokens in the configuration"),
+        ("too_long", "raise collect.max_document_bytes (now 7000) in the --config file"),
+        ("too_short", "lower collect.min_document_words (now 30) in the --config file"),
+        ("no_passage", "lower synthesiser.min_passage_words (now 120) in the --config file"),
+        ("leak", "raise quality.leak_words (now 8) in the --config file"),
+        ("reply_truncated", "raise synthesiser.model.max_tokens in the --config file"),
     ],
 )
 def test_the_tables_say_which_key_changes_a_limit_and_what_it_is_now(

@@ -109,6 +109,10 @@ def _line(model: type[BaseModel], problem: ErrorDetails) -> str:
             f"{where}{str(context['discriminator'])[1:-1]}: use {context['expected_tags']}, "
             f"not {given!r}"
         )
+    if problem["type"] == "union_tag_not_found":
+        name = str(problem.get("ctx", {})["discriminator"]).strip("'")
+        choices = ", ".join(_tags(_models_at(model, location), name))
+        return f"{where}{name} is missing: use one of {choices}"
     wrong = _QUOTED.sub(_shown_quote, problem["msg"].removeprefix("Value error, "))
     return where + wrong + _not(problem, hidden=_hides(model, location))
 
@@ -165,6 +169,12 @@ def _followed(
         fields = [m.model_fields[part] for m in models if part in m.model_fields]
         models = [m for field in fields for m in _models_in(field.annotation)] or models
     return models, keys
+
+
+def _tags(models: Iterable[type[BaseModel]], name: str) -> Iterator[str]:
+    """Yield the values of the field that tells the models of a choice apart."""
+    fields = (model.model_fields[name] for model in models if name in model.model_fields)
+    yield from (repr(tag) for field in fields for tag in get_args(field.annotation))
 
 
 def _tagged(model: type[BaseModel], tag: int | str) -> bool:

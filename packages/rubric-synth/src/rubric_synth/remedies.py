@@ -50,13 +50,13 @@ _REMEDIES: Final = {
     RejectionReason.ENCRYPTED: "save the PDF files without a password",
     RejectionReason.NO_TEXT_LAYER: "run text recognition (OCR) over the scanned PDF files",
     RejectionReason.CONVERSION_FAILED: (
-        "raise collect.conversion_timeout_s in the configuration, or convert the files to text"
+        "raise collect.conversion_timeout_s in the --config file, or convert the files to text"
     ),
     RejectionReason.MISSING_EXTRA: "run the command that rejected.jsonl gives for these files",
-    RejectionReason.OTHER_LANGUAGE: "add the language to collect.languages in the configuration",
-    RejectionReason.TOO_SHORT: "lower collect.min_document_words in the configuration",
+    RejectionReason.OTHER_LANGUAGE: "add the language to collect.languages in the --config file",
+    RejectionReason.TOO_SHORT: "lower collect.min_document_words in the --config file",
     RejectionReason.TOO_LONG: (
-        "divide the files, or raise collect.max_document_bytes in the configuration"
+        "divide the files, or raise collect.max_document_bytes in the --config file"
     ),
     RejectionReason.NEAR_DUPLICATE: (
         "raise collect.near_duplicate_jaccard, of API entries collect.near_duplicate_cosine, "
@@ -69,7 +69,7 @@ _REMEDIES: Final = {
     ),
     RejectionReason.NO_SUMMARY: "begin each docstring with a sentence",
     RejectionReason.NO_PASSAGE: (
-        "collect longer documents, or lower synthesiser.min_passage_words in the configuration"
+        "collect longer documents, or lower synthesiser.min_passage_words in the --config file"
     ),
     RejectionReason.NO_QUESTION: "collect documents in complete English sentences",
     RejectionReason.STAGE_FAILED: "see rejected.jsonl for the place of the fault",
@@ -78,17 +78,17 @@ _REMEDIES: Final = {
         "too long for the server, lower synthesiser.document_chars"
     ),
     RejectionReason.MODEL_REFUSED: "choose another model",
-    RejectionReason.REPLY_TRUNCATED: "raise synthesiser.model.max_tokens in the configuration",
+    RejectionReason.REPLY_TRUNCATED: "raise synthesiser.model.max_tokens in the --config file",
     RejectionReason.REPLY_NOT_JSON: _STRUCTURED,
     RejectionReason.REPLY_OFF_SCHEMA: _STRUCTURED,
     RejectionReason.PASSAGE_NOT_IN_DOCUMENT: _STRONGER,
     # quality
     RejectionReason.EMPTY_QUESTION: _STRONGER,
     RejectionReason.TOO_FEW_CRITERIA: (
-        "collect documents that say more, or lower quality.min_criteria in the configuration"
+        "collect documents that say more, or lower quality.min_criteria in the --config file"
     ),
-    RejectionReason.TOO_MANY_CRITERIA: "raise quality.max_criteria in the configuration",
-    RejectionReason.LOW_TOTAL_WEIGHT: "lower quality.min_total_weight in the configuration",
+    RejectionReason.TOO_MANY_CRITERIA: "raise quality.max_criteria in the --config file",
+    RejectionReason.LOW_TOTAL_WEIGHT: "lower quality.min_total_weight in the --config file",
     RejectionReason.NEGATIVE_WEIGHT: _STRONGER,
     RejectionReason.WEIGHT_OUT_OF_RANGE: _STRONGER,
     RejectionReason.MISSING_FIELD: _STRONGER,
@@ -97,26 +97,26 @@ _REMEDIES: Final = {
     RejectionReason.INVALID_SCHEMA: _STRONGER,
     RejectionReason.NO_REFERENCE: _STRONGER,
     RejectionReason.NOT_SELF_CONTAINED: _STRONGER,
-    RejectionReason.LEAK: f"{_STRONGER}, or raise quality.leak_words in the configuration",
+    RejectionReason.LEAK: f"{_STRONGER}, or raise quality.leak_words in the --config file",
     RejectionReason.DUPLICATE_QUESTION: (
         "lower synthesiser.questions_per_document, or raise "
-        "quality.near_duplicate_question_jaccard in the configuration"
+        "quality.near_duplicate_question_jaccard in the --config file"
     ),
     RejectionReason.JUDGE_UNAVAILABLE: "see that the judge answers, and run again",
     RejectionReason.JUDGE_INVALID: (
         "choose a judge that keeps to a JSON schema, or raise quality.judge.max_tokens"
     ),
     RejectionReason.LOW_REFERENCE_REWARD: (
-        "lower quality.min_reference_reward in the configuration, or repair the synthesiser"
+        "lower quality.min_reference_reward in the --config file, or repair the synthesiser"
     ),
     RejectionReason.REWARDED_EMPTY_ANSWER: (
-        "choose a stricter judge, or raise quality.max_empty_reward in the configuration"
+        "choose a stricter judge, or raise quality.max_empty_reward in the --config file"
     ),
     RejectionReason.REWARDED_QUESTION_ECHO: (
-        "choose a stricter judge, or raise quality.max_echo_reward in the configuration"
+        "choose a stricter judge, or raise quality.max_echo_reward in the --config file"
     ),
     RejectionReason.NOT_DISCRIMINATING: (
-        "choose a stricter judge, or lower quality.min_discrimination in the configuration"
+        "choose a stricter judge, or lower quality.min_discrimination in the --config file"
     ),
     RejectionReason.BROKEN_CHECK: (
         f"{_STRONGER}, or ask for open questions alone (synthesiser.task_types)"
