@@ -10,11 +10,13 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from pydantic import BaseModel, ValidationError
 from structlog.testing import capture_logs
 
 from rubric_core import Task
 from rubric_judge import JudgePool, JudgeSetupError
 from rubric_judge.serve import JudgeService, ServeConfig, serve
+from rubric_judge.serve.schemas import JudgeRequest, RewardRequest
 from rubric_judge.testing import ScriptedJudge
 
 RESPONSE = "The response that is not echoed, marked QUAGGA."
@@ -81,6 +83,29 @@ def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
     answer = client.post("/v1/judge", json=body)
     assert answer.status_code == 422
     assert "at most 1000" in answer.json()["error"]["message"]
+
+
+NOTHING: list[Row] = [{}] * 10_000
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (JudgeRequest, {"items": NOTHING}),
+        (
+            JudgeRequest,
+            {"items": [{"task": {"criteria": NOTHING}, "response": RESPONSE}] * 10_000},
+        ),
+        (RewardRequest, {"query": [1] * 10_000, "prompts": [1] * 10_000, "labels": [1] * 10_000}),
+    ],
+)
+def test_of_many_faults_only_the_first_ones_are_looked_for(
+    kind: type[BaseModel], body: object
+) -> None:
+    with pytest.raises(ValidationError) as caught:
+        kind.model_validate(body)
+
+    assert caught.value.error_count() < 10
 
 
 def test_a_body_is_bounded_in_bytes_and_in_items(

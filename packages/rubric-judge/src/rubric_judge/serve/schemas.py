@@ -9,6 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Discriminator,
+    FailFast,
     Field,
     JsonValue,
     Tag,
@@ -51,12 +52,14 @@ class InlineItem(_Body):
     task: TaskRow = Field(repr=False)
     response: Text = Field(repr=False, examples=[_ANSWER])
 
-    @field_validator("task")
+    @field_validator("task", mode="before")
     @classmethod
-    def _not_too_long(cls, task: TaskRow) -> TaskRow:
-        # A rubric's reply model is built at once, and every other request waits meanwhile.
-        if len(task.criteria) > MOST_CRITERIA:
-            raise ValueError(f"{len(task.criteria)} criteria; at most {MOST_CRITERIA} are judged")
+    def _not_too_long(cls, task: object) -> object:
+        # To check them, or to build a rubric's reply model, keeps every other request waiting.
+        criteria = cast("dict[object, object]", task).get("criteria") if _keys(task) else None
+        count = len(cast("list[object]", criteria)) if isinstance(criteria, list) else 0
+        if count > MOST_CRITERIA:
+            raise ValueError(f"{count} criteria; at most {MOST_CRITERIA} are judged")
         return task
 
 
@@ -79,6 +82,8 @@ _Item = Annotated[
 ]
 
 
+# `FailFast`: to list a fault for each of a million items takes half a minute, in which nothing else
+# is answered; only the first is said.
 class JudgeRequest(_Body):
     """Responses to judge; those of one task are best next to each other."""
 
@@ -91,7 +96,7 @@ class JudgeRequest(_Body):
         }
     )
 
-    items: Annotated[tuple[_Item, ...], Field(min_length=1)]
+    items: Annotated[tuple[_Item, ...], Field(min_length=1), FailFast()]
 
 
 class Judgement(_Body):
@@ -155,11 +160,13 @@ class RewardRequest(BaseModel):
         },
     )
 
-    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False)]
+    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
     """Prompt and response in one, with special tokens."""
-    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False)]
+    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
     labels: Annotated[
-        tuple[Annotated[JsonValue, WithJsonSchema(_LABEL)], ...], Field(min_length=1, repr=False)
+        tuple[Annotated[JsonValue, WithJsonSchema(_LABEL)], ...],
+        Field(min_length=1, repr=False),
+        FailFast(),
     ]
 
 
