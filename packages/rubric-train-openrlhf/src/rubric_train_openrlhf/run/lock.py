@@ -58,6 +58,20 @@ def is_held(folder: Path) -> bool:
     return False
 
 
+def refuse_held(folder: Path) -> None:
+    """Find out before anything is started that a folder is taken; `locked` alone makes sure of it.
+
+    Raises:
+        ResumeError: another run holds the folder.
+    """
+    if is_held(folder):
+        try:
+            holder = (folder / LOCK_FILE).read_text(encoding="ascii", errors="replace")
+        except OSError:  # it has left meanwhile
+            return
+        raise _in_use(folder, holder=holder)
+
+
 def _take(folder: Path) -> int:
     """Open and lock the file; once more where its holder unlinked it meanwhile."""
     while True:
@@ -73,17 +87,21 @@ def _take(folder: Path) -> int:
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
                 return descriptor
         except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace")
             os.close(descriptor)
-            raise ResumeError(
-                f"{str(folder)!r} is in use by another process, pid {holder}; wait for it, stop "
-                "it, or choose another `out`",
-                path=folder,
-            ) from None
+            raise _in_use(folder, holder=holder) from None
         except OSError:
             os.close(descriptor)
             raise
         os.close(descriptor)
+
+
+def _in_use(folder: Path, *, holder: str) -> ResumeError:
+    return ResumeError(
+        f"{str(folder)!r} is in use by another process, pid {holder.strip() or 'unknown'}; wait "
+        "for it, stop it, or choose another `out`",
+        path=folder,
+    )
 
 
 def _is_current(folder: Path, descriptor: int) -> bool:

@@ -1,22 +1,29 @@
 from __future__ import annotations
 
+import contextlib
+import os
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from rubric_core import MissingExtraError
+from rubric_judge.console import Progress
+from rubric_judge.console.display import Lines
 from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.cluster.launching import launch as launching
+from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
 from rubric_train_openrlhf.cluster.launching.launch import check_installed
 from rubric_train_openrlhf.cluster.processes.failure import write_failure
 from rubric_train_openrlhf.cluster.processes.settings import directory
 from rubric_train_openrlhf.cluster.processes.workers import set_up
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
+from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
@@ -107,3 +114,69 @@ def test_a_worker_goes_to_the_directory_of_its_driver(
     assert tmp_path.samefile(".")
     monkeypatch.delenv("RUBRIC_TRAIN_DIRECTORY")
     assert directory() == "."
+
+
+DRIVER = """
+import os, signal, sys
+from pathlib import Path
+from rubric_judge.console import Progress
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.standing import told
+with Progress.silent() as progress:
+    with told(RunFolder(Path(sys.argv[1])), total_steps=9, resume=False, progress=progress):
+        with progress.phase("training", total=9, unit="steps") as phase:
+            phase.advance(3)
+            progress.beat()
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def all_installed(config: TrainConfig) -> None:
+    del config
+
+
+def started_with(tmp_path: Path, command: str) -> Callable[..., object]:
+    """A driver of another command, in the place of the real one."""
+
+    @contextlib.contextmanager
+    def started(*_: object, **__: object) -> Generator[DriverHere]:
+        words = [sys.executable, "-c", command, str(tmp_path)]
+        driver = DriverHere(subprocess.Popen(words, start_new_session=True))
+        try:
+            yield driver
+        finally:
+            driver.end()
+
+    return started
+
+
+def launched(config: TrainConfig, lines: list[str]) -> None:
+    shown = Lines("rubric-train", clock=time.monotonic, write=lines.append)
+    with Progress(shown) as progress:
+        launching.launch(config, progress=progress)
+
+
+def test_a_phase_in_which_the_driver_was_killed_is_not_called_done(
+    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "check_installed", all_installed)
+    monkeypatch.setattr(launching, "_started", started_with(tmp_path, DRIVER))
+    lines: list[str] = []
+    with pytest.raises(ClusterError, match="signal 9"):
+        launched(make_config(out=tmp_path), lines)
+    assert "training" in lines[-1]
+    assert "stopped after" in lines[-1]
+
+
+def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
+    make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "check_installed", all_installed)
+    monkeypatch.setattr(launching, "_started", started_with(tmp_path, ""))
+    lines: list[str] = []
+    with (
+        locked(tmp_path),
+        pytest.raises(ResumeError, match=f"in use by another process, pid {os.getpid()};"),
+    ):
+        launched(make_config(out=tmp_path), lines)
+    assert lines == []

@@ -23,6 +23,7 @@ from rubric_train_openrlhf.cluster.processes.temporary import (
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.lock import refuse_held
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
@@ -68,10 +69,12 @@ def launch(
 
     Raises:
         RubricError: what ended the run, with its own type where it is one of ours.
+        ResumeError: another run holds the folder; nothing was started.
         MissingExtraError: OpenRLHF is not installed.
         ClusterError: the driver ended without a word; says where its output is.
     """
     check_installed(config)
+    refuse_held(config.out)
     clear_abandoned()
     follower = Follower(config.out, on_step=on_step, on_heldout=on_heldout)
     with _files(config) as (file, failure):
@@ -86,12 +89,14 @@ def launch(
                     follower.look()
                     phases.look()
                     time.sleep(_LOOK_EVERY_S)
+                follower.look()
+                phases.look()
+                if status:
+                    # Within the phase: it was left, and is not called done.
+                    raise _error(status, failure=failure, config=config)
         finally:
             # What a driver could not end that was killed.
             clear_abandoned()
-        follower.look()
-        if status:
-            raise _error(status, failure=failure, config=config)
     return RunFolder(config.out).read_summary()
 
 
