@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_judge.console import Progress
+from rubric_judge.console.display import Lines
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -105,7 +107,12 @@ def requests(groups: int, size: int) -> list[Any]:
 def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any) -> None:  # noqa: ANN401
     weights = Weights(module_ray, engines=2, restarts=0)
     asked = requests(4, 3)
-    answers = weights.fleet().ask(asked)
+    counted: list[str] = []
+    show = Lines("run", clock=time.monotonic, write=counted.append)
+    with Progress(show):
+        answers = weights.fleet().ask(asked)
+    assert counted[0] == "run: responses: 0 of 12\n"
+    assert counted[-1].startswith("run: responses: 12 of 12, ")
     assert [one["label"] for one in answers.responses] == [one.label for one in asked]
     assert answers.judge_s == pytest.approx(12 * 0.05)
     assert answers.judge_wait_s == pytest.approx(0.05, abs=0.04)

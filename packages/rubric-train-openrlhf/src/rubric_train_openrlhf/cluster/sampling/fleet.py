@@ -18,6 +18,7 @@ import ray
 import structlog
 from ray.exceptions import ActorDiedError, RayActorError
 
+from rubric_judge.console import Phase, current
 from rubric_train_openrlhf.cluster.processes.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 
@@ -115,11 +116,12 @@ class EngineFleet:
         received = _Received()
         missing = list(range(len(requests)))
         resent = 0
-        while missing:
-            self._bring_up_to_date()
-            self._collect(requests, missing, received)
-            missing = [row for row in missing if row not in received.responses]
-            resent += len(missing)
+        with current().phase("responses", total=len(requests)) as phase:
+            while missing:
+                self._bring_up_to_date()
+                self._collect(requests, missing, received, phase=phase)
+                missing = [row for row in missing if row not in received.responses]
+                resent += len(missing)
         return Answers(
             responses=[received.responses[row] for row in range(len(requests))],
             generate_s=received.generated_at - started,
@@ -229,7 +231,9 @@ class EngineFleet:
         known = dict(zip(refs, self._identities, strict=True))
         return any(_is_lost(ref) or ray.get(ref) != known[ref] for ref in answered)
 
-    def _collect(self, requests: Sequence[Request], rows: Sequence[int], to: _Received) -> None:
+    def _collect(
+        self, requests: Sequence[Request], rows: Sequence[int], to: _Received, *, phase: Phase
+    ) -> None:
         """Ask for some responses and wait for all that come."""
         pending: dict[Any, int] = {}
         engines = self._assigned([requests[row].group for row in rows])
@@ -255,6 +259,7 @@ class EngineFleet:
                 if not _is_lost(ref):
                     (response,) = ray.get(ref)
                     to.add(row, response)
+                    phase.advance()
 
     def _assigned(self, groups: Sequence[int]) -> list[Engine]:
         """The engine of each request: groups in order, each to the one with the least to do."""
