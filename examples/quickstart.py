@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +23,6 @@ import torch
 from cyclopts import App, Parameter
 from rich.console import Console
 from rich.markdown import Markdown
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from transformers.utils.logging import disable_progress_bar
 
 from rubric_core import SftExample, Task, read_tasks
@@ -37,6 +35,7 @@ from rubric_eval import (
     judge_heldout,
 )
 from rubric_judge import JudgePool, LexicalJudge
+from rubric_judge.console import Progress, current
 from rubric_synth import collect, read_collected, synthesise
 from rubric_synth.controls import fixed_template
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report
@@ -53,7 +52,9 @@ from rubric_train_openrlhf.policy import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
+
+    from rubric_train_openrlhf.policy import SupervisedStep
 
 PRESET = Path(__file__).parents[1] / "configs" / "train" / "quickstart.yaml"
 SOURCES = ("python:numpy", "python:scipy")
@@ -124,15 +125,16 @@ def main(
     scale = FAST if fast else FULL
     keep_older(out)
     quieten()
-    train, validation, test = documents_to_tasks(out)
-    policies = {"base": pretrained(out / "documents", train, scale, seed=seed)}
-    policies["base"].save(out / "base")
-    policies["sft"] = warm_started(out / "base", train, scale, seed=seed)
-    policies["sft"].save(out / "sft")
-    policies["grpo"] = rewarded(out, scale, seed=seed)
-    held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
-    proof = Proof(*held_out, samples=scale.samples, seed=seed)
-    comparison = proof.compare(policies)
+    with Progress.of("quickstart", at_once=True):
+        train, validation, test = documents_to_tasks(out)
+        policies = {"base": pretrained(out / "documents", train, scale, seed=seed)}
+        policies["base"].save(out / "base")
+        policies["sft"] = warm_started(out / "base", train, scale, seed=seed)
+        policies["sft"].save(out / "sft")
+        policies["grpo"] = rewarded(out, scale, seed=seed)
+        held_out = (spread(validation, scale.questions // 2), spread(test, scale.questions))
+        proof = Proof(*held_out, samples=scale.samples, seed=seed)
+        comparison = proof.compare(policies)
     finish(out, comparison, wall_s=time.monotonic() - start)
 
 
@@ -156,10 +158,10 @@ def quieten() -> None:
 
 def documents_to_tasks(out: Path) -> list[list[Task]]:
     """Collect documents, write rubrics, split by document."""
-    with progress("Reading documentation", None) as advance:
-        collected = collect(SOURCES, out / "documents", on_progress=lambda _: advance())
-    with progress("Writing rubrics", collected.documents) as advance:
-        dataset = synthesise(collected.out, out / "tasks", on_document=lambda _: advance())
+    with current().phase("reading documentation", unit="documents") as phase:
+        collected = collect(SOURCES, out / "documents", on_progress=lambda _: phase.advance())
+    with current().phase("writing rubrics", total=collected.documents) as phase:
+        dataset = synthesise(collected.out, out / "tasks", on_document=lambda _: phase.advance())
     console.print(
         f"{collected.documents} documents gave {dataset.tasks}, left out: {dataset.rejected}"
     )
@@ -182,8 +184,12 @@ def pretrained(documents: Path, tasks: Sequence[Task], scale: Scale, *, seed: in
     answers = [f"{task.question}\n{task.reference_answer}" for task in tasks]
     policy = build_tiny_policy(texts + answers, TinyConfig(), seed=seed)
     config = PretrainConfig(steps=scale.pretrain_steps)
-    with progress("Pre-training", config.steps) as advance:
-        pretrain(policy, texts, config, seed=seed, progress=lambda step: advance(loss=step.loss))
+    with current().phase("pre-training", total=config.steps, unit="steps") as phase:
+
+        def note(step: SupervisedStep) -> None:
+            phase.advance(note=f"loss {step.loss:.3f}")
+
+        pretrain(policy, texts, config, seed=seed, progress=note)
     return policy
 
 
@@ -196,8 +202,12 @@ def warm_started(base: Path, tasks: Sequence[Task], scale: Scale, *, seed: int) 
         if task.reference_answer
     ]
     config = SftConfig(steps=scale.sft_steps, max_prompt_tokens=160, max_answer_tokens=96)
-    with progress("Warm start (SFT)", config.steps) as advance:
-        sft(policy, examples, config, seed=seed, on_step=lambda step: advance(loss=step.loss))
+    with current().phase("warm start (SFT)", total=config.steps, unit="steps") as phase:
+
+        def note(step: SupervisedStep) -> None:
+            phase.advance(note=f"loss {step.loss:.3f}")
+
+        sft(policy, examples, config, seed=seed, on_step=note)
     return policy
 
 
@@ -220,8 +230,7 @@ def rewarded(out: Path, scale: Scale, *, seed: int) -> Policy:
             "out": out,
         }
     )
-    with progress("GRPO", config.steps) as advance:
-        run_grpo(config, on_step=lambda row: advance(reward=row.reward_mean, kl=row.kl))
+    run_grpo(config, progress=current())
     return load_policy(out / "checkpoints" / "best")
 
 
@@ -248,19 +257,19 @@ class Proof:
             ),
         }
         others = [self._test[index] for index in blind_pairing(self._test, seed=self._seed)]
-        with progress("Held-out questions", 7) as advance:
+        with current().phase("held-out questions", total=7) as phase:
             for name, policy in policies.items():
                 answers = self._answers(policy, self._test, TEMPERATURE)
                 stages[name] = self._judge(self._test, answers.read_as(self._test))
                 # The same answers, filled with another question's names and judged there.
                 controls[f"{name}_blind"] = self._judge(others, answers.read_as(others))
-                advance(reward=stages[name].mean)
+                phase.advance(note=f"{name}: reward {stages[name].mean:.3f}")
             for name in ("sft", "grpo"):
                 cooled = self._best_temperature(policies[name])
                 controls[f"{name}_cooled"] = self._sampled(policies[name], self._test, cooled)
-                advance(temperature=cooled)
+                phase.advance(note=f"{name}: best temperature {cooled}")
                 controls[f"{name}_greedy"] = self._sampled(policies[name], self._test, 0.0)
-                advance()
+                phase.advance()
         return compare(
             stages, controls=controls, labels=LABELS, differences=DIFFERENCES, claim=CLAIM
         )
@@ -315,26 +324,6 @@ class Answers:
             [self._codec.decode(task.policy_view(), tokens) for tokens in tokens_K]
             for task, tokens_K in zip(tasks, self._tokens_NK, strict=True)
         ]
-
-
-@contextmanager
-def progress(title: str, total: int | None) -> Iterator[Callable[..., None]]:
-    """Show a bar; the function it gives takes one step and the figures to show beside it."""
-    columns = (
-        TextColumn("{task.description:<22}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[figures]}"),
-    )
-    with Progress(*columns, console=console) as bars:
-        bar = bars.add_task(title, total=total, figures="")
-
-        def advance(**figures: float) -> None:
-            shown = "  ".join(f"{name} {value:.3f}" for name, value in figures.items())
-            bars.update(bar, advance=1, figures=shown)
-
-        yield advance
 
 
 def finish(out: Path, comparison: Comparison, *, wall_s: float) -> None:

@@ -221,13 +221,12 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         deadline_s=deadline_s,
         run=not checks_only,
     )
-    waiting = Console(stderr=True)
-    with waiting.status("rehearsal") as status:
+    with Progress.of(app.name[0]) as progress:
         found = rehearse(
             request,
-            on_check=lambda name: status.update(f"rehearsal: {name}"),
+            progress=progress,
             # Whoever sees it now need not wait for the rest.
-            on_failure=lambda one: waiting.print(failure_text(one)),
+            on_failure=lambda one: Console(stderr=True).print(failure_text(one)),
         )
     console = Console()
     shown = console if console.is_terminal else Console(width=_LOG_COLUMNS)

@@ -42,7 +42,7 @@ def run_checks(
     checks: Sequence[Check],
     subject: Subject,
     *,
-    on_check: Callable[[str], None] | None = None,
+    on_check: Callable[[str], object] | None = None,
     earlier: Sequence[Finding] = (),
 ) -> list[Finding]:
     """Ask every check that can be asked.

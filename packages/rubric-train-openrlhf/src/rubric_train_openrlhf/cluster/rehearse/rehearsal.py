@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from math import isfinite
 from typing import TYPE_CHECKING, Final
 
+from rubric_judge.console import Progress, Steps
+from rubric_train_openrlhf.cluster.launching.follow import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
 from rubric_train_openrlhf.cluster.rehearse.checks import (
     aftermath,
@@ -79,14 +81,14 @@ _RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's 
 def rehearse(
     request: Request,
     *,
-    on_check: Callable[[str], None] | None = None,
+    progress: Progress | None = None,
     on_failure: Callable[[Finding], None] | None = None,
 ) -> Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
         request: what, where, and against which judge.
-        on_check: called with the name of each check before it runs.
+        progress: told of each check, and of what the two steps do; nothing is shown if left out.
         on_failure: called with each failure that is known when the two steps start, which take
             minutes.
 
@@ -109,20 +111,22 @@ def rehearse(
         ) from error
     started_s = time.perf_counter()
     subject = Subject(request)
-    findings = run_checks(BEFORE, subject, on_check=on_check)
-    run = partial(
-        _run_two_steps,
-        failures=[found for found in findings if found.status is Status.FAILED],
-        tell=on_failure or _silent,
-        show=on_check or _silent,
-    )
-    runs = (Check(TWO_STEPS, run, needs=_RUN_NEEDS),)
-    if request.run:
-        findings += run_checks(runs, subject, on_check=on_check, earlier=findings)
-        if subject.rehearsed is not None:
-            after = _after(subject.rehearsed)
-            findings += run_checks(after, subject, on_check=on_check, earlier=findings)
-            findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=on_check)
+    shown = progress or Progress.silent()
+    with Steps(shown) as steps:
+        findings = run_checks(BEFORE, subject, on_check=steps.to)
+        run = partial(
+            _run_two_steps,
+            failures=[found for found in findings if found.status is Status.FAILED],
+            tell=on_failure or _silent,
+            progress=shown,
+        )
+        runs = (Check(TWO_STEPS, run, needs=_RUN_NEEDS),)
+        if request.run:
+            findings += run_checks(runs, subject, on_check=steps.to, earlier=findings)
+            if subject.rehearsed is not None:
+                after = _after(subject.rehearsed)
+                findings += run_checks(after, subject, on_check=steps.to, earlier=findings)
+                findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=steps.to)
     report = Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
@@ -138,7 +142,7 @@ def _run_two_steps(
     *,
     failures: Sequence[Finding],
     tell: Callable[[Finding], None],
-    show: Callable[[str], None],
+    progress: Progress,
 ) -> Iterator[Finding]:
     request = subject.request
     lacking = [name for name in ("openrlhf", "vllm") if find_spec(name) is None]
@@ -152,12 +156,13 @@ def _run_two_steps(
         tell(failure)
     with staged(subject) as small:
         subject.rehearsed = small
-        ended = run_process(
-            small,
-            folder=request.folder,
-            deadline_s=request.deadline_s,
-            on_poll=partial(_show_progress, small, show, time.monotonic()),
-        )
+        with FollowedPhases(small.out, progress) as phases:
+            ended = run_process(
+                small,
+                folder=request.folder,
+                deadline_s=request.deadline_s,
+                on_poll=phases.look,
+            )
     subject.arguments = ended.arguments
     if ended.status is None:
         yield failed(
@@ -173,14 +178,6 @@ def _run_two_steps(
         )
     else:
         yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
-
-
-def _show_progress(small: TrainConfig, show: Callable[[str], None], started_s: float) -> None:
-    """Say how far the run is, which is silent for a minute while it starts."""
-    metrics = RunFolder(small.out).metrics
-    done = metrics.read_bytes().count(b"\n") if metrics.exists() else 0
-    phase = f"{done} done" if done else "starting"
-    show(f"{TWO_STEPS}: {phase}, {time.monotonic() - started_s:.0f} s")
 
 
 def _silent(_: object) -> None:
