@@ -10,6 +10,7 @@ import pytest
 from rubric_core import errors
 from rubric_core.errors import (
     ConfigError,
+    FolderLockError,
     LeakError,
     MissingExtraError,
     PluginError,
@@ -37,6 +38,7 @@ EXAMPLES = [
     LeakError("broken", task_ids=("a", "b")),
     PluginError("broken"),
     ResponderError("broken"),
+    FolderLockError("broken", path=Path("run")),
     MissingExtraError("broken"),
     ConfigError("broken", location="optim.lr"),
 ]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rubric_core import split_of
+from rubric_core import FolderLockError, split_of
 from rubric_synth import (
     CollectConfig,
     Document,
@@ -106,7 +106,7 @@ def test_the_folder_to_write_is_no_source_and_no_folder_of_others(tmp_path: Path
         with pytest.raises(SourceError, match="holds the folder to write"):
             collect([source], out, config=_CONFIG)
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OutputError, match="cannot write"):
+    with pytest.raises(FolderLockError, match="cannot write"):
         collect([source], tmp_path / "file", config=_CONFIG)
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "manifest.json").write_text('{"tasks": {}}')
@@ -179,11 +179,11 @@ def test_a_stopped_collect_leaves_the_older_folder_whole(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "reading\n"
-        with pytest.raises(OutputError, match="another process is collecting"):
+        with pytest.raises(FolderLockError, match=f"in use by another process, pid {process.pid}"):
             collect([source], out, config=_CONFIG)
         process.send_signal(end)
         process.wait(60)
-    assert {p.name: p.read_bytes() for p in out.iterdir() if p.is_file()} == before
+    assert {name: (out / name).read_bytes() for name in before} == before
     assert (end is signal.SIGKILL) == (out / ".collecting").exists()
     collect([source], out, config=_CONFIG)
     assert {path.name for path in out.iterdir()} == set(before)

@@ -17,6 +17,7 @@ from rubric_core.configuration import config_error
 from rubric_core.criterion import Criterion
 from rubric_core.errors import (
     ConfigError,
+    FolderLockError,
     LeakError,
     MissingExtraError,
     PluginError,
@@ -130,6 +131,7 @@ __all__ = [
     "DocumentAnalysis",
     "Evidence",
     "Finish",
+    "FolderLockError",
     "Grounding",
     "GroupRewards",
     "Judge",

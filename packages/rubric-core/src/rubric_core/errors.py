@@ -11,6 +11,7 @@ RubricError
 ├── LeakError (ValueError)              a question that holds its own passage or rubric
 ├── PluginError (LookupError)           an unknown, ambiguous or unusable judge or trainer
 ├── ResponderError (RuntimeError)        a model that cannot answer at all
+├── FolderLockError (RuntimeError)      a folder that another run is at work in
 ├── MissingExtraError (ImportError)     an optional dependency that is not installed
 └── ConfigError (ValueError)            a configuration that does not fit its model
 
@@ -127,6 +128,18 @@ class PluginError(RubricError, LookupError):
 
 class ResponderError(RubricError, RuntimeError):
     """A model that cannot answer at all: it does not load, or nobody serves it."""
+
+
+class FolderLockError(RubricError, RuntimeError):
+    """A folder that another run is at work in, or that cannot be made or written into.
+
+    Attributes:
+        path: the folder.
+    """
+
+    def __init__(self, message: str, *, path: Path) -> None:
+        super().__init__(message)
+        self.path = path
 
 
 class MissingExtraError(RubricError, ImportError):

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import resource
-import subprocess
-import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import ClassVar
 
-import anyio
 import pytest
 
 from rubric_core import Ask, Decoding, Reason, Reply, ResponderError, Task
-from rubric_eval import EvalFolderError, EvalShapeError
+from rubric_eval import EvalShapeError
 from rubric_eval.answers import (
     AnswerProgress,
     Answers,
@@ -192,49 +189,7 @@ async def test_a_stream_that_is_left_keeps_what_it_gave(
     assert len(responder.asked) == 5
 
 
-_HOLD = """
-import sys
-from pathlib import Path
-from typing import ClassVar
-from rubric_eval.answers import locked
-with locked(Path(sys.argv[1])):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
-def test_one_run_at_a_time_in_a_folder_and_a_killed_one_holds_nothing(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
-) -> None:
-    model, _ = make_model()
-
-    async def run() -> Answers:
-        return await _collected(model, tasks, tmp_path)
-
-    holder = subprocess.Popen(
-        [sys.executable, "-c", _HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    assert holder.stdout.readline() == b"held\n"
-    with pytest.raises(EvalFolderError, match=rf"process {holder.pid}"):
-        anyio.run(run)
-    holder.kill()
-    holder.communicate()
-    assert anyio.run(run).unavailable == 0
-
-
 @pytest.mark.anyio
-async def test_a_file_has_one_writer_in_a_process_too(
-    make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
-) -> None:
-    model, _ = make_model()
-    folder = EvalFolder(tmp_path)
-    async with aclosing(stream_answers(model, tasks, folder=folder, decoding=GREEDY)) as stream:
-        await anext(stream)
-        with pytest.raises(EvalFolderError, match="another run writes answers"):
-            await collect_answers(model, tasks, folder=folder, decoding=GREEDY)
-
-
 class _Odd:
     """Gives a reply twice, or leaves one out."""
 

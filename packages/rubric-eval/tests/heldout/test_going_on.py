@@ -130,8 +130,8 @@ def test_a_second_run_into_the_folder_of_a_first_touches_nothing(
         for go_on in (finished.again, finished.rejudge):
             assert go_on() == 2
             shown = capsys.readouterr().err
-            assert f"another evaluation is at work in {str(finished.folder.root)!r}" in shown
-            assert f"(process {first.pid})" in shown
+            assert f"{str(finished.folder.root)!r} is in use by another process" in shown
+            assert f"pid {first.pid}:" in shown
         assert {path: path.read_bytes() for path in before} == before
         first.stdin.close()
     assert finished.again() == 0

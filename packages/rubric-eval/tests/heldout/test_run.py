@@ -110,6 +110,7 @@ def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
         judge = judge_file(endpoint.url)
         with killed_at_writing():
             evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+        (tmp_path / "eval").mkdir(exist_ok=True)
         (tmp_path / "eval" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
         table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
     assert [row.n for row in table.rows] == [12]

@@ -390,6 +390,7 @@ def test_a_folder_whose_first_files_were_cut_short_is_gone_on_with(
 ) -> None:
     with killed_at_writing():
         run(plan, scripted("base", _wrong))
+    (tmp_path / "t").mkdir(exist_ok=True)
     (tmp_path / "t" / ".run.json.0a1b2c3d.tmp").write_text('{"kind"', "utf-8")
 
     (row,) = run(plan, scripted("base", _wrong)).rows

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from rubric_core import FolderLockError
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_synth import check_dataset, collect, load_config, synthesise
 from rubric_synth.dataset import read_manifest
@@ -123,10 +124,10 @@ def test_a_finished_dataset_is_recognised_where_nothing_can_be_written(
     source, out = collected(), tmp_path / "data"
     report = synthesise(source, out)
 
-    def read_only(*_: object) -> None:
+    def read_only(*_: object) -> int:
         raise OSError(30, "Read-only file system")
 
-    monkeypatch.setattr("rubric_synth.work.folder.FolderLock", read_only)
+    monkeypatch.setattr("rubric_core.locks._take", read_only)
     assert synthesise(source, out) == report
-    with pytest.raises(OSError, match="Read-only file system"):
+    with pytest.raises(FolderLockError, match="Read-only file system"):
         synthesise(source, tmp_path / "other")

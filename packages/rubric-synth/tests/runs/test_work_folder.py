@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from rubric_core import Usage
+from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
 from rubric_synth.errors import WorkFolderError
@@ -240,13 +240,13 @@ def test_an_index_of_an_earlier_release_is_made_again(tmp_path: Path) -> None:
 def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
     program = (
         "import sys, time; from pathlib import Path; from rubric_synth.work import WorkFolder\n"
-        "WorkFolder(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
+        "folder = WorkFolder(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"open\n"
-        with pytest.raises(WorkFolderError, match=rf"another run .*process {other.pid}"):
+        with pytest.raises(FolderLockError, match=rf"another process, pid {other.pid}"):
             WorkFolder(tmp_path)
         other.kill()
     _fill(tmp_path)

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 from cyclopts import App, Parameter
 from rich.console import Console
 
-from rubric_core import RubricError, find_trainer
+from rubric_core import FolderLockError, RubricError, find_trainer
+from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress, sigterm_raised, typed_command
-from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.log import configure_logging, quieten_libraries
 
 if TYPE_CHECKING:
@@ -129,12 +130,11 @@ def _silent_end(out: Path) -> str | None:
 def _report(out: Path) -> str:
     """Write the report and say where it is, with the folder kept from a run that goes on."""
     from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.run.lock import locked  # noqa: PLC0415  # as above
 
     with ExitStack() as held:
         try:
-            held.enter_context(locked(out))
-        except ResumeError as error:
+            held.enter_context(folder_lock(out))
+        except FolderLockError as error:
             return f"no report is written: {error}"
         return str(write_report(out))
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 import structlog
 
+from rubric_core import FolderLockError
+from rubric_core.locks import folder_lock
 from rubric_train_openrlhf import cli, report
 from rubric_train_openrlhf.config import dump_config
-from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,14 +94,14 @@ def test_the_folder_is_kept_while_its_report_is_written(
     assert call("run", str(file)) == 0
     out = make_config().out
     (out / "report.html").unlink()
-    with locked(out):
+    with folder_lock(out):
         assert "no report is written: " in cli._report(out)
     assert not (out / "report.html").exists()
 
     write = report.write_report
 
     def write_while_another_asks(folder: Path) -> Path:
-        with pytest.raises(ResumeError, match="in use"), locked(folder):
+        with pytest.raises(FolderLockError, match="in use"), folder_lock(folder):
             pass
         return write(folder)
 

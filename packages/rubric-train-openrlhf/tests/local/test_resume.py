@@ -11,10 +11,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rubric_core import JudgeResult
+from rubric_core import FolderLockError, JudgeResult
+from rubric_core.locks import folder_lock
 from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.errors import (
-    DiskWriteError,
     JudgeAbortError,
     NonFiniteLogitsError,
     ResumeError,
@@ -22,7 +22,6 @@ from rubric_train_openrlhf.errors import (
 )
 from rubric_train_openrlhf.local import run_grpo
 from rubric_train_openrlhf.run import RunFolder, RunSummary
-from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,13 +91,13 @@ def test_a_folder_in_use_is_refused_before_it_is_read(
 ) -> None:
     config = make_config(steps=1)
 
-    with locked(config.out):
-        with pytest.raises(ResumeError, match=f"in use by another process, pid {os.getpid()}"):
+    with folder_lock(config.out):
+        with pytest.raises(FolderLockError, match=f"in use by another process, pid {os.getpid()}"):
             run_grpo(config, judge=spread_judge)
         assert files(config.out).keys() == {".lock"}
 
     def again(_: object) -> None:
-        with pytest.raises(ResumeError, match="in use"):
+        with pytest.raises(FolderLockError, match="in use"):
             run_grpo(config, judge=spread_judge, resume=True)
 
     run_grpo(config, judge=spread_judge, on_step=again)
@@ -356,12 +355,12 @@ def test_more_threads_than_cores_are_refused_with_the_number_of_cores(
     assert not config.out.exists()
 
 
-def test_a_run_folder_that_cannot_be_made_is_a_disk_error(
+def test_a_run_folder_that_cannot_be_made_is_named(
     make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_text("x")
 
-    with pytest.raises(DiskWriteError, match="file"):
+    with pytest.raises(FolderLockError, match="file"):
         run_grpo(make_config(out=tmp_path / "file"), judge=spread_judge)
 
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from rubric_core.locks import folder_lock, is_locked
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import MetricsRow, RunFolder
-from rubric_train_openrlhf.run.lock import is_held, locked
 from rubric_train_openrlhf.run.standing import RunStanding, ended_silently, told
 
 if TYPE_CHECKING:
@@ -152,9 +152,9 @@ def test_of_two_processes_the_one_that_began_last_keeps_the_summary(
 
 def test_a_run_that_was_killed_can_be_told_from_one_that_goes_on(folder: RunFolder) -> None:
     assert not ended_silently(folder)
-    with locked(folder.path):
+    with folder_lock(folder.path):
         RunStanding(folder, total_steps=9).begin(wall_s=0.0)
-        assert is_held(folder.path)
+        assert is_locked(folder.path)
         assert not ended_silently(folder)
     assert ended_silently(folder)
     RunStanding(folder, total_steps=9).end("interrupted")

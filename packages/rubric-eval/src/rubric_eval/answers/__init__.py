@@ -17,7 +17,6 @@ from rubric_eval.answers.collecting import (
     collect_answers,
     stream_answers,
 )
-from rubric_eval.answers.lock import locked
 from rubric_eval.answers.planning import (
     AnswerKeys,
     Question,
@@ -38,7 +37,6 @@ __all__ = [
     "check_weights",
     "collect_answers",
     "line_of",
-    "locked",
     "prompt_sha256",
     "read_answers",
     "stream_answers",

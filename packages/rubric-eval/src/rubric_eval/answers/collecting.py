@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_core import Reply, ResponderError
-from rubric_eval.answers.lock import locked
 from rubric_eval.answers.planning import Wanted, plan
 from rubric_eval.answers.store import AnswerFile
 from rubric_eval.answers.weights import keep_weights
@@ -115,7 +114,8 @@ async def stream_answers(  # noqa: PLR0913  # as above
     """Give every answer once: those that the folder holds at once, the others as they come.
 
     Each is in its file before it is given. Failures of an earlier run are asked for again, answers
-    never. Tasks with the same question share one. Use it within `contextlib.aclosing`.
+    never. Tasks with the same question share one. Use it within
+    `contextlib.aclosing`, and within `folder_lock` of the folder.
 
     Args:
         model: who is asked; it is given its view of each task and nothing else.
@@ -131,7 +131,7 @@ async def stream_answers(  # noqa: PLR0913  # as above
 
     Raises:
         EvalShapeError: no question, one twice, or no seed or sample.
-        EvalFolderError: the folder is in use or damaged, or other weights answered in it.
+        EvalFolderError: the folder is damaged, or other weights answered in it.
         EvalWriteError: a file cannot be written; what came before is kept.
         ConfigError: the decoding asks for what this model cannot do.
         ResponderError: the model cannot answer at all.
@@ -140,7 +140,6 @@ async def stream_answers(  # noqa: PLR0913  # as above
         tasks, fingerprint=model.fingerprint, decoding=decoding, seeds=seeds, samples=samples
     )
     with ExitStack() as stack:
-        stack.enter_context(locked(folder.root))
         keep_weights(folder, model)
         files = {
             seed: stack.enter_context(AnswerFile(folder.answers(model.name, seed)))

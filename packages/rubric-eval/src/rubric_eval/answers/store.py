@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
 from rubric_eval.answers.reading import read_file, settled
-from rubric_eval.errors import EvalFolderError, EvalWriteError
+from rubric_eval.errors import EvalWriteError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +36,7 @@ class AnswerFile:
         """Open and read it, and make it if it is missing.
 
         Raises:
-            EvalFolderError: a line is damaged, or another run writes to the file.
+            EvalFolderError: a line is damaged.
             EvalWriteError: it cannot be written to.
         """
         try:
@@ -86,13 +85,6 @@ class AnswerFile:
         self._note(row)
 
     def _open(self) -> None:
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise EvalFolderError(
-                f"another run writes answers to {str(self._path)!r}: wait until it ends, or choose "
-                "another folder"
-            ) from error
         try:
             read = read_file(self._path)
             self._size = read.whole_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rubric_eval.answers import locked
+from rubric_core.locks import folder_lock
 from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.heldout.work import HeldoutProgress, Work
@@ -100,7 +100,7 @@ async def _run(  # what both ways of evaluating share
     wanted = plan.manifest(models, judges)
     closers = [partial(close, one) for judge in judges for one in judge.replicas]
     async with closing(closers):
-        with locked(folder.root):
+        with folder_lock(folder.root):
             return await _locked_run(folder, plan, wanted, judges, sources, progress=progress)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from rubric_core.locks import LOCK_FILE
+
 
 @dataclass(frozen=True)
 class EvalFolder:
@@ -20,7 +22,7 @@ class EvalFolder:
     @property
     def lock(self) -> Path:
         """Held by the process that evaluates."""
-        return self.root / ".lock"
+        return self.root / LOCK_FILE
 
     @property
     def questions(self) -> Path:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rubric_eval.answers import check_weights, collect_answers, locked
+from rubric_core.locks import folder_lock
+from rubric_eval.answers import check_weights, collect_answers
 from rubric_eval.errors import EvalFolderError, TransferAbortError
 from rubric_eval.failures import Failures
 from rubric_eval.records import EvalFolder, EvalRun
@@ -50,7 +51,8 @@ async def run_transfer(
         The paper's Table 2, also in transfer.json.
 
     Raises:
-        EvalFolderError: the folder is in use, or holds an evaluation of something else.
+        FolderLockError: another evaluation is at work in the folder.
+        EvalFolderError: the folder holds an evaluation of something else.
         TransferAbortError: a model left more of a benchmark's items without an answer than allowed;
             its answers are kept, and there is no table.
         ConfigError, ResponderError, EvalWriteError, OSError: as the parts say.
@@ -58,7 +60,7 @@ async def run_transfer(
     folder = EvalFolder(out)
     async with closing([model.aclose for model in models]):
         wanted = plan.manifest([model.entry for model in models])
-        with locked(folder.root):
+        with folder_lock(folder.root):
             _refuse_others(folder, wanted)
             run = joined(folder, wanted)
             for model in models:

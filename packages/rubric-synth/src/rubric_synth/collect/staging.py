@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import shutil
 from typing import IO, TYPE_CHECKING, Final
 
+from rubric_core.locks import folder_lock
 from rubric_synth.errors import OutputError
 
 if TYPE_CHECKING:
@@ -96,22 +96,23 @@ def staging(out: Path) -> Generator[Staging]:
     is removed again if nothing was put into it.
 
     Raises:
-        OutputError: The folder cannot be made or written, or another process is writing it.
+        FolderLockError: Another process is writing into the folder, or it cannot be made.
+        OutputError: It cannot be written.
     """
     made = [folder for folder in (out, *out.parents) if not folder.exists()]
-    with writing_to(out):
-        lock = _locked(out)
-    staged = Staging(out)
     try:
-        with writing_to(out):
-            for left in (out / STAGING_FOLDER).iterdir():
-                left.unlink()
-        yield staged
+        with folder_lock(out):
+            staged = Staging(out)
+            try:
+                with writing_to(out):
+                    shutil.rmtree(out / STAGING_FOLDER, ignore_errors=True)
+                    (out / STAGING_FOLDER).mkdir()
+                yield staged
+            finally:
+                staged.close()
     finally:
-        staged.close()
-        os.close(lock)
         with contextlib.suppress(OSError):
-            for folder in made:
+            for folder in made[1:]:
                 folder.rmdir()
 
 
@@ -128,31 +129,3 @@ def writing_to(path: Path) -> Generator[None]:
             "nothing was changed, free the space or choose another folder"
         )
         raise OutputError(message, path=path) from error
-
-
-def _locked(out: Path) -> int:
-    """Make and lock the hidden folder; the system frees the lock of a process that is killed."""
-    folder = out / STAGING_FOLDER
-    while True:
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        except FileNotFoundError:  # its owner has just finished
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), folder.stat()):
-                return descriptor
-        except FileNotFoundError:
-            pass
-        except BlockingIOError as error:
-            os.close(descriptor)
-            message = (
-                f"another process is collecting into {str(out)!r}; wait for it, "
-                "or choose another folder"
-            )
-            raise OutputError(message, path=out) from error
-        except OSError:
-            os.close(descriptor)
-            raise
-        os.close(descriptor)

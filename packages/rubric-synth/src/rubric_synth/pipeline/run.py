@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
-from rubric_core import RubricError
+from rubric_core import FolderLockError, RubricError
 from rubric_synth.collect import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
 from rubric_synth.dataset import Provenance, SynthReport, write_dataset
@@ -88,7 +88,8 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     Raises:
         CollectedFolderError: The collected folder cannot be read.
         OutputError: A file cannot be written; make room and call again.
-        WorkFolderError: `OUT/work` is in use, damaged or of another version.
+        FolderLockError: `OUT/work` is in use or cannot be written.
+        WorkFolderError: It is damaged or of another version.
         UnfinishedError: The run stopped early, or documents got no answer; what is done is
             written. Call again to go on.
         JudgeSetupError: Model or judge do not answer at all.
@@ -99,10 +100,9 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     making = _making(config, collection, settings)
     try:
         opened = WorkFolder(out / WORK_FOLDER)
-    except OutputError:
+    except FolderLockError:
         # A finished dataset is one on a disk that cannot be written, too.
-        report = written_on_read_only(out, out / WORK_FOLDER, making)
-        if report is None:
+        if (report := written_on_read_only(out, out / WORK_FOLDER, making)) is None:
             raise
         return report
     with opened as folder:

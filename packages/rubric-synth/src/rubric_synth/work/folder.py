@@ -10,19 +10,19 @@ lock                  held by the run that is at work
 from __future__ import annotations
 
 import json
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import write_lines
 from rubric_synth.outcome import Outcome
 from rubric_synth.work.index import FoundOutcome, Index, note_of
-from rubric_synth.work.lock import FolderLock
 from rubric_synth.work.segments import Segments
 
 if TYPE_CHECKING:
@@ -81,25 +81,18 @@ class WorkFolder:
         """Open the folder, or make it, and find again what a killed run did not index.
 
         Raises:
-            WorkFolderError: It is in use, damaged or of another version.
-            OutputError: It cannot be written.
+            FolderLockError: Another run is at work in it, or it cannot be written.
+            WorkFolderError: It is damaged or of another version.
         """
         self._path = path
-        try:
-            path.mkdir(parents=True, exist_ok=True)
-            lock = FolderLock(path / "lock")
-        except OSError as error:
-            raise _unwritable(path, error) from error
-        try:
+        with ExitStack() as lock:
+            lock.enter_context(folder_lock(path))
             _check_format(path)
             self._index = Index(path / _INDEX_FILE)
             self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
             self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
             self._find_again()
-        except BaseException:
-            lock.release()
-            raise
-        self._lock = lock
+            self._lock = lock.pop_all()
 
     def __enter__(self) -> Self:
         """Return the open folder."""
@@ -201,7 +194,7 @@ class WorkFolder:
         self._index.close()
         self._calls.close()
         self._shards.close()
-        self._lock.release()
+        self._lock.close()
 
     def _find_again(self) -> None:
         for place, body in self._calls.scan(self._index.extents("calls")):
@@ -278,8 +271,3 @@ def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place)
             f"folder, or delete {str(path.parent)!r} and lose what it holds"
         )
         raise WorkFolderError(message, path=path) from error
-
-
-def _unwritable(path: Path, error: OSError) -> OutputError:
-    reason = error.strerror or type(error).__name__
-    return OutputError(f"cannot write {str(path)!r}: {reason}; choose another folder", path=path)

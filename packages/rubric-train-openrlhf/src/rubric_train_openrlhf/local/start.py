@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.local.watch import Watch
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.lock import locked
 from rubric_train_openrlhf.run.standing import told
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
     with contextlib.ExitStack() as held:
         if progress is None:
             progress = held.enter_context(Progress.silent())
-        held.enter_context(locked(folder.path))
+        held.enter_context(folder_lock(folder.path))
         standing = held.enter_context(
             told(folder, total_steps=config.steps, resume=resume, progress=progress)
         )

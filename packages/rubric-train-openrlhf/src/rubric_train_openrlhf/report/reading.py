@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import ConfigError, RubricFileError
 from rubric_core.files import open_file
+from rubric_core.locks import is_locked
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
-from rubric_train_openrlhf.run.lock import is_held
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def read_run(path: Path) -> Run:
 
 def _summary(path: Path) -> Summary:
     summary = _document(path / "summary.json", Summary) or Summary()
-    if summary.status == "running" and not is_held(path):
+    if summary.status == "running" and not is_locked(path):
         return summary.model_copy(update={"status": "killed"})
     return summary
 

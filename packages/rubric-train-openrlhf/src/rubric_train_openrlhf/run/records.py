@@ -150,7 +150,7 @@ class RunSummary(_Row):
     """How a run stands: summary.json."""
 
     status: Status
-    """"running" is what a killed run leaves too; its folder is free then: `run.lock.is_held`."""
+    """"running" is what a killed run leaves too: then no process holds its folder."""
     steps: int
     """Steps done."""
     total_steps: int | None = None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from rubric_core.locks import is_locked
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
-from rubric_train_openrlhf.run.lock import is_held
 from rubric_train_openrlhf.run.records import RunSummary
 from rubric_train_openrlhf.run.summary import summed_up, write_summary
 from rubric_train_openrlhf.run.writing import write_text
@@ -226,7 +226,7 @@ def told(
 def ended_silently(folder: RunFolder) -> bool:
     """Whether a run was killed: it says that it is running, and no process works in its folder."""
     summary = _parsed(_bytes_of(folder))
-    return summary is not None and summary.status == "running" and not is_held(folder.path)
+    return summary is not None and summary.status == "running" and not is_locked(folder.path)
 
 
 def _bytes_of(folder: RunFolder) -> bytes | None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_core import MissingExtraError
+from rubric_core import FolderLockError, MissingExtraError
+from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_judge.console.display import Lines
 from rubric_train_openrlhf import cli
@@ -20,7 +21,6 @@ from rubric_train_openrlhf.cluster.processes.failure import write_failure
 from rubric_train_openrlhf.cluster.processes.settings import directory
 from rubric_train_openrlhf.cluster.processes.workers import set_up
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
-from rubric_train_openrlhf.run.lock import locked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -175,8 +175,8 @@ def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
     monkeypatch.setattr(launching, "_started", started_with(tmp_path, ""))
     lines: list[str] = []
     with (
-        locked(tmp_path),
-        pytest.raises(ResumeError, match=f"in use by another process, pid {os.getpid()};"),
+        folder_lock(tmp_path),
+        pytest.raises(FolderLockError, match=f"in use by another process, pid {os.getpid()}:"),
     ):
         launched(make_config(out=tmp_path), lines)
     assert lines == []

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NoReturn
 import structlog
 
 from rubric_core import RubricError
+from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
@@ -30,7 +31,6 @@ from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.config import load_config
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.lock import locked
 from rubric_train_openrlhf.run.standing import told
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
     folder = RunFolder(config.out)
     told_run = partial(told, total_steps=config.steps, resume=resume, named=_known)
     with (
-        locked(folder.path),
+        folder_lock(folder.path),
         Progress.silent() as progress,
         told_run(folder, progress=progress) as standing,
     ):

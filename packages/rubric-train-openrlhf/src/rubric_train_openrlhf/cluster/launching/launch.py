@@ -9,7 +9,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 from uuid import uuid4
 
-from rubric_core import ConfigError, MissingExtraError
+from rubric_core import ConfigError, FolderLockError, MissingExtraError
+from rubric_core.locks import refuse_locked
 from rubric_judge.console import Progress, sigterm_raised
 from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
 from rubric_train_openrlhf.cluster.launching.follow import FollowedPhases, Follower
@@ -23,7 +24,6 @@ from rubric_train_openrlhf.cluster.processes.temporary import (
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.lock import refuse_held
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def launch(
         ClusterError: the driver ended without a word; says where its output is.
     """
     check_installed(config)
-    refuse_held(config.out)
+    refuse_locked(config.out)
     clear_abandoned()
     follower = Follower(config.out, on_step=on_step, on_heldout=on_heldout)
     with _files(config) as (file, failure):
@@ -157,7 +157,7 @@ def _error(status: int, *, failure: Path, config: TrainConfig) -> RubricError:
     cause = read_failure(failure)
     if cause is not None:
         # What is wrong with the input is not in the logs, which an earlier start left.
-        if logs.exists() and not isinstance(cause, ResumeError | ConfigError):
+        if logs.exists() and not isinstance(cause, ResumeError | FolderLockError | ConfigError):
             cause.add_note(f"logs: {logs}")
         return cause
     how = f"signal {-status}" if status < 0 else f"status {status}"

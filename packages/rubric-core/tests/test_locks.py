@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
-from rubric_train_openrlhf.run.lock import locked
+from rubric_core import FolderLockError
+from rubric_core.locks import folder_lock, is_locked
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOLD = """
 import sys, pathlib
-from rubric_train_openrlhf.run.lock import locked
-with locked(pathlib.Path(sys.argv[1])):
+from rubric_core.locks import folder_lock
+with folder_lock(pathlib.Path(sys.argv[1])):
     print("held", flush=True)
     sys.stdin.read()
 """
@@ -32,15 +32,17 @@ def test_a_folder_is_one_process_at_a_time_and_a_kill_frees_it(tmp_path: Path) -
         assert holder.stdout.readline() == b"held\n"
 
         with (
-            pytest.raises(ResumeError, match=rf"in use by another process, pid {holder.pid}\b"),
-            locked(folder),
+            pytest.raises(FolderLockError, match=rf"in use by another process, pid {holder.pid}\b"),
+            folder_lock(folder),
         ):
             pass
+        assert is_locked(folder)
         holder.send_signal(signal.SIGKILL)
         holder.wait()
 
     assert (folder / ".lock").exists()
-    with locked(folder):
+    assert not is_locked(folder)
+    with folder_lock(folder):
         assert (folder / ".lock").read_text() == f"{os.getpid()}\n"
     assert not (folder / ".lock").exists()
 
@@ -48,7 +50,7 @@ def test_a_folder_is_one_process_at_a_time_and_a_kill_frees_it(tmp_path: Path) -
 def test_a_folder_that_was_there_stays_and_an_empty_new_one_goes(tmp_path: Path) -> None:
     (tmp_path / "old").mkdir()
     for name in ("old", "new", "used"):
-        with locked(tmp_path / name):
+        with folder_lock(tmp_path / name):
             if name == "used":
                 (tmp_path / name / "row").touch()
 
@@ -60,7 +62,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / ".lock").symlink_to(tmp_path / "mine")
 
-    with pytest.raises(DiskWriteError), locked(tmp_path / "run"):
+    with pytest.raises(FolderLockError), folder_lock(tmp_path / "run"):
         pass
 
     assert (tmp_path / "mine").read_text() == "mine"
@@ -70,5 +72,5 @@ def test_a_path_that_cannot_be_a_folder_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     for path in (tmp_path / "file", tmp_path / "file" / "run"):
-        with pytest.raises(DiskWriteError, match="file"), locked(path):
+        with pytest.raises(FolderLockError, match="file"), folder_lock(path):
             pass

@@ -1,36 +1,40 @@
-"""One process per run folder."""
+"""One process at a time in a folder."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.writing import disk_errors
+from rubric_core.errors import FolderLockError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-LOCK_FILE = ".lock"
+LOCK_FILE: Final = ".lock"
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Generator[None]:
-    """Keep other processes out of the folder, which is made if it is missing.
+def folder_lock(folder: Path) -> Generator[None]:
+    """Keep every other run out of a folder, which is made if it is missing.
 
     The system frees the lock of a process that ends in any way, so a lock file that a kill left
     behind stops nobody. A folder that was made here and is still empty on leaving is removed.
 
     Raises:
-        ResumeError: another run holds the folder.
-        DiskWriteError: there can be no such folder, or nothing can be written into it.
+        FolderLockError: another run holds the folder, or it cannot be made or written into.
     """
-    with disk_errors(folder):
+    try:
         is_new = not folder.exists()
         descriptor = _take(folder)
+    except OSError as error:
+        raise FolderLockError(
+            f"cannot write {str(folder)!r}: {error.strerror or error}; make room, or choose "
+            "another folder",
+            path=folder,
+        ) from error
     try:
         yield
     finally:
@@ -43,10 +47,10 @@ def locked(folder: Path) -> Generator[None]:
                 folder.rmdir()
 
 
-def is_held(folder: Path) -> bool:
-    """Whether a process works in the folder."""
+def is_locked(folder: Path) -> bool:
+    """Whether a run is at work in the folder."""
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW)
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # nobody made one, or whoever held it has left
         return False
     try:
@@ -58,18 +62,30 @@ def is_held(folder: Path) -> bool:
     return False
 
 
-def refuse_held(folder: Path) -> None:
-    """Find out before anything is started that a folder is taken; `locked` alone makes sure of it.
+def refuse_locked(folder: Path) -> None:
+    """Find out before anything is started that a folder is in use; `folder_lock` makes sure of it.
 
     Raises:
-        ResumeError: another run holds the folder.
+        FolderLockError: another run holds the folder.
     """
-    if is_held(folder):
+    if is_locked(folder):
         try:
-            holder = (folder / LOCK_FILE).read_text(encoding="ascii", errors="replace")
+            descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         except OSError:  # it has left meanwhile
             return
-        raise _in_use(folder, holder=holder)
+        try:
+            raise _in_use(folder, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _in_use(folder: Path, descriptor: int) -> FolderLockError:
+    holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip() or "unknown"
+    return FolderLockError(
+        f"{str(folder)!r} is in use by another process, pid {holder}: wait for it, stop it, or "
+        "choose another folder",
+        path=folder,
+    )
 
 
 def _take(folder: Path) -> int:
@@ -77,7 +93,9 @@ def _take(folder: Path) -> int:
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         try:
-            descriptor = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o644)
+            descriptor = os.open(
+                folder / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644
+            )
         except FileNotFoundError:
             continue
         try:
@@ -87,21 +105,13 @@ def _take(folder: Path) -> int:
                 os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
                 return descriptor
         except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace")
+            error = _in_use(folder, descriptor)
             os.close(descriptor)
-            raise _in_use(folder, holder=holder) from None
+            raise error from None
         except OSError:
             os.close(descriptor)
             raise
         os.close(descriptor)
-
-
-def _in_use(folder: Path, *, holder: str) -> ResumeError:
-    return ResumeError(
-        f"{str(folder)!r} is in use by another process, pid {holder.strip() or 'unknown'}; wait "
-        "for it, stop it, or choose another `out`",
-        path=folder,
-    )
 
 
 def _is_current(folder: Path, descriptor: int) -> bool:
