@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from rubric_judge.console import Look, Pace, Progress, said, said_time
+from rubric_judge.console import Pace, PhaseSnapshot, Progress, duration_text, phase_line
 from rubric_judge.console.bars import Bars
 from rubric_judge.console.display import Lines
 
@@ -35,7 +35,7 @@ def said_lines() -> list[str]:
 
 @pytest.fixture
 def progress(clock: Clock, said_lines: list[str]) -> Progress:
-    """Not entered: no thread looks at it, and the test calls `beat`."""
+    """Not entered: no thread reads it, and the test calls `beat`."""
     return Progress(Lines("rubric-x", clock=clock, write=said_lines.append), clock=clock)
 
 
@@ -177,16 +177,19 @@ def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None
 
 
 def test_a_watcher_is_called_when_a_phase_begins_and_while_it_goes_on() -> None:
-    looks: list[Look] = []
+    snapshots: list[PhaseSnapshot] = []
     progress = Progress.silent()
-    with progress, progress.watched(looks.append), progress.phase("training", total=2) as phase:
+    with progress, progress.watched(snapshots.append), progress.phase("training", total=2) as phase:
         phase.advance()
         progress.beat()
-    assert [(look.name, look.done) for look in looks[:2]] == [("training", 0), ("training", 1)]
-    before = len(looks)
+    assert [(snapshot.name, snapshot.done) for snapshot in snapshots[:2]] == [
+        ("training", 0),
+        ("training", 1),
+    ]
+    before = len(snapshots)
     with progress.phase("report"):
         progress.beat()
-    assert len(looks) == before
+    assert len(snapshots) == before
 
 
 def test_bars_show_the_same_words_on_a_terminal(clock: Clock) -> None:
@@ -232,9 +235,9 @@ def test_a_rate_forgets_what_was_long_ago_and_counts_nothing_that_was_done_befor
     [(0.04, "0.0 s"), (9.94, "9.9 s"), (59.4, "59 s"), (125, "2 min 5 s"), (7800, "2 h 10 min")],
 )
 def test_a_length_of_time_is_said(seconds: float, text: str) -> None:
-    assert said_time(seconds) == text
+    assert duration_text(seconds) == text
 
 
 def test_slow_things_are_given_by_their_length() -> None:
-    look = Look("training", 6, 60, "steps", "", elapsed_s=1800, rate=1 / 300)
-    assert said(look) == "training: 6 of 60 steps, 5 min 0 s each, 4 h 30 min left"
+    snapshot = PhaseSnapshot("training", 6, 60, "steps", "", elapsed_s=1800, rate=1 / 300)
+    assert phase_line(snapshot) == "training: 6 of 60 steps, 5 min 0 s each, 4 h 30 min left"

@@ -9,7 +9,7 @@ import pytest
 import structlog
 import yaml
 
-from rubric_judge.console import Phase, said
+from rubric_judge.console import Phase, phase_line
 from rubric_synth.cli import main, running
 from rubric_synth.pipeline import Progress
 
@@ -99,9 +99,9 @@ def test_a_look_tells_rate_cost_remaining_time_and_what_was_left_out() -> None:
     show = running._shown_by(phase)  # pyright: ignore[reportPrivateUsage]
     show(Progress(40, 100, 3, 16, 1.5, 0.5))
     show(Progress(50, 100, 3, 16, 1.5, 0.5))
-    assert said(phase.look(now_s=20.0)) == (
+    assert phase_line(phase.snapshot(now_s=20.0)) == (
         "making tasks: 50 of 100 documents, 0.5/s, 1 min 40 s left; "
         "16 in flight, 1.50 USD, 3 left out"
     )
     show(Progress(100, 100, 3, 0, 0.0, 0.5))
-    assert "writing the dataset" in phase.look(now_s=21.0).note
+    assert "writing the dataset" in phase.snapshot(now_s=21.0).note

@@ -117,9 +117,9 @@ def _stopped(out: Path, *, go_on: str) -> str:
 def _silent_end(out: Path) -> str | None:
     """Say of a run that was killed how far it came; None for any other."""
     from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.run.standing import ended_silently  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.run.live_summary import was_killed  # noqa: PLC0415  # as above
 
-    if not ended_silently(folder := RunFolder(out)):
+    if not was_killed(folder := RunFolder(out)):
         return None
     return (
         f"rubric-train: {str(out)!r} ended without saying so at step {folder.steps_done}: "

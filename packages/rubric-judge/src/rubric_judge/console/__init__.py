@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from rubric_judge.console.look import Look, said, said_time
 from rubric_judge.console.pace import Pace
 from rubric_judge.console.progress import Phase, Progress, Steps, current
+from rubric_judge.console.snapshot import PhaseSnapshot, duration_text, phase_line
 from rubric_judge.console.stopping import Terminated, sigterm_raised, typed_command
 
 __all__ = [
-    "Look",
     "Pace",
     "Phase",
+    "PhaseSnapshot",
     "Progress",
     "Steps",
     "Terminated",
     "current",
-    "said",
-    "said_time",
+    "duration_text",
+    "phase_line",
     "sigterm_raised",
     "typed_command",
 ]

@@ -9,7 +9,7 @@ from rich.progress import Progress as RichProgress
 from rich.text import Text
 
 from rubric_judge.console.display import WORTH_S, Display
-from rubric_judge.console.look import Look, Standing, said
+from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,9 +26,9 @@ class Bars(Display):
     def __init__(self, console: Console) -> None:
         """Draw on a terminal."""
         self._bars = RichProgress(
-            TextColumn("{task.fields[look].name}", markup=False),
+            TextColumn("{task.fields[snapshot].name}", markup=False),
             BarColumn(),
-            _LookColumn(),
+            _SnapshotColumn(),
             console=console,
             redirect_stdout=False,  # results go where they are sent, not to standard error
         )
@@ -38,20 +38,20 @@ class Bars(Display):
         """Begin to draw."""
         self._bars.start()
 
-    def began(self, phase: object, look: Look) -> None:
+    def began(self, phase: object, snapshot: PhaseSnapshot) -> None:
         """Add a bar."""
-        self._tasks[phase] = self._bars.add_task("", total=look.total, look=look)
+        self._tasks[phase] = self._bars.add_task("", total=snapshot.total, snapshot=snapshot)
 
-    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+    def beat(self, snapshots: Mapping[object, PhaseSnapshot], *, now_s: float) -> None:
         """Move the bars."""
         del now_s
-        for phase, look in looks.items():
-            self._show(phase, look)
+        for phase, snapshot in snapshots.items():
+            self._show(phase, snapshot)
 
-    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+    def ended(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState) -> None:
         """Leave the bar at its end, if it is worth one."""
-        if look.is_counted or look.elapsed_s >= WORTH_S:
-            self._show(phase, look, standing)
+        if snapshot.is_counted or snapshot.elapsed_s >= WORTH_S:
+            self._show(phase, snapshot, state)
         else:
             self._bars.remove_task(self._tasks[phase])
         del self._tasks[phase]
@@ -60,19 +60,19 @@ class Bars(Display):
         """Leave the bars as they are."""
         self._bars.stop()
 
-    def _show(self, phase: object, look: Look, standing: Standing = "going on") -> None:
-        done, total = look.done, look.total
-        if standing == "done" and total is None:  # a full bar, no longer one that moves
+    def _show(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState = "going on") -> None:
+        done, total = snapshot.done, snapshot.total
+        if state == "done" and total is None:  # a full bar, no longer one that moves
             done = total = 1
         self._bars.update(
-            self._tasks[phase], completed=done, total=total, look=look, standing=standing
+            self._tasks[phase], completed=done, total=total, snapshot=snapshot, state=state
         )
 
 
-class _LookColumn(ProgressColumn):
-    """What `said` says, without the name."""
+class _SnapshotColumn(ProgressColumn):
+    """What `phase_line` says, without the name."""
 
     def render(self, task: Task) -> Text:
-        look: Look = task.fields["look"]
-        text = said(look, task.fields.get("standing", "going on"))
-        return Text(text.removeprefix(look.name).lstrip(":; "))
+        snapshot: PhaseSnapshot = task.fields["snapshot"]
+        text = phase_line(snapshot, task.fields.get("state", "going on"))
+        return Text(text.removeprefix(snapshot.name).lstrip(":; "))

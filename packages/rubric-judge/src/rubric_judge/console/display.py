@@ -6,7 +6,7 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Final
 
-from rubric_judge.console.look import Look, Standing, said
+from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,13 +27,13 @@ class Display:
     def open(self) -> None:
         """Called before everything else."""
 
-    def began(self, phase: object, look: Look) -> None:
+    def began(self, phase: object, snapshot: PhaseSnapshot) -> None:
         """A phase has begun; the same `phase` stands for it later."""
 
-    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+    def beat(self, snapshots: Mapping[object, PhaseSnapshot], *, now_s: float) -> None:
         """So far are the phases that are going on."""
 
-    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+    def ended(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState) -> None:
         """A phase is over, or was left."""
 
     def close(self) -> None:
@@ -71,45 +71,32 @@ class Lines(Display):
         self._last_s = clock()
         self._told: set[object] = set()
 
-    def began(self, phase: object, look: Look) -> None:
+    def began(self, phase: object, snapshot: PhaseSnapshot) -> None:
         """Say what is being done, if that is to be said at once."""
         if not self._quiet_s:
-            self._tell(phase, look)
+            self._tell(phase, snapshot)
 
-    def beat(self, looks: Mapping[object, Look], *, now_s: float) -> None:
+    def beat(self, snapshots: Mapping[object, PhaseSnapshot], *, now_s: float) -> None:
         """Say what has begun, and how far it is, half a minute after the last line."""
-        for phase, look in looks.items():
-            if phase not in self._told and look.elapsed_s >= self._quiet_s:
-                self._tell(phase, look)
-        if looks and now_s - self._last_s >= self._every_s:
-            self._say("; ".join(said(look) for look in looks.values()))
+        for phase, snapshot in snapshots.items():
+            if phase not in self._told and snapshot.elapsed_s >= self._quiet_s:
+                self._tell(phase, snapshot)
+        if snapshots and now_s - self._last_s >= self._every_s:
+            self._say("; ".join(phase_line(snapshot) for snapshot in snapshots.values()))
 
-    def ended(self, phase: object, look: Look, standing: Standing) -> None:
+    def ended(self, phase: object, snapshot: PhaseSnapshot, state: PhaseState) -> None:
         """Say what was done, if it is worth a line."""
-        if phase in self._told and (look.is_counted or look.elapsed_s >= WORTH_S):
-            self._say(said(look, standing))
+        if phase in self._told and (snapshot.is_counted or snapshot.elapsed_s >= WORTH_S):
+            self._say(phase_line(snapshot, state))
         self._told.discard(phase)
 
-    def _tell(self, phase: object, look: Look) -> None:
+    def _tell(self, phase: object, snapshot: PhaseSnapshot) -> None:
         self._told.add(phase)
-        self._say(said(look))
+        self._say(phase_line(snapshot))
 
     def _say(self, text: str) -> None:
         self._last_s = self._clock()
         self._write(f"{self._program}: {text}\n")
-
-
-def display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
-    """Return bars where standard error is a terminal, and lines where it is none."""
-    # A library that counts has no need of them.
-    from rich.console import Console  # noqa: PLC0415
-
-    console = Console(stderr=True, markup=False, highlight=False)
-    if not console.is_terminal:
-        return Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
-    from rubric_judge.console.bars import Bars  # noqa: PLC0415  # as above
-
-    return Bars(console)
 
 
 def _to_stderr(text: str) -> None:

@@ -1,6 +1,6 @@
 """What a command is doing, counted by the code that does it and told by a thread beside it.
 
-Counting is one addition, so that it may stand in any loop; a thread of its own looks at the counts
+Counting is one addition, so that it may stand in any loop; a thread of its own reads the counts
 and shows them, also while a library is silent for minutes.
 """
 
@@ -12,9 +12,10 @@ import time
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Final, Self
 
-from rubric_judge.console.display import Display, display_for
-from rubric_judge.console.look import Look, Standing, said
+from rubric_judge.console import display
+from rubric_judge.console.display import Display, Lines
 from rubric_judge.console.pace import Pace
+from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -54,20 +55,20 @@ class Phase:
         if note is not None:
             self.note = note
 
-    def look(self, *, now_s: float) -> Look:
+    def snapshot(self, *, now_s: float) -> PhaseSnapshot:
         """How far it is, with what is done within it."""
-        return self._look(now_s, rate=self._pace.rate(self.done, now_s=now_s))
+        return self._snapshot(now_s, rate=self._pace.rate(self.done, now_s=now_s))
 
-    def last_look(self, *, now_s: float) -> Look:
+    def final_snapshot(self, *, now_s: float) -> PhaseSnapshot:
         """How far it came, at its rate from beginning to end."""
         elapsed_s, done = now_s - self._started_s, self.done - self._started_at
-        return self._look(now_s, rate=done / elapsed_s if done > 0 and elapsed_s > 0 else None)
+        return self._snapshot(now_s, rate=done / elapsed_s if done > 0 and elapsed_s > 0 else None)
 
-    def _look(self, now_s: float, *, rate: float | None) -> Look:
+    def _snapshot(self, now_s: float, *, rate: float | None) -> PhaseSnapshot:
         parts = [self.note] if self.note else []
         if (inner := self.inner) is not None:
-            parts.append(said(inner.look(now_s=now_s)))
-        return Look(
+            parts.append(phase_line(inner.snapshot(now_s=now_s)))
+        return PhaseSnapshot(
             name=self.name,
             done=self.done,
             total=self.total,
@@ -94,7 +95,7 @@ class Progress:
         """
         self._display = display
         self._clock = clock
-        self._watchers: list[Callable[[Look], None]] = []
+        self._watchers: list[Callable[[PhaseSnapshot], None]] = []
         self._phases: list[Phase] = []
         self._counts: dict[str, Phase] = {}
         self._telling = threading.Lock()
@@ -111,7 +112,7 @@ class Progress:
             at_once: whether lines tell also of what is over in a second.
         """
         clock = time.monotonic
-        return cls(display_for(program, clock=clock, at_once=at_once), clock=clock)
+        return cls(_display_for(program, clock=clock, at_once=at_once), clock=clock)
 
     @classmethod
     def silent(cls) -> Self:
@@ -158,16 +159,16 @@ class Progress:
         else:
             self._begin(begun)
         self._phases.append(begun)
-        standing: Standing = "stopped"
+        state: PhaseState = "stopped"
         try:
             yield begun
-            standing = "done"
+            state = "done"
         finally:
             self._phases.pop()
             if outer is not None:
                 outer.inner = None
             else:
-                self._end(begun, standing)
+                self._end(begun, state)
 
     def count(self, name: str, *, total: int, done: int | None = None) -> None:
         """Count on in one of several phases that go on side by side.
@@ -188,7 +189,7 @@ class Progress:
             self._end(phase, "done")
 
     @contextlib.contextmanager
-    def watched(self, watcher: Callable[[Look], None]) -> Generator[None]:
+    def watched(self, watcher: Callable[[PhaseSnapshot], None]) -> Generator[None]:
         """Call something with the phase that goes on: when one begins, and about once a second."""
         with self._telling:
             self._watchers.append(watcher)
@@ -200,29 +201,31 @@ class Progress:
                 self._watchers.remove(watcher)
 
     def beat(self) -> None:
-        """Look at what goes on, and show it; the thread does so."""
+        """PhaseSnapshot at what goes on, and show it; the thread does so."""
         with self._telling:
             now_s = self._clock()
             # Side by side they say more than the phase that they are in.
             phases = [*filter(_is_on, list(self._counts.values()))] or self._phases[:1]
-            looks: dict[object, Look] = {phase: phase.look(now_s=now_s) for phase in phases}
-            self._display.beat(looks, now_s=now_s)
-            for look in list(looks.values())[:1]:
-                self._tell(look)
+            snapshots: dict[object, PhaseSnapshot] = {
+                phase: phase.snapshot(now_s=now_s) for phase in phases
+            }
+            self._display.beat(snapshots, now_s=now_s)
+            for snapshot in list(snapshots.values())[:1]:
+                self._tell(snapshot)
 
     def _begin(self, phase: Phase) -> None:
         with self._telling:
-            look = phase.look(now_s=self._clock())
-            self._display.began(phase, look)
-            self._tell(look)
+            snapshot = phase.snapshot(now_s=self._clock())
+            self._display.began(phase, snapshot)
+            self._tell(snapshot)
 
-    def _end(self, phase: Phase, standing: Standing) -> None:
+    def _end(self, phase: Phase, state: PhaseState) -> None:
         with self._telling:
-            self._display.ended(phase, phase.last_look(now_s=self._clock()), standing)
+            self._display.ended(phase, phase.final_snapshot(now_s=self._clock()), state)
 
-    def _tell(self, look: Look) -> None:
+    def _tell(self, snapshot: PhaseSnapshot) -> None:
         for watcher in self._watchers:
-            watcher(look)
+            watcher(snapshot)
 
     def _start_thread(self, every_s: float) -> None:
         if self._thread is None:
@@ -278,6 +281,19 @@ class Steps:
 def current() -> Progress:
     """Return the progress that a command has entered; a silent one outside of commands."""
     return _current.get(None) or Progress.silent()
+
+
+def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
+    """Return bars where standard error is a terminal, and lines where it is none."""
+    # A library that counts has no need of them.
+    from rich.console import Console  # noqa: PLC0415
+
+    console = Console(stderr=True, markup=False, highlight=False)
+    if not console.is_terminal:
+        return Lines(program, clock=clock, quiet_s=0.0 if at_once else display.QUIET_S)
+    from rubric_judge.console.bars import Bars  # noqa: PLC0415  # as above
+
+    return Bars(console)
 
 
 def _is_on(phase: Phase) -> bool:

@@ -97,7 +97,7 @@ def assembled(
         )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
         examiner = Examiner(policy, judge=background, autocast=learner.autocast, progress=progress)
-        watch.standing.start_clock()
+        watch.summary_file.start_clock()
         yield LocalRun(
             config=config,
             folder=folder,
@@ -132,13 +132,13 @@ def _policy(
             )
             policy = load_policy(checkpoint, device=device)
             go_back(folder, config=config, state=start)
-            watch.standing.begin(wall_s=start.wall_s)
+            watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
     policy = start_policy(config, book=books[0], device=device, watch=watch)
     start = TrainerState.before_training()
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)
-        watch.standing.begin(wall_s=start.wall_s)
+        watch.summary_file.begin(wall_s=start.wall_s)
         save_checkpoint(folder.checkpoints, policy, start)
     return policy, start
 

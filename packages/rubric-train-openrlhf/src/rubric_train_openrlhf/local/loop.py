@@ -133,7 +133,7 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     state = TrainerState(
         step=step,
         prompts_drawn=prompts_drawn,
-        wall_s=run.watch.standing.wall_s,
+        wall_s=run.watch.summary_file.wall_s,
         optimizer=run.learner.optimizer.state_dict(),
         schedule=run.learner.schedule.state_dict(),
     )

@@ -9,7 +9,7 @@ from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.local.watch import Watch
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.standing import told
+from rubric_train_openrlhf.run.live_summary import live_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,15 +63,15 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         if progress is None:
             progress = held.enter_context(Progress.silent())
         held.enter_context(folder_lock(folder.path))
-        standing = held.enter_context(
-            told(folder, total_steps=config.steps, resume=resume, progress=progress)
+        summary_file = held.enter_context(
+            live_summary(folder, total_steps=config.steps, resume=resume, progress=progress)
         )
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json and the first line come before.
             from rubric_train_openrlhf.local.assembly import assembled  # noqa: PLC0415
             from rubric_train_openrlhf.local.loop import train  # noqa: PLC0415
 
-        watch = Watch(standing, progress, on_step, on_heldout, on_supervised)
+        watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
         with assembled(config, resume=resume, judge=judge, watch=watch) as run:
             train(run)
     return folder.read_summary()

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from rubric_judge.console import Phase, Progress
     from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run import HeldoutRow, MetricsRow
-    from rubric_train_openrlhf.run.standing import RunStanding
+    from rubric_train_openrlhf.run.live_summary import LiveSummary
 
 
 @dataclass(frozen=True)
 class Watch:
     """The three of them."""
 
-    standing: RunStanding
+    summary_file: LiveSummary
     progress: Progress
     on_step: Callable[[MetricsRow], None] | None = None
     on_heldout: Callable[[HeldoutRow], None] | None = None
@@ -26,14 +26,14 @@ class Watch:
 
     def step(self, row: MetricsRow, *, phase: Phase) -> None:
         """A training step is on disk."""
-        self.standing.step(row)
+        self.summary_file.step(row)
         phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
         if self.on_step is not None:
             self.on_step(row)
 
     def heldout(self, row: HeldoutRow) -> None:
         """A held-out pass is on disk."""
-        self.standing.heldout(row)
+        self.summary_file.heldout(row)
         if self.on_heldout is not None:
             self.on_heldout(row)
 

@@ -39,10 +39,10 @@ def test_every_new_row_is_handed_on_once(folder: RunFolder) -> None:
     folder.write_heldout(heldout_row(0))
     follower, seen = followed(folder)
     folder.write_heldout(heldout_row(2))
-    follower.look()
-    follower.look()
+    follower.poll()
+    follower.poll()
     folder.write_heldout(heldout_row(4))
-    follower.look()
+    follower.poll()
     assert seen == [2, 4]
 
 
@@ -51,9 +51,9 @@ def test_rows_that_a_resumed_run_makes_again_are_handed_on_again(folder: RunFold
         folder.write_heldout(heldout_row(step))
     follower, seen = followed(folder)
     folder.heldout.write_text(folder.heldout.read_text().splitlines(keepends=True)[0])
-    follower.look()
+    follower.poll()
     folder.write_heldout(heldout_row(2))
-    follower.look()
+    follower.poll()
     assert seen == [2]
 
 
@@ -61,7 +61,7 @@ def test_half_a_row_waits_for_its_other_half(folder: RunFolder) -> None:
     follower, seen = followed(folder)
     line = heldout_row(2).model_dump_json() + "\n"
     folder.heldout.write_text(line[:20])
-    follower.look()
+    follower.poll()
     folder.heldout.write_text(line)
-    follower.look()
+    follower.poll()
     assert seen == [2]

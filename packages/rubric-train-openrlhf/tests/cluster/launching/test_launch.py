@@ -121,9 +121,9 @@ import os, signal, sys
 from pathlib import Path
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.standing import told
+from rubric_train_openrlhf.run.live_summary import live_summary
 with Progress.silent() as progress:
-    with told(RunFolder(Path(sys.argv[1])), total_steps=9, resume=False, progress=progress):
+    with live_summary(RunFolder(Path(sys.argv[1])), total_steps=9, resume=False, progress=progress):
         with progress.phase("training", total=9, unit="steps") as phase:
             phase.advance(3)
             progress.beat()

@@ -18,7 +18,7 @@ from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.standing import told
+from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import sync_files
 
 if TYPE_CHECKING:
@@ -164,9 +164,11 @@ def test_a_run_says_that_it_runs_as_soon_as_there_is_a_folder(
 def test_a_warm_start_that_fails_is_told(real_input: RealInput, tmp_path: Path) -> None:
     config = real_input.config(tmp_path / "run", sft={"max_answer_tokens": 1})
     folder = RunFolder(config.out)
-    watched = told(folder, total_steps=config.steps, resume=False, progress=Progress.silent())
-    with pytest.raises(TrainConfigError, match="raise the limits of sft"), watched as standing:
-        prepare(config, resume=False, standing=standing)
+    watched = live_summary(
+        folder, total_steps=config.steps, resume=False, progress=Progress.silent()
+    )
+    with pytest.raises(TrainConfigError, match="raise the limits of sft"), watched as summary_file:
+        prepare(config, resume=False, summary_file=summary_file)
     summary = folder.read_summary()
     assert summary.status == "failed"
     assert (summary.error or "").startswith("TrainConfigError: ")

@@ -31,7 +31,7 @@ from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.config import load_config
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.standing import told
+from rubric_train_openrlhf.run.live_summary import live_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -95,17 +95,17 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
         Exception: what OpenRLHF or its stack raised.
     """
     folder = RunFolder(config.out)
-    told_run = partial(told, total_steps=config.steps, resume=resume, named=_known)
+    summary_kept = partial(live_summary, total_steps=config.steps, resume=resume, named=_known)
     with (
         folder_lock(folder.path),
         Progress.silent() as progress,
-        told_run(folder, progress=progress) as standing,
+        summary_kept(folder, progress=progress) as summary_file,
     ):
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json comes before.
             from rubric_train_openrlhf.cluster.launching.preparation import prepare  # noqa: PLC0415
 
-        prepared = prepare(config, resume=resume, standing=standing, progress=progress)
+        prepared = prepare(config, resume=resume, summary_file=summary_file, progress=progress)
         if prepared is not None:
             output.turn_to(ClusterPaths(config.out).logs / "driver.log")
             _run_prepared(config, prepared, progress)

@@ -35,7 +35,7 @@ class Follower:
         heldout, steps = self._read_rows() or ((), ())
         self._n_heldout, self._n_steps = len(heldout), len(steps)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Hand on what is new since the last look."""
         sizes = self._read_sizes()
         if sizes == self._sizes:
@@ -92,7 +92,7 @@ class FollowedPhases:
         """Show nothing any more."""
         self._steps.__exit__(kind, error, trace)
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Show what is being done now."""
         summary = self._read()
         if summary is None or summary.phase is None or self._signed(summary) == self._left:

@@ -86,11 +86,11 @@ def launch(
                 _started(config, file=file, failure=failure, resume=resume) as driver,
             ):
                 while (status := driver.status()) is None:
-                    follower.look()
-                    phases.look()
+                    follower.poll()
+                    phases.poll()
                     time.sleep(_LOOK_EVERY_S)
-                follower.look()
-                phases.look()
+                follower.poll()
+                phases.poll()
                 if status:
                     # Within the phase: it was left, and is not called done.
                     raise _error(status, failure=failure, config=config)

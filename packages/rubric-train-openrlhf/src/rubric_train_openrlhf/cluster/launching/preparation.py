@@ -34,7 +34,7 @@ from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.digests import model_digests
-from rubric_train_openrlhf.run.standing import RunStanding
+from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def prepare(
     config: TrainConfig,
     *,
     resume: bool,
-    standing: RunStanding | None = None,
+    summary_file: LiveSummary | None = None,
     progress: Progress | None = None,
 ) -> Prepared | None:
     """Check what a run reads, open its folder, and make the policy that it starts from.
@@ -70,7 +70,7 @@ def prepare(
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
-        standing: told that the run begins.
+        summary_file: told that the run begins.
         progress: told of every phase.
 
     Returns:
@@ -92,7 +92,7 @@ def prepare(
     """
     progress = progress or Progress.silent()
     folder = RunFolder(config.out)
-    standing = standing or RunStanding(folder, total_steps=config.steps)
+    summary_file = summary_file or LiveSummary(folder, total_steps=config.steps)
     with progress.phase("reading model and tasks"):
         check_command(command_words(grpo_flags(config)))
         model, codec = _model(config)
@@ -112,7 +112,7 @@ def prepare(
             DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
             begin(folder, config=config, tasks_sha256=sha256, model_files=model_digests(model))
-        standing.begin(wall_s=standing.wall_s)
+        summary_file.begin(wall_s=summary_file.wall_s)
     model = _warm_started(config, books["train"], model=model, progress=progress)
     return _ready(config, folder, model=model, is_going_on=found > 0)
 

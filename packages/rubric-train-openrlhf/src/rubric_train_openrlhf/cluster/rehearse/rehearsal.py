@@ -161,7 +161,7 @@ def _run_two_steps(
                 small,
                 folder=request.folder,
                 deadline_s=request.deadline_s,
-                on_poll=phases.look,
+                on_poll=phases.poll,
             )
     subject.arguments = ended.arguments
     if ended.status is None:

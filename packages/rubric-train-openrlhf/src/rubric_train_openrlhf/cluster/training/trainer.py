@@ -43,7 +43,7 @@ from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
 from rubric_train_openrlhf.cluster.training.trained import by_row, check_trained
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.events import EventWriter
-from rubric_train_openrlhf.run.standing import told
+from rubric_train_openrlhf.run.live_summary import live_summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,15 +112,15 @@ class RubricPPOTrainer(_Trainer):
         """
         del global_step
         position = TrainPosition.of_checkpoint(self.init_checkpoint_states())
-        told_run = partial(told, total_steps=self._run.steps, resume=True)
+        summary_kept = partial(live_summary, total_steps=self._run.steps, resume=True)
         with (
             Progress.silent() as self._progress,
-            told_run(self._folder, progress=self._progress) as self._standing,
+            summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
-            self._standing.begin(wall_s=position.wall_s)
-            self._standing.start_clock()
+            self._summary_file.begin(wall_s=position.wall_s)
+            self._summary_file.start_clock()
             events = EventWriter(self._folder.tensorboard, first_step=position.step + 1)
             with events, contextlib.closing(self.tensorboard_logger):
                 self._train(position, events=events)
@@ -136,7 +136,7 @@ class RubricPPOTrainer(_Trainer):
             for step in range(position.step + 1, self._run.steps + 1):
                 row, drawn = self._one_step(step, position=prompts_drawn, events=events)
                 prompts_drawn += drawn
-                self._standing.step(row)
+                self._summary_file.step(row)
                 phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
                 improved = self._evaluate_if_due(step, events=events)
                 self._save_if_due(step, improved=improved, prompts_drawn=prompts_drawn)
@@ -145,7 +145,7 @@ class RubricPPOTrainer(_Trainer):
         due = step % self._run.checkpoint.every == 0 or step == self._run.steps
         with self._progress.phase("writing a checkpoint"):
             if due:
-                self._save_state(TrainPosition(step, prompts_drawn, self._standing.wall_s))
+                self._save_state(TrainPosition(step, prompts_drawn, self._summary_file.wall_s))
             if due or improved:
                 # After the state: a state without its policy is completed when the run goes on.
                 self._checkpoints.save(step, self._write_policy)
@@ -253,7 +253,7 @@ class RubricPPOTrainer(_Trainer):
             best_so_far=max((row.reward_mean for row in rows), default=None),
         )
         self._folder.write_heldout(row)
-        self._standing.heldout(row)
+        self._summary_file.heldout(row)
         events.write("heldout", row, step=step)
         figures = row.model_dump(exclude={"step", "best", "criteria"})
         self.tensorboard_logger.log_eval(step, figures)

@@ -1,4 +1,4 @@
-"""How a run stands while it goes on: summary.json, kept up to date by a thread beside the work."""
+"""summary.json while a run goes on, kept up to date by a thread beside the work."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rubric_train_openrlhf.run.writing import write_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from rubric_judge.console import Look, Progress
+    from rubric_judge.console import PhaseSnapshot, Progress
     from rubric_train_openrlhf.run.folder import RunFolder
     from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, Status
 
@@ -34,7 +34,7 @@ _FIGURES: Final = (
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
 
 
-class RunStanding:
+class LiveSummary:
     """Writes summary.json. Of several processes of a run, the last that began keeps it."""
 
     def __init__(self, folder: RunFolder, *, total_steps: int) -> None:
@@ -111,16 +111,16 @@ class RunStanding:
             figures |= {"best_step": row.step, "best_heldout_reward": row.reward_mean}
         self._figures |= figures
 
-    def look(self, look: Look) -> None:
+    def note_phase(self, snapshot: PhaseSnapshot) -> None:
         """Note where the run is; `Progress` calls it, also from its thread."""
-        is_other = look.name != self._place.get("phase")
+        is_other = snapshot.name != self._place.get("phase")
         self._place = {
-            "phase": look.name,
-            "phase_done": look.done,
-            "phase_total": look.total,
-            "rate": look.rate,
-            "eta_s": look.eta_s,
-            "note": look.note or None,
+            "phase": snapshot.name,
+            "phase_done": snapshot.done,
+            "phase_total": snapshot.total,
+            "rate": snapshot.rate,
+            "eta_s": snapshot.eta_s,
+            "note": snapshot.note or None,
         }
         is_behind = self._figures.get("steps", 0) != self._written_steps
         is_old = time.monotonic() - self._written_s >= _AGAIN_AFTER_S
@@ -186,14 +186,14 @@ class RunStanding:
 
 
 @contextlib.contextmanager
-def told(
+def live_summary(
     folder: RunFolder,
     *,
     total_steps: int,
     resume: bool,
     progress: Progress,
     named: Callable[[Exception], Exception] | None = None,
-) -> Generator[RunStanding]:
+) -> Generator[LiveSummary]:
     """Keep summary.json as the run stands, from now until it ends in any way that leaves time to.
 
     Args:
@@ -206,24 +206,24 @@ def told(
     Raises:
         DiskWriteError: the file could not be written.
     """
-    standing = RunStanding(folder, total_steps=total_steps)
-    standing.open(resume=resume)
+    summary_file = LiveSummary(folder, total_steps=total_steps)
+    summary_file.open(resume=resume)
     try:
-        with progress.watched(standing.look):
-            yield standing
+        with progress.watched(summary_file.note_phase):
+            yield summary_file
     except Exception as error:
         # The error that stopped the run must reach the caller, also from a full disk.
         with contextlib.suppress(DiskWriteError, ResumeError):
-            standing.end("failed", error if named is None else named(error))
+            summary_file.end("failed", error if named is None else named(error))
         raise
     except BaseException:
         with contextlib.suppress(DiskWriteError, ResumeError):
-            standing.end("interrupted")
+            summary_file.end("interrupted")
         raise
-    standing.end("finished")
+    summary_file.end("finished")
 
 
-def ended_silently(folder: RunFolder) -> bool:
+def was_killed(folder: RunFolder) -> bool:
     """Whether a run was killed: it says that it is running, and no process works in its folder."""
     summary = _parsed(_bytes_of(folder))
     return summary is not None and summary.status == "running" and not is_locked(folder.path)

@@ -10,12 +10,12 @@ from rubric_core.locks import folder_lock, is_locked
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import MetricsRow, RunFolder
-from rubric_train_openrlhf.run.standing import RunStanding, ended_silently, told
+from rubric_train_openrlhf.run.live_summary import LiveSummary, live_summary, was_killed
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rubric_judge.console import Look
+    from rubric_judge.console import PhaseSnapshot
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def on_disk(folder: RunFolder) -> dict[str, Any]:
 def test_the_summary_is_there_from_the_start_and_says_what_is_done(folder: RunFolder) -> None:
     with (
         Progress.silent() as progress,
-        told(folder, total_steps=9, resume=False, progress=progress) as standing,
+        live_summary(folder, total_steps=9, resume=False, progress=progress) as summary_file,
     ):
         assert on_disk(folder)["status"] == "running"
         with progress.phase("warm start", total=300):
@@ -45,10 +45,10 @@ def test_the_summary_is_there_from_the_start_and_says_what_is_done(folder: RunFo
                 "warm start", 0, 300,
             )  # fmt: skip
             assert (shown["steps"], shown["total_steps"], shown["pid"]) == (0, 9, os.getpid())
-        standing.begin(wall_s=4.0)
+        summary_file.begin(wall_s=4.0)
         with progress.phase("training", total=9, unit="steps") as phase:
             folder.write_metrics(step(1))
-            standing.step(step(1))
+            summary_file.step(step(1))
             phase.advance()
             progress.beat()
             assert (on_disk(folder)["steps"], on_disk(folder)["phase_done"]) == (1, 1)
@@ -71,9 +71,9 @@ def test_how_a_run_was_ended_is_said_with_where_it_was(
     def run() -> None:
         with (
             Progress.silent() as progress,
-            told(folder, total_steps=9, resume=False, progress=progress) as standing,
+            live_summary(folder, total_steps=9, resume=False, progress=progress) as summary_file,
         ):
-            standing.begin(wall_s=0.0)
+            summary_file.begin(wall_s=0.0)
             with progress.phase("training", total=9) as phase:
                 phase.advance(3)
                 progress.beat()
@@ -98,7 +98,7 @@ def test_a_start_that_finds_its_input_unusable_leaves_the_folder_as_it_was(
     def run() -> None:
         with (
             Progress.silent() as progress,
-            told(folder, total_steps=9, resume=True, progress=progress),
+            live_summary(folder, total_steps=9, resume=True, progress=progress),
         ):
             assert on_disk(folder)["status"] == "running"
             assert on_disk(folder)["steps"] == (0 if before is None else 3)
@@ -111,37 +111,37 @@ def test_a_start_that_finds_its_input_unusable_leaves_the_folder_as_it_was(
 
 def test_nothing_is_written_into_a_folder_that_will_be_refused(folder: RunFolder) -> None:
     folder.metrics.touch()
-    standing = RunStanding(folder, total_steps=9)
-    standing.open(resume=True)
+    summary_file = LiveSummary(folder, total_steps=9)
+    summary_file.open(resume=True)
     assert not folder.summary.exists()
 
 
 def test_a_start_that_was_killed_while_it_read_its_input_stops_no_other(folder: RunFolder) -> None:
-    RunStanding(folder, total_steps=9).open(resume=False)
+    LiveSummary(folder, total_steps=9).open(resume=False)
     assert folder.summary.exists()
     assert folder.names_taken == []
     folder.metrics.touch()
     assert folder.names_taken == ["metrics.jsonl", "summary.json"]
 
 
-def look_of(progress: Progress, name: str) -> list[Look]:
-    looks: list[Look] = []
-    with progress, progress.watched(looks.append), progress.phase(name):
+def look_of(progress: Progress, name: str) -> list[PhaseSnapshot]:
+    snapshots: list[PhaseSnapshot] = []
+    with progress, progress.watched(snapshots.append), progress.phase(name):
         pass
-    return looks
+    return snapshots
 
 
 def test_of_two_processes_the_one_that_began_last_keeps_the_summary(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    driver = RunStanding(folder, total_steps=9)
+    driver = LiveSummary(folder, total_steps=9)
     driver.begin(wall_s=0.0)
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    RunStanding(folder, total_steps=9).begin(wall_s=70.0)
+    LiveSummary(folder, total_steps=9).begin(wall_s=70.0)
     monkeypatch.undo()
 
-    for look in look_of(Progress.silent(), "starting Ray"):
-        driver.look(look)
+    for snapshot in look_of(Progress.silent(), "starting Ray"):
+        driver.note_phase(snapshot)
 
     assert on_disk(folder)["phase"] is None
     ended = driver.end("interrupted")
@@ -151,25 +151,25 @@ def test_of_two_processes_the_one_that_began_last_keeps_the_summary(
 
 
 def test_a_run_that_was_killed_can_be_told_from_one_that_goes_on(folder: RunFolder) -> None:
-    assert not ended_silently(folder)
+    assert not was_killed(folder)
     with folder_lock(folder.path):
-        RunStanding(folder, total_steps=9).begin(wall_s=0.0)
+        LiveSummary(folder, total_steps=9).begin(wall_s=0.0)
         assert is_locked(folder.path)
-        assert not ended_silently(folder)
-    assert ended_silently(folder)
-    RunStanding(folder, total_steps=9).end("interrupted")
-    assert ended_silently(folder), "whoever has not begun says nothing of a run"
+        assert not was_killed(folder)
+    assert was_killed(folder)
+    LiveSummary(folder, total_steps=9).end("interrupted")
+    assert was_killed(folder), "whoever has not begun says nothing of a run"
 
 
 def test_a_clock_that_goes_back_changes_nothing(
     folder: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    standing = RunStanding(folder, total_steps=9)
-    standing.begin(wall_s=0.0)
-    standing.start_clock()
-    before = standing.wall_s
+    summary_file = LiveSummary(folder, total_steps=9)
+    summary_file.begin(wall_s=0.0)
+    summary_file.start_clock()
+    before = summary_file.wall_s
     monkeypatch.setattr("time.time", lambda: 0.0)
-    for look in look_of(Progress.silent(), "training"):
-        standing.look(look)
-    assert standing.wall_s >= before
+    for snapshot in look_of(Progress.silent(), "training"):
+        summary_file.note_phase(snapshot)
+    assert summary_file.wall_s >= before
     assert on_disk(folder)["eta_s"] is None or on_disk(folder)["eta_s"] >= 0

@@ -1,10 +1,10 @@
-"""One look at work in progress, and how it is put into words."""
+"""How far a phase is at one moment, and the line that says so."""
 
 from __future__ import annotations
 
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-Standing: TypeAlias = Literal["going on", "done", "stopped"]
+PhaseState: TypeAlias = Literal["going on", "done", "stopped"]
 
 _MINUTE_S: Final = 60
 _HOUR_S: Final = 3600
@@ -14,7 +14,7 @@ _WHOLE: Final = 10
 """Numbers from here on are given without decimals."""
 
 
-class Look(NamedTuple):
+class PhaseSnapshot(NamedTuple):
     """How far one phase is."""
 
     name: str
@@ -43,23 +43,23 @@ class Look(NamedTuple):
         return max(0, self.total - self.done) / self.rate
 
 
-def said(look: Look, standing: Standing = "going on") -> str:
-    """Put a look into one line without a line break.
+def phase_line(snapshot: PhaseSnapshot, state: PhaseState = "going on") -> str:
+    """Put a snapshot into one line without a line break.
 
     Args:
-        look: at a phase.
-        standing: whether the phase goes on, was done, or was left before its end.
+        snapshot: of a phase.
+        state: whether the phase goes on, was done, or was left before its end.
     """
-    parts = [_count(look)] if look.is_counted else []
-    if look.is_counted and look.rate is not None:
-        parts.append(_rate(look.rate))
-    if (time := _time(look, standing)) is not None:
+    parts = [_count(snapshot)] if snapshot.is_counted else []
+    if snapshot.is_counted and snapshot.rate is not None:
+        parts.append(_rate(snapshot.rate))
+    if (time := _time(snapshot, state)) is not None:
         parts.append(time)
-    name = f"{look.name}: {', '.join(parts)}" if parts else look.name
-    return f"{name}; {look.note}" if look.note else name
+    name = f"{snapshot.name}: {', '.join(parts)}" if parts else snapshot.name
+    return f"{name}; {snapshot.note}" if snapshot.note else name
 
 
-def said_time(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Say a length of time as in 0.4 s, 12 s, 3 min 5 s or 2 h 10 min."""
     if seconds < _WHOLE:
         return f"{seconds:.1f} s"
@@ -70,20 +70,22 @@ def said_time(seconds: float) -> str:
     return f"{whole // _HOUR_S} h {whole % _HOUR_S // _MINUTE_S} min"
 
 
-def _count(look: Look) -> str:
-    counted = f"{look.done:,}" if look.total is None else f"{look.done:,} of {look.total:,}"
-    return f"{counted} {look.unit}" if look.unit else counted
+def _count(snapshot: PhaseSnapshot) -> str:
+    of_total = "" if snapshot.total is None else f" of {snapshot.total:,}"
+    counted = f"{snapshot.done:,}{of_total}"
+    return f"{counted} {snapshot.unit}" if snapshot.unit else counted
 
 
-def _time(look: Look, standing: Standing) -> str | None:
-    if standing != "going on":
-        return f"{'done in' if standing == 'done' else 'stopped after'} {said_time(look.elapsed_s)}"
-    if look.eta_s is not None:
-        return f"{said_time(look.eta_s)} left"
-    return f"{said_time(look.elapsed_s)} so far" if look.elapsed_s >= 1 else None
+def _time(snapshot: PhaseSnapshot, state: PhaseState) -> str | None:
+    if state != "going on":
+        end = "done in" if state == "done" else "stopped after"
+        return f"{end} {duration_text(snapshot.elapsed_s)}"
+    if snapshot.eta_s is not None:
+        return f"{duration_text(snapshot.eta_s)} left"
+    return f"{duration_text(snapshot.elapsed_s)} so far" if snapshot.elapsed_s >= 1 else None
 
 
 def _rate(rate: float) -> str:
     if rate < _SLOW:
-        return f"{said_time(1 / rate)} each"
+        return f"{duration_text(1 / rate)} each"
     return f"{rate:,.0f}/s" if rate >= _WHOLE else f"{rate:.2g}/s"
