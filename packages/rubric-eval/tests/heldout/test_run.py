@@ -85,6 +85,30 @@ def test_models_seeds_samples_and_judges_make_table_1(
     assert read_finished_run(folder).seeds == (0, 7)
 
 
+ROUTER = """
+model_list:
+  - {{model_name: judge, litellm_params: {{model: openai/small, api_key: k, api_base: "{one}"}}}}
+  - {{model_name: spare, litellm_params: {{model: openai/large, api_key: k, api_base: "{other}"}}}}
+router_settings: {{fallbacks: [{{judge: [spare]}}]}}
+"""
+
+
+def test_the_table_counts_what_a_fallback_judged(
+    tmp_path: Path, scripted: Scripted, make_plan: Plan, evaluate: Evaluate
+) -> None:
+    judge = tmp_path / "judge.yaml"
+    judge.write_text(
+        "type: llm\nmodel: judge\nlitellm_config: router.yaml\nallow_fallback_models: true\n"
+    )
+    # The first answers the check and one judgement.
+    broken = [None, None, *[Fault.SERVER_ERROR] * 40]
+    with FakeEndpoint(0.5, faults=broken) as one, FakeEndpoint(0.25) as other:
+        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+        table = evaluate(make_plan(), [scripted("m", _by_question(0))], [judge])
+    (row,) = table.rows
+    assert (row.values, row.by_fallback) == (12, {"spare": 11})
+
+
 def test_rows_come_back_as_values_of_each_question(
     tmp_path: Path, scripted: Scripted, make_plan: Plan, judge_file: JudgeFile, evaluate: Evaluate,
     tasks: tuple[Task, ...],

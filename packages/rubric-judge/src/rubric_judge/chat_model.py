@@ -62,10 +62,13 @@ class ChatModel:
         self._role = role
         self._limiter = limiter or LocalLimiter(config.limits)
         self._deployments = ""
+        self.routes: tuple[str, ...] = (config.model,)
+        """Litellm's names of the models that may answer; of a router, of all its deployments."""
         if config.litellm_config is not None:
             file = read_router_file(config.litellm_config, model=config.model)
             allowed = ["other models"] if config.allow_fallback_models else []
             self._deployments = json.dumps([file.identity(variable), *allowed])
+            self.routes = file.routes(variable)
         self._clients = (client,) if client else _clients(config, self._limiter)
         self._servers = tuple(map(server_of, config.addresses))
         self._has_fallen_back = False

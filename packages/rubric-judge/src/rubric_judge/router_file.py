@@ -89,6 +89,15 @@ class RouterFile:
             if isinstance(value, str) and value.startswith(KEY_PREFIX)
         }
 
+    def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
+        """Return litellm's names of the models that may answer, fallbacks included.
+
+        Args:
+            variable: as in `identity`.
+        """
+        parameters = (cast("_Options", entry["litellm_params"]) for entry in self.deployments)
+        return tuple(str(_scored(one, variable).get("model")) for one in parameters)
+
     def identity(self, variable: Callable[[str], str | None]) -> str:
         """Return all of it that may change a score, without addresses, keys and limits.
 

@@ -103,6 +103,8 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         with progress.phase("writing the report"):
             report = _report(loaded.out)
     print(summary.model_dump_json(indent=2))
+    for name, count in summary.by_fallback.items():
+        print(f"rubric-train: {count} judgements by the fallback {name}", file=sys.stderr)
     print(report)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from rubric_core import JudgeResult, LeakError, Reason, read_tasks, write_tasks
+from rubric_core import Answerer, JudgeResult, JudgeView, LeakError, Reason, read_tasks, write_tasks
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 from rubric_train_openrlhf.errors import (
     JudgeAbortError,
@@ -227,6 +227,25 @@ def test_masked_responses_have_no_reward_and_no_part_in_the_update(
     metrics = folder.read_metrics()[0]
     assert metrics.unavailable_frac == len(masked) / 16
     assert "timeout" not in metrics.zero_reward_by_reason
+
+
+def test_what_a_fallback_judged_is_counted_in_metrics_and_summary(make_config: MakeConfig) -> None:
+    def judged(view: JudgeView) -> JudgeResult:
+        share = (len(view.response) % 7) / 7
+        scores = {one.id: share * one.weight for one in view.rubric}
+        name = "spare" if len(view.response) % 2 else ""
+        by = Answerer(model="large", fallback=name)
+        result = JudgeResult.scored(view.rubric, scores, judge="j")
+        return result.model_copy(update={"answered_by": by})
+
+    config = make_config(steps=2)
+    summary = run_grpo(config, judge=ScriptedJudge(judged))
+
+    folder = RunFolder(config.out)
+    odd = [sum(len(one.response) % 2 for one in rollout_rows(folder, step)) for step in (1, 2)]
+    counted = [row.by_fallback.get("spare", 0) for row in folder.read_metrics()]
+    assert counted == odd
+    assert summary.by_fallback == {"spare": sum(odd)}
 
 
 @pytest.mark.parametrize(

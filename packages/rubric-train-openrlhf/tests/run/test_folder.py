@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def metrics(step: int) -> MetricsRow:
     values: dict[str, Any] = {
-        name: {} if name in {"criteria", "zero_reward_by_reason"} else 1
+        name: {} if name in {"criteria", "zero_reward_by_reason", "by_fallback"} else 1
         for name in MetricsRow.model_fields
         if name != "cluster"
     }

@@ -60,6 +60,10 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
     stdout.print(rewards)
     if table.missing:
         stdout.print("–: not brought together; `rubric-eval rejudge` judges what is answered")
+    for row in table.rows:
+        for name, count in row.by_fallback.items():
+            of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
+            stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
     if table.judge_pairs:
         pairs = figures_table(
             "Judges on the same answers, points",

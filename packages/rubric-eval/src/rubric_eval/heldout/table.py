@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from scipy import stats
 
 from rubric_eval.records.edits import refusing_edits
@@ -39,6 +39,8 @@ class HeldoutRow(Interval):
     """Share of all answers that no model gave or no judge judged; they are left out."""
     reasons: dict[str, int]
     """Invalid and unavailable judgements by reason."""
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many answers each fallback of a `litellm_config` judged."""
     truncated_frac: float | None
     empty_frac: float | None
     tokens_mean: float | None
@@ -127,6 +129,7 @@ def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
         invalid_frac=measured.invalid_frac,
         unavailable_frac=measured.unavailable_frac,
         reasons=measured.reasons,
+        by_fallback=measured.by_fallback,
         truncated_frac=measured.truncated_frac,
         empty_frac=measured.no_answer_frac,
         tokens_mean=measured.tokens_mean,

@@ -71,6 +71,9 @@ class Measured(BaseModel):
     reasons: dict[str, int] = Field(default_factory=dict)
     """Why answers are invalid or unavailable, with how many are."""
 
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many answers each fallback of a `litellm_config` judged."""
+
     truncated_frac: float | None = None
     no_answer_frac: float | None = None
     tokens_mean: float | None = None

@@ -75,6 +75,9 @@ class ScoreRow(BaseModel):
     reward: float | None = Field(ge=0, le=1)
     """None for an unavailable judgement; 0 for an invalid one."""
 
+    fallback: str = ""
+    """The group of a `litellm_config` that judged in place of the one that was asked."""
+
     criteria_z: dict[str, Annotated[float, Field(ge=0, le=1)]]
     """z of each criterion with a weight, in [0, 1]; all 0 for an invalid judgement, empty for an
     unavailable one."""

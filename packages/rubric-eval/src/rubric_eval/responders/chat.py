@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from typing import TYPE_CHECKING, Final, cast
 
@@ -175,18 +174,7 @@ class ChatResponder:
         """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
         if self._served is not None and self._served.owner == "vllm":
             return True
-        return all(model.startswith(VLLM_ROUTE) for model in self._routes)
-
-    @property
-    def _routes(self) -> tuple[str, ...]:
-        """Litellm's names of the models that may answer; of a router, of all its deployments."""
-        deployments = str(self._model.identity["deployments"])
-        if not deployments:
-            return (self._config.model,)
-        # The file's identity comes first, then whether its fallbacks may answer.
-        file_identity = str(json.loads(deployments)[0])
-        models, _ = cast("tuple[list[dict[str, object]], object]", json.loads(file_identity))
-        return tuple(str(one.get("model")) for one in models)
+        return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
         names = {"temperature", "top_p", "max_tokens"}

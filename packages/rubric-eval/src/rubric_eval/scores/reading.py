@@ -103,6 +103,7 @@ def measured_rewards(
         invalid_frac=outcomes.count(Outcome.INVALID) / known if known else 0.0,
         unavailable_frac=(len(outcomes) - known) / len(outcomes),
         reasons=_reasons(scores_NK),
+        by_fallback=_by_fallback(scores_NK),
         truncated_frac=_share(given, lambda one: one.finish is Finish.TRUNCATED),
         no_answer_frac=_share(given, lambda one: not (one.text or "").strip()),
         tokens_mean=sum(tokens) / len(tokens) if tokens else None,
@@ -114,6 +115,10 @@ def _reasons(scores_NK: Sequence[Sequence[ScoreRow]]) -> dict[str, int]:
         row.reason.value for row_K in scores_NK for row in row_K if row.reason is not None
     )
     return dict(sorted(reasons.items()))
+
+
+def _by_fallback(scores_NK: Sequence[Sequence[ScoreRow]]) -> dict[str, int]:
+    return dict(Counter(row.fallback for row_K in scores_NK for row in row_K if row.fallback))
 
 
 def _mean_z(row_K: Sequence[ScoreRow]) -> dict[str, float]:

@@ -43,6 +43,7 @@ def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> 
         outcome=outcome,
         reason=answer.reason if result is None else result.reason,
         reward=reward,
+        fallback=result.answered_by.fallback if result and result.answered_by else "",
         criteria_z=z,
     )
 

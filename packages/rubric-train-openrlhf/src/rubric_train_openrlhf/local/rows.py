@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from rubric_core import Outcome
-from rubric_train_openrlhf.reward.judge_checks import outcome_frac
+from rubric_train_openrlhf.reward.judge_checks import by_fallback, outcome_frac
 from rubric_train_openrlhf.reward.summary import JudgedStep, criterion_means, zero_reasons
 from rubric_train_openrlhf.run.records import MetricsRow, RolloutRow, row_id
 
@@ -85,6 +85,7 @@ def metrics_row(record: StepRecord) -> MetricsRow:
         update_s=record.update_s,
         step_s=record.step_s,
         resampled_prompts=len(record.groups.drawn.views) - len(record.groups.kept.views),
+        by_fallback=by_fallback(record.groups.drawn.results),
     )
 
 

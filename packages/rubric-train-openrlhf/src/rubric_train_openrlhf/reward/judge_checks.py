@@ -9,7 +9,7 @@ from rubric_core import Outcome
 from rubric_train_openrlhf.errors import JudgeAbortError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rubric_core import JudgeResult
     from rubric_train_openrlhf.config import JudgingConfig
@@ -43,6 +43,12 @@ def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: 
         unavailable_frac=unavailable_frac,
         reasons=reasons,
     )
+
+
+def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:
+    """Count the results that each fallback of a `litellm_config` gave, by its name."""
+    names = (result.answered_by.fallback for result in results if result.answered_by)
+    return dict(Counter(filter(None, names)))
 
 
 def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:

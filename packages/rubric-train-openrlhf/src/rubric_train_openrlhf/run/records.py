@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from rubric_core import JudgeResult  # pydantic resolves it at runtime
 
@@ -86,6 +92,9 @@ class MetricsRow(_Row):
     update_s: float
     step_s: float
     resampled_prompts: int
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """Of all that was judged, how many each fallback of a `litellm_config` judged; left out of the
+    row where none did."""
     cluster: ClusterStep | None = None
     """Left out of the row where the backend is not a cluster."""
 
@@ -94,6 +103,8 @@ class MetricsRow(_Row):
         row: dict[str, Any] = serialize(self)
         if self.cluster is None:
             row.pop("cluster", None)
+        if not self.by_fallback:
+            row.pop("by_fallback", None)
         return row
 
 
@@ -178,6 +189,8 @@ class RunSummary(_Row):
     last_heldout_reward: float | None = None
     wall_s: float = 0.0
     """Summed over restarts, without loading and without the work that a kill threw away."""
+    by_fallback: dict[str, int] = Field(default_factory=dict)
+    """How many judgements of the steps each fallback of a `litellm_config` gave."""
     error: str | None = None
     warning: str | None = None
     """What makes a run that ended well worth a look."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import structlog
@@ -69,6 +70,7 @@ def summed_up(folder: RunFolder) -> RunSummary:
         best_heldout_reward=best.reward_mean if best else None,
         first_heldout_reward=heldout[0].reward_mean if heldout else None,
         last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+        by_fallback=dict(sum((Counter(row.by_fallback) for row in steps), Counter[str]())),
     )
 
 

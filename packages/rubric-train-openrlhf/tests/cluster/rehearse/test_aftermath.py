@@ -47,7 +47,7 @@ def metrics(step: int, **changes: object) -> MetricsRow:
     numbers = dict.fromkeys(MetricsRow.model_fields, 0.5)
     whole = ("step", "response_tokens_max", "generated_tokens", "resampled_prompts")
     row: dict[str, Any] = {**numbers, **dict.fromkeys(whole, 1), "step": step}
-    row |= {"zero_reward_by_reason": {}, "criteria": {}}
+    row |= {"zero_reward_by_reason": {}, "criteria": {}, "by_fallback": {}}
     cluster = dict.fromkeys(ClusterStep.model_fields, 0.0)
     row["cluster"] = cluster | {"attribution": {}, "sampler_gap": 0.001}
     for name, value in changes.items():

@@ -6,14 +6,14 @@ It crosses to the policy's side and holds numbers, ids of criteria and names of 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubric_core import Outcome
 from rubric_train_openrlhf.reward.credit import assign_credit, judge_rewards, shaped_rewards
-from rubric_train_openrlhf.reward.judge_checks import outcome_frac
+from rubric_train_openrlhf.reward.judge_checks import by_fallback, outcome_frac
 from rubric_train_openrlhf.reward.spread import informative_groups
 from rubric_train_openrlhf.reward.summary import JudgedStep, criterion_means, zero_reasons
 
@@ -51,6 +51,8 @@ class StepCredit:
     """Of all that was judged for the step, dropped groups included, as are the next two."""
     unavailable_frac: float
     degenerate_group_frac: float
+    by_fallback: dict[str, int] = field(default_factory=dict[str, int])
+    """How many judgements each fallback of a `litellm_config` gave."""
     judge_restarts: int = 0
     """Processes of the judge that died since the step before and were replaced."""
 
@@ -141,6 +143,7 @@ def step_credit(
         invalid_frac=outcome_frac(judged, Outcome.INVALID),
         unavailable_frac=outcome_frac(judged, Outcome.UNAVAILABLE),
         degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
+        by_fallback=by_fallback(judged),
     )
     staying = JudgedStep(
         step=step,

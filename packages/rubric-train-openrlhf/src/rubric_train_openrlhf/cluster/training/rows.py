@@ -104,6 +104,7 @@ def metrics_row(record: ClusterRecord) -> MetricsRow:
         update_s=record.times.update_s,
         step_s=record.times.step_s,
         resampled_prompts=drawn.prompts - len(drawn.groups),
+        by_fallback=credit.by_fallback,
         cluster=ClusterStep(
             sampler_gap=record.sampler_gap,
             dropped_frac=figures.get("dropped_frac"),
