@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections.abc import Callable
 from typing import cast
 
 import anyio
 import pytest
 import structlog
+import structlog.testing
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import JudgePool
+from rubric_judge.pool import watchdog
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]
@@ -295,3 +299,29 @@ def test_a_pool_serves_one_event_loop_after_another(make_view: ViewFactory) -> N
     pool = JudgePool(ScriptedJudge(), workers=1, micro_batch=1)
     for _ in range(2):
         assert len(anyio.run(pool.judge_all, [make_view()] * 3)) == 3
+
+
+async def test_a_judge_that_blocks_the_event_loop_past_the_deadline_is_named(
+    make_view: ViewFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "GRACE_S", 0.05)
+    with structlog.testing.capture_logs() as logs:
+
+        async def compute(view: JudgeView) -> None:
+            del view
+            over = time.monotonic() + 60
+            while not logs and time.monotonic() < over:
+                time.sleep(0.01)  # noqa: ASYNC251  # what must not be done
+
+        judge = ScriptedJudge(1.0, name="busy", before=compute)
+        await JudgePool(judge).judge_all([make_view("a")], deadline_s=0.05)
+
+    (line,) = logs
+    assert (line["event"], line["judge"]) == ("judge.pool.blocked", "busy")
+    assert "test_pool.py:" in line["where"]
+
+
+async def test_a_step_that_keeps_its_deadline_leaves_no_watcher(make_view: ViewFactory) -> None:
+    before = threading.active_count()
+    await JudgePool(ScriptedJudge(1.0)).judge_all([make_view("a")], deadline_s=600)
+    assert threading.active_count() == before

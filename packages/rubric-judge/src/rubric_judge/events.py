@@ -69,6 +69,17 @@ def unexpected_exception(*, judge: str, task_id: str, error: str, where: str) ->
     _log().error("judge.pool.unexpected", judge=judge, task_id=task_id, error=error, where=where)
 
 
+def loop_blocked(*, judge: str, where: str, deadline_s: float) -> None:
+    """Log that a judge does not let its step end at the deadline, and the line that it is at."""
+    _log().error(
+        "judge.pool.blocked",
+        judge=judge,
+        where=where,
+        deadline_s=deadline_s,
+        remedy="it must wait with `await`: let it compute in a thread or a process",
+    )
+
+
 def ledger_unwritten(*, path: str, error: str) -> None:
     """Log the first judgement that a ledger could not write; the others are only counted."""
     _log().error("judge.ledger.unwritten", path=path, error=error)

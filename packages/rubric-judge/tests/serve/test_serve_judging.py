@@ -12,7 +12,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from rubric_core import JudgeResult, JudgeView, Reason, Task, Usage
+from rubric_core import Answerer, JudgeResult, JudgeView, Reason, Task, Usage
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 RESPONSE = "The response that is not echoed, marked QUAGGA."
@@ -145,7 +145,8 @@ def test_the_metrics_count_outcomes_times_and_tokens(
             return JudgeResult.invalid(Reason.NOT_JSON)
         result = JudgeResult.scored(view.rubric, {"a": 1.0, "b": 0.0}, judge="x")
         usage = Usage(prompt_tokens=100, completion_tokens=7, cached_tokens=60, cost_usd=0.5)
-        return result.with_call(usage=usage, latency_s=0.2)
+        by = Answerer(model="large", fallback="spare")
+        return result.with_call(usage=usage, latency_s=0.2, answered_by=by)
 
     with serving(ScriptedJudge(script)) as client:
         before = client.get("/metrics").text
@@ -155,6 +156,7 @@ def test_the_metrics_count_outcomes_times_and_tokens(
     for line in (
         'rubric_judge_judgements_total{outcome="scored",reason=""} 2.0',
         'rubric_judge_judgements_total{outcome="invalid",reason="not_json"} 1.0',
+        'rubric_judge_fallback_judgements_total{fallback="spare"} 2.0',
         "rubric_judge_prompt_tokens_total 200.0",
         "rubric_judge_completion_tokens_total 14.0",
         "rubric_judge_cached_tokens_total 120.0",

@@ -82,6 +82,15 @@ class PoolStatistics:
     """One for each limiter that the judges have; several judges may share one."""
 
     @property
+    def by_fallback(self) -> dict[str, int]:
+        """Judgements by each fallback of a `litellm_config` that answered."""
+        counts = Counter[str]()
+        for by, count in self.by_answerer.items():
+            if by.fallback:
+                counts[by.fallback] += count
+        return dict(counts)
+
+    @property
     def cost_per_criterion_usd(self) -> float | None:
         """Cost of judging one criterion of one response; None where no cost is known."""
         if self.usage.cost_usd is None or not self.criteria:

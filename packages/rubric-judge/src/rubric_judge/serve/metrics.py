@@ -68,6 +68,14 @@ class ServiceMetrics(Collector):
         for reason, count in pool.by_reason.items():
             judgements.add_metric((reason.outcome.value, reason.value), count)
         yield judgements
+        fallbacks = CounterMetricFamily(
+            f"{_PREFIX}fallback_judgements",
+            "Judgements that a fallback of the litellm_config answered.",
+            labels=("fallback",),
+        )
+        for name, count in pool.by_fallback.items():
+            fallbacks.add_metric((name,), count)
+        yield fallbacks
         for name, text, value in (
             ("prompt_tokens", "Tokens read, cached ones included.", pool.usage.prompt_tokens),
             ("completion_tokens", "Tokens written.", pool.usage.completion_tokens),
