@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,12 @@ import torch
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
+from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words
 from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths
 from rubric_train_openrlhf.cluster.launching.warm_start import (
+    batches_done,
     sft_rows,
     warm_start,
     warm_start_flags,
@@ -87,6 +90,17 @@ def test_long_examples_are_left_out(tokenizer: Any) -> None:  # noqa: ANN401  # 
         sft_rows([long], config, tokenizer=tokenizer, seed=0)
 
 
+def test_the_bar_of_openrlhf_is_read_from_the_end_of_its_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"starting\n" * 1000)
+    assert batches_done(log) is None
+    with log.open("ab") as file:
+        file.write(b"\rTrain epoch:   0%|   | 0/1 [00:00<?, ?it/s]")
+        file.write(b"\rTrain step of epoch 0:  10%|#  | 3/30 [00:01<00:09, 2.9it/s, loss=1/2]")
+        file.write(b"\rTrain step of epoch 0:  13%|#  | 4/30 [00:01<00:08, 3.0it/s")
+    assert batches_done(log) == (4, 30)
+
+
 @pytest.mark.openrlhf
 @pytest.mark.parametrize("lora", [None, {"rank": 8, "alpha": 16, "targets": ["q_proj", "v_proj"]}])
 def test_openrlhf_takes_the_command(
@@ -143,7 +157,14 @@ def test_answers_become_likelier(
             "warm_start": {"lora": lora, "micro_batch": 3},
         },
     )
-    trained = warm_start(config, examples=EXAMPLES, model=model, folder=tmp_path)
+    notes: list[str] = []
+    with (
+        Progress.silent() as progress,
+        progress.watched(lambda one: notes.append(one.note)),
+        progress.phase("warm start"),
+    ):
+        trained = warm_start(config, examples=EXAMPLES, model=model, folder=tmp_path)
+    assert any(re.match(r"batches: \d+ of \d+", note) for note in notes)
     assert _loss(trained) < _loss(model) - 1
     assert not (trained / "adapter_config.json").exists()
     before = (trained / "model.safetensors").stat().st_mtime_ns

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
 import structlog
 import torch
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView
+from rubric_judge.console import current
 from rubric_train_openrlhf.cluster.command.flags import command_words
 from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths, sft_flags
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
@@ -29,7 +33,6 @@ from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_te
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from rubric_core import SftExample
     from rubric_train_openrlhf.cluster.command.flags import Flag
@@ -40,6 +43,9 @@ _TRAINER = "openrlhf.cli.train_sft"
 _COMBINER = "openrlhf.cli.lora_combiner"
 _PROCESS = "rubric_train_openrlhf.cluster.launching.warm_start_process"
 _LOG_LINES = 30
+_LOG_BYTES = 4096
+_LOOK_EVERY_S = 1.0
+_BAR = re.compile(rb"Train step of epoch \d+:[^\r\n]*?(\d+)/(\d+) \[")
 
 _log = structlog.get_logger()
 
@@ -196,14 +202,38 @@ def _run(
         *("--nproc-per-node", str(processes), "--module", _PROCESS, device, module, *words),
     ]
     with disk_errors(paths.log), paths.log.open("ab") as log:
-        done = subprocess.run(command, stdout=log, stderr=log, check=False)  # noqa: S603  # ours
+        status = _watched(command, log)
     shutil.rmtree(paths.folder / "cache", ignore_errors=True)
-    if done.returncode:
+    if status:
         end = paths.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         raise ClusterError(
-            f"{module} ended with status {done.returncode}; {str(paths.log)!r} ends:\n"
-            + "\n".join(end)
+            f"{module} ended with status {status}; {str(paths.log)!r} ends:\n" + "\n".join(end)
         )
+
+
+def _watched(command: Sequence[str], log: IO[bytes]) -> int:
+    """Run OpenRLHF and count the batches that its own bar shows; return its exit status."""
+    with (
+        current().phase("batches") as phase,
+        subprocess.Popen(command, stdout=log, stderr=log) as process,  # noqa: S603  # ours
+    ):
+        try:
+            while process.poll() is None:
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK_EVERY_S)
+                phase.done, phase.total = batches_done(Path(log.name)) or (0, None)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode
+
+
+def batches_done(log: Path) -> tuple[int, int] | None:
+    """Read from the end of OpenRLHF's log how many batches of how many are trained on."""
+    with log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - _LOG_BYTES))
+        bars = _BAR.findall(file.read())
+    return (int(bars[-1][0]), int(bars[-1][1])) if bars else None
 
 
 def _made_of(
