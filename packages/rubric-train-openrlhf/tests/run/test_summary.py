@@ -56,6 +56,26 @@ def step(number: int, *, degenerate_group_frac: float) -> MetricsRow:
     return MetricsRow(**values)
 
 
+@pytest.mark.parametrize(
+    ("steps", "last", "warned"), [(12, 0.2, True), (12, 0.3, False), (8, 0.0, False)]
+)
+def test_a_run_whose_reward_falls_to_half_ends_with_a_warning(
+    tmp_path: Path, *, steps: int, last: float, warned: bool
+) -> None:
+    folder = RunFolder(tmp_path)
+    for number in range(1, steps + 1):
+        reward = 0.5 if number <= steps // 2 else last
+        row = step(number, degenerate_group_frac=0.0)
+        folder.write_metrics(row.model_copy(update={"reward_mean": reward, "kl": 5.9}))
+
+    warning = write_summary(folder, status="finished", wall_s=1.0).warning
+
+    assert (warning is not None) == warned
+    if warning is not None:
+        assert "fell from 0.500 to 0.200" in warning
+        assert "KL divergence of 5.90" in warning
+
+
 @pytest.mark.parametrize(("last", "warned"), [(1.0, True), (0.75, False)])
 def test_a_run_without_any_spread_ends_with_a_warning(
     tmp_path: Path, *, last: float, warned: bool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rubric_train_openrlhf.run.folder import RunFolder
+
+_FEWEST_IN_A_QUARTER: Final = 3
+"""Means of fewer steps say little."""
 
 _log = structlog.get_logger()
 
@@ -49,7 +52,7 @@ def write_summary(
         }
     )
     if summary.warning is not None:
-        _log.warning("train.run.learnt_nothing", why=summary.warning)
+        _log.warning("train.run.suspect", why=summary.warning)
     folder.write_summary(summary)
     return summary
 
@@ -80,14 +83,34 @@ def best_row(folder: RunFolder) -> HeldoutRow:
 
 
 def _warning(steps: Sequence[MetricsRow]) -> str | None:
-    """Without a spread of rewards every advantage is 0."""
-    if not steps or any(row.degenerate_group_frac < 1 for row in steps):
+    if not steps:
         return None
+    if any(row.degenerate_group_frac < 1 for row in steps):
+        return _collapse(steps)
+    # Without a spread of rewards every advantage is 0.
     mean = sum(row.reward_mean for row in steps) / len(steps)
     return (
         f"in all {len(steps)} steps the responses of each group earned the same ({mean:.3f} on "
         "average), so that no advantage differed from 0 and nothing was learnt; warm-start the "
         "policy (sft) until some responses earn more than others, or look at the rubrics"
+    )
+
+
+def _collapse(steps: Sequence[MetricsRow]) -> str | None:
+    """Compare the first quarter of a run with its last one."""
+    quarter = len(steps) // 4
+    if quarter < _FEWEST_IN_A_QUARTER:
+        return None
+    first, last = (
+        sum(row.reward_mean for row in part) / quarter
+        for part in (steps[:quarter], steps[-quarter:])
+    )
+    if last > first / 2:
+        return None
+    return (
+        f"the training reward fell from {first:.3f} to {last:.3f}, first and last quarter of the "
+        f"steps, at a KL divergence of {steps[-1].kl:.2f} at the end: lower optim.learning_rate, "
+        "raise objective.kl_coef, or let a warm start on few answers take fewer sft.steps"
     )
 
 
