@@ -101,11 +101,9 @@ def _collapse(steps: Sequence[MetricsRow]) -> str | None:
     quarter = len(steps) // 4
     if quarter < _FEWEST_IN_A_QUARTER:
         return None
-    first, last = (
-        sum(row.reward_mean for row in part) / quarter
-        for part in (steps[:quarter], steps[-quarter:])
-    )
-    if last > first / 2:
+    ends = (steps[:quarter], steps[-quarter:])
+    first, last = (sum(row.reward_mean for row in part) / quarter for part in ends)
+    if first == 0 or last > first / 2:
         return None
     return (
         f"the training reward fell from {first:.3f} to {last:.3f}, first and last quarter of the "
