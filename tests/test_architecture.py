@@ -41,6 +41,20 @@ PACKAGES = {
 # Parts of another distribution that are published apart and installed with it.
 PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 
+# What these read is in our own wheel, or belongs to a process that can be killed.
+READ_THEIR_OWN = {
+    "rubric_core.files",
+    "rubric_eval.report.page",
+    "rubric_judge.prompt",
+    "rubric_judge.starting",
+    "rubric_synth.llm.prompt",
+    "rubric_synth.llm.task_types",
+    "rubric_synth.sources.converter",
+    "rubric_synth.sources.dataset_rows",
+    "rubric_synth.stats.page",
+    "rubric_train_openrlhf.report.page",
+}
+
 # The classes of one character keep these patterns from finding themselves.
 INDEX_ADDRESS = re.compile(
     r"://[^/\s\"']*(?:p[y]pi|p[y]thonhosted|n[p]mjs|d[e]bian|p[y]torch)\.|://[^\s\"']*/simpl[e]\b"
@@ -60,6 +74,30 @@ def _project(path: Path) -> dict[str, Any]:
 
 def test_the_workspace_holds_the_five_packages(package_folders: list[Path]) -> None:
     assert {folder.name for folder in package_folders} == PACKAGES
+
+
+def test_files_are_opened_without_a_way_to_hang(modules: dict[str, ast.Module]) -> None:
+    """Every file that may be somebody's pipe is read through `rubric_core.files`."""
+    found = {
+        f"{name}:{call.lineno}"
+        for name, tree in modules.items()
+        if name not in READ_THEIR_OWN
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and _reads(call)
+    }
+
+    assert found == set()
+
+
+def _reads(call: ast.Call) -> bool:
+    match call.func:
+        case ast.Attribute(attr="read_text" | "read_bytes"):
+            return True
+        case ast.Attribute(attr="open") | ast.Name(id="open"):
+            modes = [arg.value for arg in call.args if isinstance(arg, ast.Constant)]
+            return any(str(mode) in {"r", "rb", "rt", "a", "ab"} for mode in modes)
+        case _:
+            return False
 
 
 def test_no_module_is_too_long(package_folders: list[Path]) -> None:

@@ -246,6 +246,9 @@ def test_a_link_and_a_pipe_stay_what_they_are(tmp_path: Path, rubric: Rubric, su
     real, link, pipe = (tmp_path / f"{name}{suffix}" for name in ("real", "link", "pipe"))
     link.symlink_to(real)
     os.mkfifo(pipe)
+
+    with pytest.raises(OSError, match=rf"nobody reads this named pipe.*'{pipe}'"):
+        write_tasks(pipe, numbered(rubric, 2))
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
 
     for path in (link, pipe):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import read_tasks
-from rubric_core.files import open_file, read_file
+from rubric_core.files import open_file, open_to_append, read_file
 
 
 def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -38,6 +38,17 @@ def test_a_folder_and_a_missing_file_say_so(tmp_path: Path) -> None:
         open_file(tmp_path)
     with pytest.raises(FileNotFoundError, match=r"No such file or directory: '[^']*none'"):
         open_file(tmp_path / "none")
+
+
+def test_what_is_appended_to_is_a_regular_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(OSError, match=r"may never end|Is a directory"):
+            open_to_append(path)
+    for line in (b"one\n", b"two\n"):
+        with open_to_append(tmp_path / "rows.jsonl") as file:
+            file.write(line)
+    assert read_file(tmp_path / "rows.jsonl") == b"one\ntwo\n"
 
 
 def _descriptors() -> list[str]:

@@ -9,7 +9,7 @@ import secrets
 import stat
 from codecs import BOM_UTF8
 from contextlib import contextmanager
-from io import BufferedReader
+from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
@@ -24,8 +24,8 @@ _DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 """Paths of what the process has open already; a shell writes `<(command)` as one of them."""
 
 
-def open_file(path: Path) -> BufferedReader:
-    """Open a file that somebody named, for reading.
+def open_file(path: Path, *, buffering: int = -1) -> BufferedReader:
+    """Open a file that somebody named, for reading; `buffering` is as in `open`.
 
     A regular file, `/dev/null`, or what the process has open already, such as `/dev/stdin`. To open
     a named pipe is to wait for its writer, and a device may never end.
@@ -33,26 +33,41 @@ def open_file(path: Path) -> BufferedReader:
     Raises:
         OSError: it cannot be opened, or is anything else.
     """
-    handle = os.open(os.fspath(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return cast("BufferedReader", open(path, "rb", buffering, opener=_opened))
+
+
+def open_to_append(path: Path) -> BufferedWriter:
+    """Open a file, made if it is missing, to write at its end.
+
+    Raises:
+        OSError: as `open_file`.
+    """
+    return open(path, "ab", opener=_opened)
+
+
+def _opened(path: str, flags: int) -> int:
+    if flags & os.O_WRONLY:  # with nobody to read it, a pipe opens at once only for both
+        flags = flags & ~os.O_WRONLY | os.O_RDWR
+    handle = os.open(path, flags | os.O_NONBLOCK, 0o666)
     try:
         _check_kind(os.fstat(handle).st_mode, path)
         os.set_blocking(handle, True)
-        return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
         raise
+    return handle
 
 
-def _check_kind(mode: int, path: Path) -> None:
+def _check_kind(mode: int, path: str) -> None:
     if stat.S_ISREG(mode):
         return
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     place = os.path.abspath(path)  # noqa: PTH100  # `resolve` would follow /dev/stdin
     if place != os.devnull and not place.startswith(_DESCRIPTORS):
         kind = "a named pipe" if stat.S_ISFIFO(mode) else "a device"
         what = f"this is {kind} and may never end: name a regular file, or /dev/stdin"
-        raise OSError(errno.EINVAL, what, str(path))
+        raise OSError(errno.EINVAL, what, path)
 
 
 def read_file(path: Path) -> bytes:
@@ -133,9 +148,12 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     """Open a file that takes the place of `path` when the block ends well, and vanishes if not.
 
     What is no regular file, such as a pipe, is written straight to; a link stays one.
+
+    Raises:
+        OSError: it cannot be written, or is a named pipe that nobody reads.
     """
     if path.exists() and not path.is_file():
-        with path.open("wb") as file:
+        with _open_to_write(path) as file:
             yield file
         return
     path = path.resolve()
@@ -151,3 +169,14 @@ def replacing(path: Path) -> Generator[BinaryIO]:
         raise
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _open_to_write(path: Path) -> BufferedWriter:
+    try:
+        handle = os.open(os.fspath(path), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            error.strerror = "nobody reads this named pipe: start its reader first, or remove it"
+        raise
+    os.set_blocking(handle, True)
+    return os.fdopen(handle, "wb")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from rubric_core.errors import ConfigError
+from rubric_core.files import open_file, read_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,7 +88,7 @@ def adapter_base(folder: Path) -> Path | None:
     if not path.is_file():
         return None
     try:
-        settings = json.loads(path.read_text("utf-8"))
+        settings = json.loads(read_file(path))
     except (ValueError, RecursionError):
         return None
     name = cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
@@ -107,5 +108,5 @@ def _digest(path: Path) -> str:
 @lru_cache(maxsize=4096)
 def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
     del stamp
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
+from rubric_core.files import read_file
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -25,7 +27,7 @@ def prompt_form(folder: Path) -> PromptForm:
     if any((folder / name).is_file() for name in _FILES):
         return "chat"
     try:
-        content = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+        content = json.loads(read_file(folder / "tokenizer_config.json"))
     except (OSError, ValueError):  # what is wrong is said when the tokenizer loads
         return "plain"
     settings = cast("dict[str, object]", content) if isinstance(content, dict) else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
@@ -209,6 +210,31 @@ def test_what_only_digests_can_see_is_refused_with_its_file(
         assert command(name, folder.root) == 2
         shown = capsys.readouterr().err
         assert f"{folder.root / changed}: is not as the evaluation's end left it" in shown
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
+    command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folders = evaluations.heldout(), evaluations.transfer()
+    for folder in folders:
+        assert command("compare", folder.root, *QUICK) == 0
+    assert command("hacking", folders[0].root) == 0
+    for folder in folders:
+        for path in [path for path in folder.root.rglob("*") if path.is_file()]:
+            content = path.read_bytes()
+            path.unlink()
+            os.mkfifo(path)
+            capsys.readouterr()
+            statuses = {
+                command(name, folder.root, "--accept-edited")
+                for name in ("compare", "hacking", "report")
+            }
+            shown = capsys.readouterr().err
+            assert 2 in statuses
+            assert f"{path}: this is a named pipe" in shown
+            path.unlink()
+            path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["judgements/lexical/base/seed_0.jsonl", "scores/new/a.jsonl"])

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
+from rubric_core.files import open_file
 from rubric_synth.errors import OutputError
 
 if TYPE_CHECKING:
@@ -121,5 +122,5 @@ def _what_changed(replaced: int, paths: list[Path]) -> str:
 
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

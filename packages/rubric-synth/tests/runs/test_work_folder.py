@@ -5,7 +5,9 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -21,7 +23,7 @@ from rubric_synth.errors import WorkFolderError
 from rubric_synth.outcome import Outcome
 from rubric_synth.pipeline import WORK_FOLDER
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.work import WorkFolder
+from rubric_synth.work import WorkFolder, note_of_finished
 from rubric_synth.work.segments import Segments
 
 if TYPE_CHECKING:
@@ -52,6 +54,22 @@ def _fill(path: Path) -> None:
         for number, document in enumerate(_DOCUMENTS):
             work.add_call(document, _record(number))
             work.add_outcome(_outcome(document), _SETTINGS)
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    _fill(whole)
+    names = [file.name for file in whole.iterdir()]
+    assert len(names) > 2
+    for name in names:
+        path = tmp_path / f"without {name}"
+        shutil.copytree(whole, path)
+        (path / name).unlink()
+        os.mkfifo(path / name)
+        with pytest.raises((WorkFolderError, OutputError), match=name), WorkFolder(path):
+            pass
+        assert note_of_finished(path, "report") is None
 
 
 def _is_whole(path: Path) -> bool:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from rubric_core import ConfigError
+from rubric_core.files import read_file
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config import dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -209,7 +210,7 @@ def _yaml(text: str) -> dict[str, Any]:
 
 def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
     try:
-        content = parse(path.read_text(encoding="utf-8"))
+        content = parse(read_file(path).decode())
     except (OSError, ValueError, RecursionError, ConfigError) as exc:
         raise _damaged(path) from exc
     if not isinstance(content, dict):

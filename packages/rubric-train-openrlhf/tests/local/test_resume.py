@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from rubric_core import FolderLockError, JudgeResult
+from rubric_core import FolderLockError, JudgeResult, RubricError
 from rubric_core.locks import folder_lock
 from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.errors import (
@@ -166,6 +167,29 @@ def test_a_damaged_run_folder_is_refused_and_left_as_it_is(
         run_grpo(make_config(steps=3), judge=spread_judge, resume=True)
 
     assert files(config.out) == before
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_place_of_any_file_is_refused_or_replaced_and_never_waited_for(
+    make_config: MakeConfig, spread_judge: ScriptedJudge, tmp_path: Path
+) -> None:
+    config = make_config(steps=1)
+    run_grpo(config, judge=spread_judge)
+    shutil.copytree(config.out, tmp_path / "whole", symlinks=True)
+    refused: set[str] = set()
+
+    for name in files(config.out):
+        shutil.rmtree(config.out)
+        shutil.copytree(tmp_path / "whole", config.out, symlinks=True)
+        (config.out / name).unlink()
+        os.mkfifo(config.out / name)
+        with suppress(RubricError):
+            run_grpo(make_config(steps=2), judge=spread_judge, resume=True)
+            continue
+        refused.add(name.rpartition("/")[2])
+
+    rows = {"metrics.jsonl", "heldout.jsonl"}
+    assert refused >= rows | {"config.resolved.yaml", "environment.json", "model.safetensors"}
 
 
 @pytest.mark.parametrize(

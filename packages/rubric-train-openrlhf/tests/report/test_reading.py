@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -33,6 +34,22 @@ def _put_line(path: Path, number: int, line: str) -> None:
 def test_no_folder_is_said(tmp_path: Path) -> None:
     error = _broken(tmp_path / "nowhere")
     assert "no such run folder" in str(error)
+
+
+@pytest.mark.timeout(60)
+def test_a_pipe_in_place_of_a_file_is_named_and_not_waited_for(
+    make_run: Callable[..., Path],
+) -> None:
+    run = make_run(steps=2, prompts=1, group=2)
+    for path in [path for path in run.rglob("*") if path.is_file()]:
+        content = path.read_bytes()
+        path.unlink()
+        os.mkfifo(path)
+        error = _broken(run)
+        assert str(path) in str(error)
+        assert "a named pipe" in str(error)
+        path.unlink()
+        path.write_bytes(content)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "heldout.jsonl", "rollouts/step_000002.jsonl"])

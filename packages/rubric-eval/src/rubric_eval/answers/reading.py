@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
+from rubric_core.files import open_file
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import AnswerRow
 from rubric_eval.records.files import is_of_another
@@ -43,9 +44,10 @@ def read_answers(path: Path, *, only: Container[str] | None = None) -> list[Answ
 
 def line_of(path: Path, row: AnswerRow) -> int | None:
     """Find the line of an answer, from 1."""
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), start=1):
-        if _row(line, path, number) == row:
-            return number
+    with open_file(path) as file:
+        for number, line in enumerate(file, start=1):
+            if _row(line, path, number) == row:
+                return number
     return None
 
 
@@ -62,7 +64,8 @@ def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
 def read_file(path: Path, *, only: Container[str] | None = None) -> ReadAnswers:
     """Read the rows of a file, in the order of writing; see `read_answers`."""
     try:
-        content = path.read_bytes()
+        with open_file(path) as file:
+            content = file.read()
     except FileNotFoundError:
         return ReadAnswers([], 0)
     rows: list[AnswerRow] = []

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from rubric_core.files import open_to_append
 from rubric_eval.answers.reading import read_file, settled
 from rubric_eval.errors import EvalWriteError
 
@@ -99,7 +100,7 @@ class AnswerFile:
         length = os.fstat(self._descriptor).st_size - self._size
         if length > 0:
             torn = os.pread(self._descriptor, length, self._size)
-            with self._path.with_name(self._path.name + _TORN).open("ab") as aside:
+            with open_to_append(self._path.with_name(self._path.name + _TORN)) as aside:
                 aside.write(torn + b"\n")
                 aside.flush()
                 os.fsync(aside.fileno())

@@ -8,6 +8,7 @@ import structlog
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricFileError
+from rubric_core.files import read_file
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import write_json
 from rubric_eval.records.run import FROZEN
@@ -93,7 +94,7 @@ def _path(folder: EvalFolder, model: OpenModel) -> Path:
 def _read(folder: EvalFolder, model: OpenModel) -> AnsweredBy:
     path = _path(folder, model)
     try:
-        return AnsweredBy.model_validate_json(path.read_bytes())
+        return AnsweredBy.model_validate_json(read_file(path))
     except FileNotFoundError:
         return AnsweredBy()
     except ValidationError:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pydantic import BaseModel
 
+from rubric_core.files import open_file
 from rubric_eval.records.run import FileDigest
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _sha256(text: str) -> str:
 def _digest(name: str, path: Path) -> FileDigest:
     sha256 = hashlib.sha256()
     size = rows = 0
-    with path.open("rb") as file:
+    with open_file(path) as file:
         while chunk := file.read(_CHUNK_BYTES):
             sha256.update(chunk)
             size += len(chunk)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricFileError
-from rubric_core.files import replacing
+from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import (
     check_content,
@@ -120,7 +120,7 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
         OSError: the file cannot be read.
     """
     try:
-        text = folder.run.read_bytes()
+        text = read_file(folder.run)
     except FileNotFoundError:
         raise EvalFolderError(
             f"{folder.root} holds no evaluation: there is no {folder.run.name} in it; name the "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from rubric_core import RubricFileError
+from rubric_core.files import read_file
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
 from rubric_eval.comparison.levels import score
 from rubric_eval.records import EvalFolder, changed_inputs
@@ -96,7 +97,7 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
 
 def _stored(path: Path) -> tuple[Path, EvalComparison] | None:
     try:
-        text = path.read_bytes()
+        text = read_file(path)
         found = EvalComparison.model_validate_json(text)
     except FileNotFoundError:
         return None

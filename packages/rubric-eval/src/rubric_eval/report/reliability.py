@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError
+from rubric_core.files import read_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +70,7 @@ def read_reliability(path: Path) -> Reliability:
     """
     file = path / "reliability.json" if path.is_dir() else path
     try:
-        return Reliability.model_validate_json(file.read_bytes())
+        return Reliability.model_validate_json(read_file(file))
     except FileNotFoundError:
         raise RubricFileError(
             "no such study; name the reliability.json that `rubric-judge reliability` wrote",

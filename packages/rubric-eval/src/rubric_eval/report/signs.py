@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from rubric_core import RubricFileError
+from rubric_core.files import read_file
 from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
 from rubric_eval.records import EvalFolder, changed_inputs
 from rubric_eval.records.digests import is_as_written
@@ -71,7 +72,7 @@ def _panel(
 def _stored(heldout: Evaluation) -> HackingPanel | None:
     path = heldout.folder.hacking
     try:
-        text = path.read_bytes()
+        text = read_file(path)
         found = HackingPanel.model_validate_json(text)
     except FileNotFoundError:
         return None

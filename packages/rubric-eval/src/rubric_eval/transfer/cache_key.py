@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from rubric_core.files import open_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -111,7 +113,7 @@ def _content(value: str) -> str | None:
     for file in files:
         name = file.relative_to(path).as_posix() if path.is_dir() else ""
         digest.update(json.dumps([name, file.stat().st_size]).encode())
-        with file.open("rb") as stream:
+        with open_file(file) as stream:
             while chunk := stream.read(_CHUNK_BYTES):
                 digest.update(chunk)
     return digest.hexdigest()

@@ -17,7 +17,7 @@ from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call
 from rubric_judge.pool.statistics import PoolStatistics, latency_quantiles
 from rubric_judge.pool.step import Crew, Step
-from rubric_judge.pool.watchdog import blocked_loop_named
+from rubric_judge.pool.watchdog import watched_deadline
 
 
 class JudgePool:
@@ -97,9 +97,8 @@ class JudgePool:
             views: any number of views, in any order.
             on_result: called with position and result as each judgement ends, in that order.
             deadline_s: when to stop waiting; what is not judged by then is `unavailable` with
-                reason `timeout`, and what is judged is kept. A judge that takes no cancellation,
-                because it waits in a thread or blocks the event loop, is waited for all the same;
-                some seconds later the log names it (`judge.pool.blocked`) and the line it is at.
+                reason `timeout`, and what is judged is kept. A judge that takes no cancellation
+                is waited for all the same; one that blocks the event loop is named in the log.
             replicate: which repetition of the same judgements this is, for the ledger.
 
         Returns:
@@ -136,10 +135,7 @@ class JudgePool:
             place(call.positions, result)
 
         calls = self._calls(views, judge=judge, replicate=replicate, place=place)
-        with (
-            blocked_loop_named(self._judge.name, deadline_s=deadline_s),
-            anyio.move_on_after(deadline_s),
-        ):
+        with watched_deadline(deadline_s, judge=self._judge.name):
             await Step(calls, self._crew, settle=settle).run()
         for call in calls:
             if results[call.positions[0]] is None:

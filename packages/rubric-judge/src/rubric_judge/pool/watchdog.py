@@ -8,6 +8,8 @@ import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import anyio
+
 from rubric_judge import events
 
 if TYPE_CHECKING:
@@ -18,15 +20,15 @@ GRACE_S: Final = 5.0
 
 
 @contextmanager
-def blocked_loop_named(judge: str, *, deadline_s: float | None) -> Generator[None]:
-    """Log where this thread is if the block has not ended some seconds after its deadline.
+def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]:
+    """Cancel what the block waits for at its deadline; log where it is if that does not end it.
 
     A deadline cancels what waits. A judge that computes or sleeps in the event loop waits for
     nothing: the step cannot end before it does, and this is how its name becomes known.
 
     Args:
+        deadline_s: of the step; without one nothing is cancelled or watched.
         judge: whose step it is.
-        deadline_s: of the step; without one nothing is watched.
     """
     if deadline_s is None:
         yield
@@ -43,7 +45,8 @@ def blocked_loop_named(judge: str, *, deadline_s: float | None) -> Generator[Non
     timer.daemon = True
     timer.start()
     try:
-        yield
+        with anyio.move_on_after(deadline_s):
+            yield
     finally:
         timer.cancel()
         timer.join()

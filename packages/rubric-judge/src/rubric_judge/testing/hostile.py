@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
+from rubric_core.files import read_file
 from rubric_judge.testing.faults import Fault
 
 Place = Literal["reply", "score", "total", "body"]
@@ -55,7 +56,7 @@ def read_json_test_suite(folder: Path) -> tuple[HostileText, ...]:
         raise FileNotFoundError(
             f"{folder}: no file named n_*.json or i_*.json; give the folder `test_parsing`"
         )
-    texts = {path.stem: path.read_bytes().decode(errors="surrogateescape") for path in files}
+    texts = {path.stem: read_file(path).decode(errors="surrogateescape") for path in files}
     places: tuple[Place, ...] = ("reply", "score", "body")
     return tuple(text for place in places for text in _at(place, texts))
 

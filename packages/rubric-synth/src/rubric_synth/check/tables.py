@@ -6,6 +6,7 @@ from importlib import import_module
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from rubric_core.files import open_file
 from rubric_core.parquet import task_schema
 from rubric_synth.dataset.splits import can_write_parquet, table_of
 
@@ -30,7 +31,7 @@ def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
 
 def _differences(parquet: Path, lines: Path) -> Iterator[str]:
     files: Any = import_module("pyarrow.parquet")
-    with parquet.open("rb") as table, lines.open("rb") as rows:
+    with open_file(parquet) as table, open_file(lines) as rows:
         found = files.ParquetFile(table)
         if not found.schema_arrow.equals(task_schema()):
             yield f"{parquet.name} does not have the columns of a file of tasks"

@@ -8,6 +8,7 @@ from typing import IO, TYPE_CHECKING, Final, cast
 
 from pydantic import ValidationError
 
+from rubric_core.files import open_file
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import json_line
@@ -110,7 +111,7 @@ def _parsed_hash(line: bytes, path: Path, number: int) -> str:
 
 def _opened(path: Path) -> IO[bytes]:
     try:
-        return path.open("rb")
+        return open_file(path)
     except OSError as error:
         raise _unreadable(str(path)) from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from rubric_core.files import open_file, read_file
 from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE
 from rubric_synth.errors import OutputError
 
@@ -55,7 +56,7 @@ def read_older(out: Path, config: CollectConfig) -> Older:
 def _settings(manifest: Path) -> dict[str, object] | None:
     """Return the configuration in a collection's manifest; None for any other file."""
     try:
-        content: object = json.loads(manifest.read_bytes())
+        content: object = json.loads(read_file(manifest))
     except (OSError, ValueError, RecursionError):
         return None
     fields = cast("dict[str, object]", content) if isinstance(content, dict) else {}
@@ -68,7 +69,7 @@ def _settings(manifest: Path) -> dict[str, object] | None:
 def _places(documents: Path) -> dict[bytes, Place]:
     places: dict[bytes, Place] = {}
     try:
-        with documents.open("rb") as lines:
+        with open_file(documents) as lines:
             for order, line in enumerate(lines):
                 try:
                     row = cast("dict[str, object]", dict(json.loads(line)))

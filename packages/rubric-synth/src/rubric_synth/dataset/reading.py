@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from rubric_core.files import open_file, read_file
 from rubric_synth.collect import DOCUMENTS_FILE
 from rubric_synth.dataset.layout import MANIFEST_FILE, SPLITS, WORK_FOLDER
 from rubric_synth.dataset.manifest import Manifest
@@ -27,7 +28,7 @@ def read_manifest(dataset: Path) -> Manifest:
     _check_is_dataset(dataset)
     path = dataset / MANIFEST_FILE
     try:
-        return Manifest.model_validate_json(path.read_bytes())
+        return Manifest.model_validate_json(read_file(path))
     except OSError as error:
         message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
         raise DatasetFolderError(message, path=path) from error
@@ -64,7 +65,7 @@ def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
     if not path.is_file():  # to open a pipe is to wait for whoever writes into it
         raise _not_there(path)
     try:
-        with path.open("rb") as lines:
+        with open_file(path) as lines:
             for number, line in enumerate(lines, start=1):
                 yield number, _rejection(line)
     except OSError as error:

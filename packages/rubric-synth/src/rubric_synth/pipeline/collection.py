@@ -8,6 +8,7 @@ import os
 from array import array
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from rubric_core.files import open_file, read_file
 from rubric_synth.collect import DOCUMENTS_FILE, MANIFEST_FILE, collected_hashes, read_document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256
@@ -105,7 +106,7 @@ class Collection:
         return read_document(self._file, offset)
 
     def _opened(self) -> IO[bytes]:
-        file = self._path.open("rb", buffering=_BUFFER_BYTES)
+        file = open_file(self._path, buffering=_BUFFER_BYTES)
         if _version(os.fstat(file.fileno())) != self._version:
             file.close()
             message = f"{str(self._path)!r} was replaced meanwhile; give the same command again"
@@ -129,7 +130,7 @@ def _version(stat: os.stat_result) -> tuple[int, ...]:
 
 def _config(folder: Path) -> dict[str, Any] | None:
     try:
-        content: object = json.loads((folder / MANIFEST_FILE).read_bytes())
+        content: object = json.loads(read_file(folder / MANIFEST_FILE))
     except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(content, dict):

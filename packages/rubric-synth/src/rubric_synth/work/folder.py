@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
+from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
 from rubric_synth.errors import OutputError, WorkFolderError
@@ -225,7 +226,7 @@ def note_of_finished(path: Path, name: str) -> str | None:
 def _check_format(path: Path) -> None:
     about = path / "README.txt"
     try:
-        found = about.read_text(encoding="utf-8").partition("\n")[0]
+        found = read_file(about).decode().partition("\n")[0]
     except FileNotFoundError:
         if any(path.glob("*.jsonl")):
             found = "nothing of its version"

@@ -11,6 +11,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 from rubric_core import Usage
+from rubric_core.files import open_file
 from rubric_synth.calls import CallTotals
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.work.segments import Place
@@ -287,7 +288,8 @@ class Index:
 
 def note_of(path: Path, name: str) -> str | None:
     """Return a note of a file that cannot be written; None where it cannot be read either."""
-    with suppress(sqlite3.Error):
+    with suppress(sqlite3.Error, OSError):
+        open_file(path).close()  # SQLite would wait for whoever writes into a pipe
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
         try:
             query = "SELECT content FROM notes WHERE name = ?"

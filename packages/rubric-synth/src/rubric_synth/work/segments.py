@@ -13,6 +13,7 @@ from collections import OrderedDict
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rubric_core.files import open_file
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.events import log_warning
 
@@ -143,7 +144,7 @@ class Segments:
         return Place(self._number, self._offset, len(line))
 
     def _scan_file(self, segment: int, known: int) -> Iterator[tuple[Place, bytes]]:
-        with self.path(segment).open("rb") as file:
+        with open_file(self.path(segment)) as file:
             file.seek(known)
             offset = known
             damaged = 0

@@ -12,6 +12,7 @@ import re
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.prompts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
@@ -47,7 +48,7 @@ def check_slot_file(folder: Path) -> None:
     """
     path = folder / SLOT_FILE
     try:
-        mark = json.loads(path.read_text(encoding="utf-8"))
+        mark = json.loads(read_file(path))
     except (OSError, ValueError, RecursionError):
         mark = None
     if mark != {"slot_tokens": list(SLOT_TOKENS)}:

@@ -17,6 +17,7 @@ from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from io import BufferedReader
     from pathlib import Path
 
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -91,7 +92,7 @@ def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_R
     """
     if not path.exists():
         return
-    with open_file(path) as file:
+    with _opened(path) as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
@@ -126,7 +127,17 @@ def _by_step(path: Path, row_type: type[_Row], notes: list[str]) -> tuple[_Row, 
 
 
 def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    if not path.exists():
+        return ""
+    with _opened(path) as file:
+        return file.read().decode(errors="replace")
+
+
+def _opened(path: Path) -> BufferedReader:
+    try:
+        return open_file(path)
+    except OSError as error:
+        raise RubricFileError(f"cannot be read: {error.strerror}", path=path) from None
 
 
 def _mapping(path: Path, text: str) -> Mapping[str, Any]:
@@ -143,8 +154,10 @@ def _document(path: Path, model: type[_Row]) -> _Row | None:
     """Read a file that holds one JSON object; None where there is no such file."""
     if not path.exists():
         return None
+    with _opened(path) as file:
+        content = file.read()
     try:
-        return model.model_validate(json.loads(path.read_bytes()))
+        return model.model_validate(json.loads(content))
     except ValidationError as exc:
         raise _broken(path, exc) from None
     except ValueError as exc:

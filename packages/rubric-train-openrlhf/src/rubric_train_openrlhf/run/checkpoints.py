@@ -10,6 +10,7 @@ import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.digests import first_changed, model_digests
 from rubric_train_openrlhf.run.writing import (
@@ -78,9 +79,9 @@ def load_state(path: Path) -> TrainerState:
     # Only this needs torch, and only a run that goes on.
     import torch  # noqa: PLC0415
 
-    file = path / _STATE_FILE
     try:
-        state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
+        with open_file(path / _STATE_FILE) as file:
+            state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
     # The named boundary for a damaged archive: its bytes decide what reading them raises.
     except Exception as exc:
         raise _no_state(path) from exc

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Final
 
+from rubric_core.files import open_file
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -50,7 +52,7 @@ def first_changed(folder: Path, before: Mapping[str, str]) -> str | None:
 def _digest(path: Path) -> str:
     size = path.stat().st_size
     digest = hashlib.sha256(str(size).encode())
-    with path.open("rb") as file:
+    with open_file(path) as file:
         if size <= _BLOCKS * _BLOCK_BYTES:
             digest.update(file.read())
         else:

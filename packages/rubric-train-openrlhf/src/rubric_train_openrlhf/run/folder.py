@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from rubric_core.files import open_file, read_file
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.records import (
     HeldoutRow,
@@ -126,7 +127,7 @@ class RunFolder:
             ResumeError: there is no summary, or it is damaged.
         """
         with _reading(self.summary):
-            text = self.summary.read_text(encoding="utf-8")
+            text = read_file(self.summary)
         try:
             return RunSummary.model_validate_json(text)
         except ValidationError as exc:
@@ -212,7 +213,7 @@ def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
     rows: list[_Row] = []
     if not path.exists():
         return rows
-    with _reading(path), path.open("rb") as file:
+    with _reading(path), open_file(path) as file:
         for line in file:
             try:
                 rows.append(row_type.model_validate_json(line))
@@ -233,7 +234,7 @@ def _leading_rows(
     size = 0
     if not path.exists():
         return steps, size
-    with _reading(path), path.open("rb") as file:
+    with _reading(path), open_file(path) as file:
         for line in file:
             try:
                 row = row_type.model_validate_json(line)

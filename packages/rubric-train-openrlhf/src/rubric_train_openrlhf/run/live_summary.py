@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
+from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
 from rubric_train_openrlhf.run.records import RunSummary
@@ -231,7 +232,7 @@ def was_killed(folder: RunFolder) -> bool:
 
 def _bytes_of(folder: RunFolder) -> bytes | None:
     try:
-        return folder.summary.read_bytes()
+        return read_file(folder.summary)
     except OSError:
         return None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
 
+from rubric_core.files import open_to_append
 from rubric_train_openrlhf.errors import DiskWriteError
 
 if TYPE_CHECKING:
@@ -91,8 +92,8 @@ def append_line(path: Path, line: str) -> None:
     with disk_errors(path):
         size = path.stat().st_size if path.exists() else 0
         try:
-            with path.open("a", encoding="utf-8") as file:
-                file.write(line + "\n")
+            with open_to_append(path) as file:
+                file.write(f"{line}\n".encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError:

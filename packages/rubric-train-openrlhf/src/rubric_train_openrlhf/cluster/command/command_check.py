@@ -14,6 +14,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rubric_core import MissingExtraError
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _command_block(program: Program) -> ast.Module:
     The parser stands under `if __name__ == "__main__"`, where nothing can import it.
     """
     source = _source(program)
-    module = ast.parse(source.read_text(encoding="utf-8"))
+    module = ast.parse(read_file(source))
     block = next(node for node in reversed(module.body) if isinstance(node, ast.If))
     body = [node for node in block.body if ast.unparse(node) != "train(args)"]
     if len(body) != len(block.body) - 1:

@@ -22,6 +22,7 @@ import torch
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView
+from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console import current
 from rubric_train_openrlhf.cluster.command.flags import command_words
 from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths, sft_flags
@@ -201,11 +202,11 @@ def _run(
         *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
         *("--nproc-per-node", str(processes), "--module", _PROCESS, device, module, *words),
     ]
-    with disk_errors(paths.log), paths.log.open("ab") as log:
+    with disk_errors(paths.log), open_to_append(paths.log) as log:
         status = _watched(command, log)
     shutil.rmtree(paths.folder / "cache", ignore_errors=True)
     if status:
-        end = paths.log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        end = read_file(paths.log).decode(errors="replace").splitlines()[-_LOG_LINES:]
         raise ClusterError(
             f"{module} ended with status {status}; {str(paths.log)!r} ends:\n" + "\n".join(end)
         )
@@ -230,7 +231,7 @@ def _watched(command: Sequence[str], log: IO[bytes]) -> int:
 
 def batches_done(log: Path) -> tuple[int, int] | None:
     """Read from the end of OpenRLHF's log how many batches of how many are trained on."""
-    with log.open("rb") as file:
+    with open_file(log) as file:
         file.seek(max(0, log.stat().st_size - _LOG_BYTES))
         bars = _BAR.findall(file.read())
     return (int(bars[-1][0]), int(bars[-1][1])) if bars else None
@@ -252,7 +253,7 @@ def _made_of(
 
 def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
     try:
-        before: Any = json.loads(paths.done.read_text(encoding="utf-8"))
+        before: Any = json.loads(read_file(paths.done))
     except (OSError, ValueError):
         before = None
     if before != made_of or not (paths.model / "config.json").is_file():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def model_shape(folder: Path) -> ModelShape | None:
 
 def _from_config(file: Path) -> ModelShape | None:
     try:
-        values = _mapping(json.loads(file.read_text(encoding="utf-8")))
+        values = _mapping(json.loads(read_file(file)))
         family = str(values.get("model_type"))
         if family not in _DENSE:
             return None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rubric_core import RubricError
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def write_failure(path: Path, error: BaseException) -> None:
 def read_failure(path: Path) -> RubricError | None:
     """Take what `write_failure` left; None where the process ended without a word."""
     try:
-        error = pickle.loads(path.read_bytes())  # noqa: S301  # written by our own driver
+        error = pickle.loads(read_file(path))  # noqa: S301  # written by our own driver
     # The named boundary of a file that a full disk may have cut off: pickle raises anything.
     except Exception:  # noqa: BLE001
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _uses(pid: int, folder: Path) -> bool:
 
 def _words(pid: int, name: str) -> list[bytes]:
     try:
-        return Path(f"/proc/{pid}/{name}").read_bytes().split(b"\0")
+        return read_file(Path(f"/proc/{pid}/{name}")).split(b"\0")
     except OSError:  # it has ended, or is another user's
         return []
 

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from rubric_core.files import open_to_append
 from rubric_train_openrlhf.log import configure_logging
 from rubric_train_openrlhf.run.writing import disk_errors
 
@@ -30,7 +31,7 @@ class Output:
         """
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            with path.open("ab") as log:
+            with open_to_append(path) as log:
                 for stream in (sys.stdout, sys.stderr):
                     stream.flush()
                     os.dup2(log.fileno(), stream.fileno())

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from pydantic import ValidationError
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.processes.settings import run_file
 from rubric_train_openrlhf.config.cluster import ClusterConfig  # as Path
 from rubric_train_openrlhf.config.sections import (  # as Path
@@ -104,7 +105,7 @@ def read_policy_run() -> PolicyRun:
     """
     path = run_file()
     try:
-        return PolicyRun.model_validate(json.loads(path.read_text(encoding="utf-8")))
+        return PolicyRun.model_validate(json.loads(read_file(path)))
     except (OSError, ValueError, ValidationError) as error:
         raise ClusterError(
             f"{str(path)!r} cannot be read as the run of this process ({type(error).__name__}); "

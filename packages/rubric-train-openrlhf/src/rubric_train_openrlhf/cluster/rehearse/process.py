@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -46,7 +47,7 @@ class Ended:
     @property
     def cause(self) -> str:
         """The last line of the log that names an error, or its last line."""
-        text = self.log.read_text(encoding="utf-8", errors="replace")
+        text = read_file(self.log).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()]
         causes = [line for line in lines if _CAUSE.match(line)]
         return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
@@ -107,7 +108,7 @@ def _arguments_below(pid: int) -> set[bytes]:
             for name in ("cmdline", "environ"):
                 # A system that does not show them, or a process that has ended.
                 with contextlib.suppress(OSError):
-                    seen.update(Path(f"/proc/{one.pid}/{name}").read_bytes().split(b"\0"))
+                    seen.update(read_file(Path(f"/proc/{one.pid}/{name}")).split(b"\0"))
     return seen
 
 

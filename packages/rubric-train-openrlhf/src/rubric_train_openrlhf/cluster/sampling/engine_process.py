@@ -12,6 +12,7 @@ from typing import Any
 
 from vllm.v1.engine.core import EngineCoreProc
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.processes.failure import shown
 from rubric_train_openrlhf.cluster.processes.orphans import end_with
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
@@ -40,7 +41,7 @@ def end_with_engine() -> None:
 def cause_of_death() -> str | None:
     """What the process that this one started died of, on one line; None where it said nothing."""
     try:
-        return _last_words(os.getpid()).read_text(encoding="utf-8")
+        return read_file(_last_words(os.getpid())).decode()
     except OSError:
         return None
 

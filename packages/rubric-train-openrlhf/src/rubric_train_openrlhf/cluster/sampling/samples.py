@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
 
+from rubric_core.files import open_file
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.sampling.fleet import Request
 from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
@@ -210,7 +211,7 @@ def read_prompts(path: Path) -> list[Prompt]:
         ClusterError: there is none, or a row is damaged.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with open_file(path) as file:
             rows = [json.loads(line) for line in file]
         return [Prompt(row["input"], row["label"], row["question"]) for row in rows]
     except (OSError, ValueError, LookupError) as error:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path, drop_after, prune
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
@@ -123,7 +124,7 @@ class DeepSpeedStates:
 
     def _read_mark(self) -> StateMark | None:
         try:
-            return StateMark.model_validate_json(self._mark.read_bytes())
+            return StateMark.model_validate_json(read_file(self._mark))
         except FileNotFoundError:
             return None
         except (OSError, ValidationError) as error:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rubric_core import group_advantages
 from rubric_core.estimators import GroupAdvantages
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
 from rubric_train_openrlhf.reward.credit import Rewards, Sizes, shaped_rewards
 from rubric_train_openrlhf.run.records import RolloutRow
@@ -168,7 +169,7 @@ def rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[Group]]:
     """The groups of each step, in the order of their prompts."""
     for step in range(1, config.steps + 1):
         path = folder.rollouts / f"step_{step:06d}.jsonl"
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = read_file(path).splitlines()
         rows = sorted((RolloutRow.model_validate_json(line) for line in lines), key=_id)
         yield [
             tuple(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import read_tasks
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.rehearse.checks.hidden_texts import HiddenTexts, judges_texts
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
@@ -86,7 +87,7 @@ def _places(
     files: Collection[Path], arguments: Collection[bytes], *, root: Path
 ) -> Iterator[tuple[str, bytes]]:
     for path in files:
-        yield path.relative_to(root).as_posix(), path.read_bytes()
+        yield path.relative_to(root).as_posix(), read_file(path)
     for argument in arguments:
         yield "an argument or a variable of a process", argument
 

@@ -11,6 +11,7 @@ import transformers
 from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
+from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching.cpu_heads import REMEDY, refused_head_width
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 from rubric_train_openrlhf.config import PathModel
@@ -192,7 +193,7 @@ def _folder(subject: Subject) -> Path | None:
 def _lacking_weights(folder: Path) -> Iterator[str]:
     index = folder / _INDEX
     if index.is_file():
-        files = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        files = set(json.loads(read_file(index))["weight_map"].values())
         yield from sorted(name for name in files if not (folder / name).is_file())
     elif not any(folder.glob("*.safetensors")) and not any(folder.glob("*.bin")):
         yield "model.safetensors"
