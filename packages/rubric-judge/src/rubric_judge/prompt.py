@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 
 from rubric_core import JudgeView, Rubric
 from rubric_judge.config import PromptLayout
+from rubric_judge.fence import CONTROL_TOKENS, fenced
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
 
 _VERSION = "v1"
-_MARK_CHARS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +68,13 @@ class Prompt:
         passage = view.grounding.reveal()
         kept = passage[:passage_chars]
         truncated = len(kept) < len(passage)
-        fenced = _fenced_passage(kept, seed=view.task_id)
+        shown = _fenced_passage(kept, seed=view.task_id)
         if truncated:
-            fenced += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
+            shown += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
         user = self._user.render(
-            passage=fenced,
+            passage=shown,
             question=view.question,
-            response=_fenced(view.response, label="RESPONSE", seed=view.task_id),
+            response=fenced(view.response, label="RESPONSE", seed=view.task_id),
             evidence=self._evidence,
             **_about(view.rubric, self._criteria),  # pyright: ignore[reportArgumentType]  # frozen, so it has a hash
         )
@@ -113,7 +113,7 @@ def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT00
     environment.filters["json"] = _json
     return Prompt(
         layout=layout,
-        sha256=_sha256(texts),
+        sha256=_sha256([*texts, CONTROL_TOKENS.pattern]),
         _system=system,
         _user=environment.from_string(user),
         _criteria=environment.from_string(criteria),
@@ -135,26 +135,11 @@ def _about(rubric: Rubric, criteria: Template) -> Mapping[str, str]:
 
 @lru_cache(maxsize=64)
 def _fenced_passage(text: str, *, seed: str) -> str:
-    return _fenced(text, label="SOURCE PASSAGE", seed=seed)
+    return fenced(text, label="SOURCE PASSAGE", seed=seed)
 
 
 def _slots(rubric: Rubric, slot: str) -> str:
     return ", ".join(f"{_json(name)}: {slot}" for name in rubric.ids)
-
-
-def _fenced(text: str, *, label: str, seed: str) -> str:
-    mark = _mark(text, seed=f"{label} {seed}")
-    return f"----- BEGIN {label} {mark} -----\n{text}\n----- END {label} {mark} -----"
-
-
-def _mark(text: str, *, seed: str) -> str:
-    # From the task, so that a group's prompts share their prefix; anew, as often as it takes, for
-    # a text that holds the mark in any case.
-    folded = text.casefold()
-    attempt = 0
-    while (mark := _sha256((seed, str(attempt)))[:_MARK_CHARS]) in folded:
-        attempt += 1
-    return mark
 
 
 def _number(value: float) -> str:

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import DocumentAnalysis
+from rubric_judge.fence import fenced
 from rubric_synth import Document
 from rubric_synth.config import LLMConfig
 from rubric_synth.llm import prompt_hashes
-from rubric_synth.llm.fence import fenced
 from rubric_synth.llm.paragraphs import shown_text
 from rubric_synth.llm.prompt import load_prompts
 from rubric_synth.llm.replies import AnalysisReply, CheckedSynthesisReply, Reply, SynthesisReply

@@ -69,9 +69,9 @@ def test_the_first_lines_and_the_summary_come_before_torch(
         "rubric-train: reading the configuration",
         "rubric-train: loading torch",
     ]
-    at_torch = json.loads(after[: after.index("}") + 1])
+    at_torch, end = json.JSONDecoder().raw_decode(after.lstrip())
     assert (at_torch["status"], at_torch["phase"]) == ("running", "loading torch")
-    lines = [line.partition(":")[0] for line in after[after.index("}") + 1 :].split("\n") if line]
+    lines = [line.partition(":")[0] for line in after.lstrip()[end:].split("\n") if line]
     assert set(lines) == {"rubric-train"}
     assert ended.stderr.count("training: 1 of 1 steps, ") == 1
 

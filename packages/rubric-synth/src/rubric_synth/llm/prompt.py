@@ -11,7 +11,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_synth.llm.fence import fenced
+from rubric_judge.fence import fenced
 from rubric_synth.llm.task_types import instructions, type_prompt_hashes
 
 if TYPE_CHECKING:
