@@ -94,7 +94,8 @@ async def test_the_request_is_the_prompt_the_parameters_and_the_schema(
         await _judge(endpoint, make_view(evil), way, temperature=0.25, max_tokens=321)
     (call,) = endpoint.calls
     assert [message["role"] for message in call.messages] == ["system", "user"]
-    assert evil in call.messages[1]["content"]
+    # Control tokens reach the server as plain text.
+    assert evil.replace("<|", "<\u2060|") in call.messages[1]["content"]
     assert (call.body["temperature"], call.body["max_tokens"]) == (0.25, 321)
     assert call.body["response_format"] == {
         "type": "json_schema",

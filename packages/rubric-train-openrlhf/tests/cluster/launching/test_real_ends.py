@@ -214,7 +214,7 @@ def test_a_second_run_in_the_folder_of_one_that_runs_is_refused(
     killed_driver: KilledDriver,
 ) -> None:
     assert killed_driver.second_status == 1
-    assert "ResumeError: " in killed_driver.second
+    assert "FolderLockError: " in killed_driver.second
     assert "is in use by another process, pid" in killed_driver.second
     assert "Traceback" not in killed_driver.second
 
