@@ -261,8 +261,9 @@ def contract(views: Sequence[JudgeView]) -> tuple[dict[str, list[Messages]], boo
 
 
 def comparable(result: JudgeResult) -> JudgeResult:
-    """Leave out what names the layout and what a clock says."""
-    return result.model_copy(update={"judge": "", "latency_s": None, "usage": None})
+    """Leave out what names the layout or the server, and what a clock says."""
+    left_out = {"judge": "", "latency_s": None, "usage": None, "answered_by": None}
+    return result.model_copy(update=left_out)
 
 
 def tokenised(tokenizer: Any, calls: Iterable[Messages]) -> list[list[int]]:  # noqa: ANN401  # as above

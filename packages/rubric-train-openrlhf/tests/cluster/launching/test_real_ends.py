@@ -25,8 +25,10 @@ from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.processes.temporary import PLACE, RAY
+from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,10 +173,46 @@ class KilledDriver(End):
     second: str = ""
     """What a second command in the same folder says while the first runs."""
     second_status: int = 0
+    whole: int = 0
+    """Step of the last state that was written whole."""
+    begun: int = 0
+    """Step of the last state of which something was written."""
+
+
+def last_marked(out: Path) -> int:
+    return DeepSpeedStates(ClusterPaths(out).trainer_state).check()
+
+
+def last_begun(out: Path) -> int:
+    state = latest_checkpoint(ClusterPaths(out).trainer_state / "_actor")
+    return step_of(state) if state else 0
+
+
+def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
+    """Kill the process that writes a state while some of it is there and its mark is not."""
+    out = command.config.out
+    writers = [one for one in processes_of_run(out) if "PolicyActor" in titles([one])]
+    assert writers
+    deadline = time.monotonic() + LIMIT_S
+    # Without a pause: a state of the small model is written in some hundredths of a second.
+    while True:
+        begun = last_begun(out)
+        while last_begun(out) == begun:
+            assert command.process.poll() is None, command.said
+            assert time.monotonic() < deadline, command.said
+        for one in (*writers, driver):
+            one.suspend()
+        if last_marked(out) < last_begun(out):
+            break
+        for one in (*writers, driver):
+            one.resume()
+    for one in (*writers, driver):
+        one.kill()
 
 
 @pytest.fixture(scope="module")
 def killed_driver(config: TrainConfig) -> KilledDriver:
+    """Killed together with the process that was writing a checkpoint."""
     command = Command.run(config)
     command.wait_until(lambda: command.steps >= 1)
     second = Command.run(config, "--resume")
@@ -183,7 +221,7 @@ def killed_driver(config: TrainConfig) -> KilledDriver:
     folders = [*folders_of_ray(config.out), Path(driver.cmdline()[3]).parent]
     assert all(folder.exists() for folder in folders)
     before = titles(processes_of_run(config.out))
-    driver.kill()
+    kill_inside_a_save(command, driver)
     return KilledDriver(
         status=command.status(),
         said=command.said,
@@ -191,6 +229,8 @@ def killed_driver(config: TrainConfig) -> KilledDriver:
         left=titles(processes_of_run(config.out)),
         folders=folders,
         steps=command.steps,
+        whole=last_marked(config.out),
+        begun=last_begun(config.out),
         second=second.said,
         second_status=second_status,
     )
@@ -217,6 +257,11 @@ def test_a_second_run_in_the_folder_of_one_that_runs_is_refused(
     assert "FolderLockError: " in killed_driver.second
     assert "is in use by another process, pid" in killed_driver.second
     assert "Traceback" not in killed_driver.second
+
+
+def test_the_kill_fell_inside_the_writing_of_a_checkpoint(killed_driver: KilledDriver) -> None:
+    assert killed_driver.whole >= 1
+    assert killed_driver.begun == killed_driver.whole + 1
 
 
 @pytest.fixture(scope="module")
