@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from rubric_core import RubricFileError, read_tasks
-from rubric_core.parquet import LongRow, TooLargeError, bounded_rows
+from rubric_core import RubricFileError, files, read_tasks
+from rubric_core.files import TooLargeError
+from rubric_core.parquet import LongRow, bounded_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,6 +85,18 @@ def test_a_file_that_declares_far_more_than_it_holds_is_refused_before_it_is_rea
     nothing = _file(pa.table({"text": pa.nulls(40_000_000, pa.string())}), compression="zstd")
     with pytest.raises(TooLargeError, match=r"declares 40000000 values"):
         next(iter(bounded_rows(nothing)))
+
+
+def test_rows_may_unpack_to_what_text_does_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_ALWAYS_BYTES", 1 << 20)
+    rows = bounded_rows(_file(pa.table({"text": ["High water."] * 4_000}), compression="zstd"))
+    for _ in range(1024):  # each counts for a kilobyte, however short
+        assert next(rows) == {"text": "High water."}
+    with pytest.raises(TooLargeError, match="unpack to more than 1048576; the rest, from row 1025"):
+        next(rows)
+    repeated = _file(pa.table({"text": _repeated("A" * 100_000, times=500)}), compression="zstd")
+    with pytest.raises(TooLargeError, match="from row 11 on, is not read"):
+        list(bounded_rows(repeated))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory can be limited on Linux")

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 from rubric_core.errors import (
     MissingExtraError,
     RubricFileError,
-    SchemaError,
     install_command,
 )
-from rubric_core.files import open_file
+from rubric_core.files import Expansion, TooLargeError, open_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,14 +26,8 @@ _BATCH_ROWS: Final = 256
 _BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
 _MOST_ROW_BYTES: Final = 1 << 26  # of a task
 _MOST_BATCH_BYTES: Final = 1 << 26  # above it, row by row
-_MOST_EXPANSION: Final = 200  # text compresses to a third or a tenth
-_ALWAYS_BYTES: Final = 1 << 28
 _VALUE_BYTES: Final = 8  # that a value takes in memory at least
 _TEXT_TYPES: Final = frozenset({"NONE", "STRING", "JSON", "ENUM"})
-
-
-class TooLargeError(SchemaError):
-    """A Parquet file that declares far more than its size can hold."""
 
 
 class LongRow(NamedTuple):
@@ -85,7 +78,8 @@ def bounded_rows(
         most_row_bytes: Of one row; a larger one is passed over.
 
     Raises:
-        TooLargeError: The file declares more than 200 times its size, and more than 256 MiB.
+        TooLargeError: The file declares, or unpacks to, more than 200 times its size and more than
+            256 MiB.
         pyarrow.ArrowException: Not a readable Parquet file.
         MissingExtraError: pyarrow is not installed.
     """
@@ -97,7 +91,9 @@ def bounded_rows(
         schema = pa.schema([field for field in schema if field.name in present])
     leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
     chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
-    _check_declared(plain.metadata, chosen, file.seek(0, 2))
+    size = file.seek(0, 2)
+    expansion = Expansion(size)
+    _check_declared(plain.metadata, chosen, size, most=expansion.most)
     if not schema.names:  # pyarrow makes no rows without columns
         yield from ({} for _ in range(plain.metadata.num_rows))
         return
@@ -115,12 +111,16 @@ def bounded_rows(
             and leaf.logical_type.type in _TEXT_TYPES
         ],
     )
+    number = 0
     # Group by group: a nested column has one set of values in a batch.
     for group in range(plain.metadata.num_row_groups):
         for batch in stored_once.iter_batches(
             _BATCH_ROWS, row_groups=[group], columns=schema.names, use_threads=False
         ):
-            yield from _rows(pa, batch, schema, most_row_bytes)
+            for row, size in _rows(pa, batch, schema, most_row_bytes):
+                number += 1
+                expansion.add(size, place=f"row {number}")
+                yield row
 
 
 def _rows(
@@ -128,18 +128,29 @@ def _rows(
     batch: Any,  # noqa: ANN401  # as above
     schema: Any,  # noqa: ANN401  # as above
     most_row_bytes: int,
-) -> Iterator[dict[str, object] | LongRow]:
-    """Yield the rows of a batch, each measured before its values are joined."""
-    if _size(pa, batch.to_struct_array()) <= min(_MOST_BATCH_BYTES, most_row_bytes):
-        yield from cast("list[dict[str, object]]", batch.cast(schema).to_pylist())
+) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
+    """Yield the rows of a batch, each measured before its values are joined, and what they take."""
+    size = _size(pa, batch.to_struct_array())
+    if size <= min(_MOST_BATCH_BYTES, most_row_bytes):
+        for row in cast("list[dict[str, object]]", batch.cast(schema).to_pylist()):
+            yield row, size // batch.num_rows
         return
     for index in range(batch.num_rows):
         row = batch.slice(index, 1)
         size = _size(pa, row.to_struct_array())
-        yield LongRow(size) if size > most_row_bytes else row.cast(schema).to_pylist()[0]
+        if size > most_row_bytes:
+            yield LongRow(size), 0
+        else:
+            yield row.cast(schema).to_pylist()[0], size
 
 
-def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int) -> None:  # noqa: ANN401  # pyarrow ships no types
+def _check_declared(
+    metadata: Any,  # noqa: ANN401  # pyarrow ships no types
+    chosen: list[bool],
+    file_bytes: int,
+    *,
+    most: int,
+) -> None:
     """Refuse a file whose footer declares far more than its size can hold."""
     chunks = [
         metadata.row_group(group).column(index)
@@ -149,7 +160,6 @@ def _check_declared(metadata: Any, chosen: list[bool], file_bytes: int) -> None:
     ]
     values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
     declared = _VALUE_BYTES * values + sum(chunk.total_uncompressed_size for chunk in chunks)
-    most = max(_ALWAYS_BYTES, _MOST_EXPANSION * file_bytes)
     if declared > most:
         raise TooLargeError(
             f"a Parquet file of {file_bytes} bytes that declares {values} values and {declared} "

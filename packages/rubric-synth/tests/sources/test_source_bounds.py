@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from rubric_core import files
 from rubric_synth import CollectConfig, Document, Rejection
-from rubric_synth.sources import json_files, read_source
+from rubric_synth.sources import read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,10 +85,23 @@ def test_a_table_whose_reader_dies_costs_the_rest_of_that_table_alone(
     assert isinstance(last, Document)
 
 
+def test_a_table_that_repeats_a_short_text_a_million_times_is_read_in_part(
+    tmp_path: Path, read: Callable
+) -> None:
+    repeated = pa.DictionaryArray.from_arrays(
+        pa.array([0] * 20_000, pa.int32()), pa.array(["High water comes twice a day. " * 1_000])
+    )
+    pq.write_table(pa.table({"text": repeated}), tmp_path / "a.parquet", compression="zstd")
+    *found, last = read(tmp_path / "a.parquet")
+    assert 8_000 < len(found) < 10_000  # of 30 kB each, in 256 MiB
+    assert (last.reason, last.source) == ("too_long", f"a.parquet:{len(found) + 1}")
+    assert f"the rest, from row {len(found) + 1} on, is not read" in last.detail
+
+
 def test_compressed_lines_may_unpack_to_what_text_does_and_no_more(
     tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(json_files, "_ALWAYS_BYTES", 1 << 20)
+    monkeypatch.setattr(files, "_ALWAYS_BYTES", 1 << 20)
     line = json.dumps({"text": "High water comes twice a day."}).encode() + b"\n"
     with gzip.open(tmp_path / "a.jsonl.gz", "wb") as file:
         file.write(line + b"{}\n" * 4_000)

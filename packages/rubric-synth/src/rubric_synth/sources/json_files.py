@@ -9,6 +9,7 @@ import os
 import zlib
 from typing import TYPE_CHECKING, Final, cast
 
+from rubric_core.files import Expansion, TooLargeError
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.opening import unreadable
 from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, decoded
@@ -28,9 +29,6 @@ _WHOLE_FILE: Final = 16  # a JSON file is in memory whole, so it may not be any 
 _CHUNK_BYTES: Final = 1 << 20
 _MOST_BLANK_BYTES: Final = 1 << 22  # in a row; compressed, they cost no more than a few bytes
 _MOST_SKIPPED_BYTES: Final = 1 << 30  # of one line
-_MOST_EXPANSION: Final = 200  # of gzip; text compresses to a third or a tenth
-_ALWAYS_BYTES: Final = 1 << 28
-_RECORD_BYTES: Final = 1 << 10  # that a record costs at least, however short
 _FEW_CONTAINERS: Final = 1 << 20
 _CONTAINER_BYTES: Final = 8  # of a file, for each list and object; a text has hundreds
 _WIDE_MARKS: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -86,17 +84,12 @@ def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[i
     if not name.lower().endswith(".gz"):
         yield from _lines(file, most=most)
         return
-    packed = os.fstat(file.fileno()).st_size
-    most_unpacked = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
-    unpacked = 0
+    expansion = Expansion(os.fstat(file.fileno()).st_size)
     for number, line in _lines(cast("BinaryIO", gzip.GzipFile(fileobj=file)), most=most):
-        unpacked += max(line if isinstance(line, int) else len(line), _RECORD_BYTES)
-        if unpacked > most_unpacked:
-            detail = (
-                f"{packed} compressed bytes unpack to more than {most_unpacked}; the rest, from "
-                f"line {number} on, is not read"
-            )
-            raise NotTextError(RejectionReason.TOO_LONG, detail)
+        try:
+            expansion.add(line if isinstance(line, int) else len(line), place=f"line {number}")
+        except TooLargeError as error:
+            raise NotTextError(RejectionReason.TOO_LONG, str(error)) from None
         yield number, line
 
 
