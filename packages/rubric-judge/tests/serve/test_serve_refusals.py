@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -78,11 +79,24 @@ def test_an_inline_task_that_is_none_names_its_field_and_no_text(
 def test_a_rubric_that_would_hold_up_every_other_request_is_refused(
     client: httpx.Client, task_row: Row
 ) -> None:
-    criteria = [{"id": str(number), "weight": 1} for number in range(1001)]
-    body = {"items": [{"task": {**task_row, "criteria": criteria}, "response": RESPONSE}]}
-    answer = client.post("/v1/judge", json=body)
-    assert answer.status_code == 422
-    assert "at most 1000" in answer.json()["error"]["message"]
+    one = {"id": "a", "weight": 1}
+    terms = [f"k/{number}" for number in range(4_000)]
+    for criteria, told in (
+        ([{**one, "id": str(number)} for number in range(1001)], "1001 criteria; at most 1000"),
+        (
+            [{**one, "required_elements": terms, "expected_keywords": terms}],
+            "8000 terms to look for; at most 5000",
+        ),
+    ):
+        item = {"task": {**task_row, "criteria": criteria}, "response": RESPONSE}
+        answer = client.post("/v1/judge", json={"items": [item]})
+        assert (answer.status_code, answer.json()["error"]["field"]) == (422, "items.0.task")
+        assert told in answer.json()["error"]["message"]
+        for label in (criteria, json.dumps({"rubric": criteria})):
+            query = {"query": ["Why? So."], "prompts": ["Why? "], "labels": [label]}
+            answer = client.post("/openrlhf", json=query)
+            assert (answer.status_code, answer.json()["error"]["field"]) == (422, "labels.0")
+            assert told in answer.json()["error"]["message"]
 
 
 NOTHING: list[Row] = [{}] * 10_000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Literal, cast
 
@@ -54,8 +54,18 @@ def task_source(tasks: Tasks) -> TaskSource:
 class TaskSource:
     """Finds the rubric and the passage of a row: by `task_id`, or in columns of the row itself."""
 
-    def __init__(self, tasks: Mapping[str, Task]) -> None:
+    def __init__(
+        self, tasks: Mapping[str, Task], *, check: Callable[[object], None] | None = None
+    ) -> None:
+        """Keep the tasks.
+
+        Args:
+            tasks: by id.
+            check: refuses with a `SchemaError` the criteria that a row brings, which are not yet
+                checked otherwise.
+        """
         self._tasks = tasks
+        self._check = check
 
     def view(self, row: Mapping[str, object], *, prompt: object, response: object) -> JudgeView:
         """Return what the judge sees of a response.
@@ -86,7 +96,10 @@ class TaskSource:
             )
         question = row.get("question")
         asked = prompt if question is None else question
-        return _own_view(row, column=column, question=asked, answer=answer)
+        criteria = criteria_of(row[column], column=column)
+        if self._check is not None:
+            self._check(criteria)
+        return _own_view(row, criteria, question=asked, answer=answer)
 
 
 def _rubric_column(row: Mapping[str, object]) -> str | None:
@@ -101,9 +114,9 @@ def _shown(task_id: object) -> str:
 
 
 def _own_view(
-    row: Mapping[str, object], *, column: str, question: object, answer: str
+    row: Mapping[str, object], criteria: object, *, question: object, answer: str
 ) -> JudgeView:
-    rubric = Rubric.model_validate({"criteria": criteria_of(row[column], column=column)})
+    rubric = Rubric.model_validate({"criteria": criteria})
     passage = row.get("passage")
     grounding = Grounding("" if passage is None else cast("str", passage))
     asked = text_of(question, role="user")

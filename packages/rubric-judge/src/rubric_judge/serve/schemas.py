@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from rubric_core import JudgeResult, Outcome, Reason, Rubric, Usage, normalized_reward
+from rubric_core import JudgeResult, Outcome, Reason, Rubric, SchemaError, Usage, normalized_reward
 from rubric_core.fields import Identifier, Text
 from rubric_core.task import TaskRow
 
@@ -31,8 +31,34 @@ _TASK: JsonDict = {
 }
 
 
-MOST_CRITERIA: Final = 1_000
-"""Criteria of a task that comes with a request; published rubrics have up to a few hundred."""
+_MOST_CRITERIA: Final = 1_000  # of a task that comes with a request; a few hundred are published
+_MOST_TERMS: Final = 5_000
+_TERMS: Final = ("required_elements", "expected_keywords", "expected_concepts")
+
+
+def check_size(criteria: object) -> None:
+    """Refuse criteria that keep every other request waiting while they are read or compiled.
+
+    Args:
+        criteria: Of a task that came with a request, before they are checked.
+
+    Raises:
+        SchemaError: there are too many, or too much to look for.
+    """
+    if not isinstance(criteria, list):
+        return
+    found = cast("list[object]", criteria)
+    if len(found) > _MOST_CRITERIA:
+        raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
+    lists = [
+        cast("dict[object, object]", one).get(name)
+        for one in found
+        if _keys(one)
+        for name in _TERMS
+    ]
+    count = sum(len(cast("list[object]", terms)) for terms in lists if isinstance(terms, list))
+    if count > _MOST_TERMS:
+        raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
 
 class _Body(BaseModel):
@@ -55,11 +81,7 @@ class InlineItem(_Body):
     @field_validator("task", mode="before")
     @classmethod
     def _not_too_long(cls, task: object) -> object:
-        # To check them, or to build a rubric's reply model, keeps every other request waiting.
-        criteria = cast("dict[object, object]", task).get("criteria") if _keys(task) else None
-        count = len(cast("list[object]", criteria)) if isinstance(criteria, list) else 0
-        if count > MOST_CRITERIA:
-            raise ValueError(f"{count} criteria; at most {MOST_CRITERIA} are judged")
+        check_size(cast("dict[object, object]", task).get("criteria") if _keys(task) else None)
         return task
 
 

@@ -15,6 +15,7 @@ from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.metrics import ServiceMetrics
 from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.refusal import RefusedError
+from rubric_judge.serve.schemas import check_size
 
 
 class JudgeService:
@@ -31,7 +32,7 @@ class JudgeService:
             config: the bounds.
         """
         self.config = config or ServeConfig()
-        self.tasks = TaskSource(tasks)
+        self.tasks = TaskSource(tasks, check=check_size)
         """Finds the task of a label."""
         self._pool = pool
         self._tasks = tasks
