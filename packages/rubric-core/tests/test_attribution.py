@@ -209,7 +209,7 @@ def test_decoupling_finds_no_signal_in_equal_scores(score: float) -> None:
         ([[[0.1]]], [[1]], RewardShapeError, "at least two responses"),
         ([[[0.1], [1.2]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is 1\.2, not in \[0, 1\]"),
         ([[[0.1], [np.nan]]], [[1]], RewardError, r"z_PGM\[0, 1, 0\] is nan"),
-        ([[[0.1], [0.2]]], [[0]], RewardError, "positive finite total"),
+        ([[[0.1], [0.2]]], [[0]], RewardError, "positive and finite"),
     ],
 )
 def test_what_does_not_fit_is_refused(

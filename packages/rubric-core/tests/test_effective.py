@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import product
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -14,9 +15,13 @@ from rubric_core import (
     RewardShapeError,
     attainable_levels,
     effective_criteria,
+    project,
     reward_noise_variance,
 )
 from rubric_core.effective import shares
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 weights = st.lists(st.floats(1e-3, 1e3), min_size=1, max_size=12)
 BAD_WEIGHTS = [[], [0.0, 0.0], [-1.0, 2.0], [math.nan, 1.0], [math.inf, 1.0], [1e308, 1e308]]
@@ -77,7 +82,7 @@ def test_a_variance_is_finite_and_not_negative(tau2: float) -> None:
 
 @pytest.mark.parametrize("all_weights", BAD_WEIGHTS)
 def test_weights_without_a_positive_finite_total_are_refused(all_weights: list[float]) -> None:
-    with pytest.raises(RewardError, match="positive finite total"):
+    with pytest.raises(RewardError, match="finite"):
         effective_criteria(all_weights)
     with pytest.raises(RewardError):
         attainable_levels(all_weights, [[0, 1]] * len(all_weights))
@@ -156,3 +161,29 @@ def test_a_variance_is_a_number(tau2: object) -> None:
 def test_levels_are_counted_of_numbers(weights: object, grids: object) -> None:
     with pytest.raises(RewardError, match="must be real numbers"):
         attainable_levels(weights, grids)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [
+        (lambda: shares([1.0] * 2_000 + [-1.0]), "weights_M[2000] is -1.0, not ≥ 0 and finite"),
+        (lambda: shares([1.0, np.nan]), "weights_M[1] is nan, not ≥ 0 and finite"),
+        (lambda: shares([0.0] * 2_000), "the total of weights_M is 0.0, not positive and finite"),
+        (lambda: shares([1e308] * 9), "the total of weights_M is inf, not positive and finite"),
+        (
+            lambda: shares([[1.0, 1.0], [0.0, 0.0]], axes="PM"),
+            "the total of weights_PM[1] is 0.0, not positive and finite",
+        ),
+        (lambda: project([0.5] * 2_000 + [1.5], [1.0] * 2_001), "z_M[2000] is 1.5, not in [0, 1]"),
+        (
+            lambda: attainable_levels([1.0], [[0.0] * 2_000 + [1.5]]),
+            "grid values must be in [0, 1], not 1.5",
+        ),
+    ],
+)
+def test_an_error_names_the_value_that_is_wrong_and_no_other(
+    refused: Callable[[], object], told: str
+) -> None:
+    with pytest.raises(RewardError) as caught:
+        refused()
+    assert str(caught.value) == told

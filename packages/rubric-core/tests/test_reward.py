@@ -182,9 +182,9 @@ def test_contributions_add_up_to_the_difference_of_the_rewards(
 
 @pytest.mark.parametrize("z_M", [[0.5, 1.1], [0.5, -0.1], [0.5, math.nan], [0.5, math.inf]])
 def test_a_share_outside_the_unit_interval_is_refused(z_M: list[float]) -> None:
-    with pytest.raises(RewardError, match=r"must be in \[0, 1\]"):
+    with pytest.raises(RewardError, match=r"not in \[0, 1\]"):
         project(z_M, [1, 1])
-    with pytest.raises(RewardError, match=r"must be in \[0, 1\]"):
+    with pytest.raises(RewardError, match=r"not in \[0, 1\]"):
         reward_delta([1, 1], z_M, [1, 1])
 
 

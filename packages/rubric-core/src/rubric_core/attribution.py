@@ -8,9 +8,10 @@ import numpy as np
 
 from rubric_core.advantage import advantage_scale
 from rubric_core.effective import shares
-from rubric_core.errors import RewardError, RewardShapeError
+from rubric_core.errors import RewardShapeError
 from rubric_core.groups import (
     ROUNDING,
+    check_each,
     check_number,
     float_array,
     spread,
@@ -130,7 +131,5 @@ def _checked(
         raise RewardShapeError(f"z_PGM has shape {z.shape}, weights_PM has {alpha.shape}")
     valid = valid_members(valid_PG, z.shape[:2])
     z = np.where(valid[:, :, None] & (alpha > 0)[:, None, :], z, 0.0)
-    if not ((z >= 0) & (z <= 1)).all():
-        first = tuple(int(i) for i in np.argwhere(~((z >= 0) & (z <= 1)))[0])
-        raise RewardError(f"z_PGM{list(first)} is {z[first]}, not in [0, 1]")
+    check_each(z, (z >= 0) & (z <= 1), name="z_PGM", problem=", not in [0, 1]")
     return z, alpha, valid

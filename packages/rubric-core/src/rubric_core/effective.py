@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_core.groups import check_number, float_array
+from rubric_core.groups import check_each, check_number, float_array
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,14 +38,15 @@ def shares(weights: ArrayLike, *, axes: str = "M") -> FloatArray:
 
     Source: paper, §3.3, definition of α.
     """
-    weights = float_array(weights, name=f"weights_{axes}", axes=axes)
+    name = f"weights_{axes}"
+    weights = float_array(weights, name=name, axes=axes)
+    finite = (weights >= 0) & (weights < np.inf)
+    check_each(weights, finite, name=name, problem=", not ≥ 0 and finite")
     with np.errstate(over="ignore"):
-        totals = weights.sum(axis=-1, keepdims=True)
-    if not ((weights >= 0).all() and ((totals > 0) & (totals < np.inf)).all()):
-        raise RewardError(
-            f"weights must be ≥ 0 with a positive finite total, not {weights.tolist()}"
-        )
-    return weights / totals
+        totals = weights.sum(axis=-1)
+    positive = (totals > 0) & (totals < np.inf)
+    check_each(totals, positive, name=f"the total of {name}", problem=", not positive and finite")
+    return weights / totals[..., None]
 
 
 def effective_criteria(weights_M: ArrayLike) -> float:
@@ -119,8 +120,8 @@ def attainable_levels(
         )
     levels = {Fraction(0)}
     for weight, grid in zip(weights_M, grids, strict=True):
-        if not all(0 <= z <= 1 for z in grid):
-            raise RewardError(f"grid values must be in [0, 1], not {list(grid)!r}")
+        if wrong := [z for z in grid if not 0 <= z <= 1]:
+            raise RewardError(f"grid values must be in [0, 1], not {wrong[0]!r}")
         steps = {_exact(weight) * _exact(z) for z in grid}
         levels = {level + step for level in levels for step in steps}
     return len(levels)

@@ -42,6 +42,17 @@ def float_array(values: ArrayLike, *, name: str, axes: str) -> FloatArray:
     return array.astype(np.float64)
 
 
+def check_each(array: FloatArray, is_good: BoolArray, *, name: str, problem: str) -> None:
+    """Refuse an array for the first of its values that is not good, which the error alone names.
+
+    Raises:
+        RewardError: there is one.
+    """
+    if not is_good.all():
+        first = tuple(int(i) for i in np.argwhere(~is_good)[0])
+        raise RewardError(f"{name}{list(first) or ''} is {array[first]}{problem}")
+
+
 def check_number(value: float, *, name: str) -> None:
     """Refuse what is not a finite number from 0 up.
 
@@ -83,14 +94,11 @@ def checked_groups(
     """
     rewards = float_array(rewards_PG, name="rewards_PG", axes="PG")
     valid = valid_members(valid_PG, rewards.shape)
-    if not np.isfinite(rewards[valid]).all():
-        first = tuple(int(i) for i in np.argwhere(valid & ~np.isfinite(rewards))[0])
-        raise RewardError(f"rewards_PG{list(first)} is {rewards[first]}: mask it with valid_PG")
-    if (np.abs(rewards[valid]) > LARGEST).any():
-        first = tuple(int(i) for i in np.argwhere(valid & (np.abs(rewards) > LARGEST))[0])
-        raise RewardError(
-            f"rewards_PG{list(first)} is {rewards[first]}, beyond ±{LARGEST:g}: scale the rewards"
-        )
+    finite = np.isfinite(rewards)
+    check_each(rewards, ~valid | finite, name="rewards_PG", problem=": mask it with valid_PG")
+    small = np.abs(rewards) <= LARGEST
+    problem = f", beyond ±{LARGEST:g}: scale the rewards"
+    check_each(rewards, ~valid | small, name="rewards_PG", problem=problem)
     return np.where(valid, rewards, 0.0), valid
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from rubric_core.effective import shares
 from rubric_core.errors import RewardError, RewardShapeError, UnavailableRewardError
-from rubric_core.groups import float_array
+from rubric_core.groups import check_each, float_array
 from rubric_core.outcome import Outcome
 
 if TYPE_CHECKING:
@@ -202,6 +202,5 @@ def _checked_z(z_M: ArrayLike, alpha_M: FloatArray) -> FloatArray:
     if z.shape != alpha_M.shape:
         raise RewardShapeError(f"z_M has shape {z.shape}, weights_M has {alpha_M.shape}")
     z = np.where(alpha_M > 0, z, 0.0)
-    if not ((z >= 0) & (z <= 1)).all():
-        raise RewardError(f"z_j = s_j / w_j must be in [0, 1], not {z.tolist()}")
+    check_each(z, (z >= 0) & (z <= 1), name="z_M", problem=", not in [0, 1]")
     return z
