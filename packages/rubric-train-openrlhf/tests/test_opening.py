@@ -10,8 +10,8 @@ from rubric_core import Task
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.opening import begin, check_tasks
-from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.step.tasks import TaskBook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from rubric_train_openrlhf.config import JudgingConfig
 from rubric_train_openrlhf.local.judging import background_judge
 from rubric_train_openrlhf.local.rollout import Examiner, Sampling
 from rubric_train_openrlhf.policy import Policy
-from rubric_train_openrlhf.reward.tasks import TaskBook
+from rubric_train_openrlhf.step.tasks import TaskBook
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

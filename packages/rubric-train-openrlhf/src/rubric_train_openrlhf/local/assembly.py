@@ -21,10 +21,10 @@ from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.opening import begin
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
-from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.events import EventWriter
+from rubric_train_openrlhf.step.tasks import read_book
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy
-    from rubric_train_openrlhf.reward.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskBook
 
 
 @dataclass(frozen=True)

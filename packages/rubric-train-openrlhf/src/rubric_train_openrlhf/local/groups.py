@@ -1,25 +1,23 @@
-"""The groups that a step is trained on: P prompts in order, or until P are informative."""
+"""The groups that a step is trained on, and those of the held-out questions."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
-from rubric_train_openrlhf.local.informative import draw_informative
-from rubric_train_openrlhf.local.rollout import Sampling, Timing
+from rubric_train_openrlhf.local.rollout import JudgedBatch, Sampling, join_batches
 from rubric_train_openrlhf.randomness import derived_seed
-from rubric_train_openrlhf.reward.credit import judge_rewards, shaped_rewards
-from rubric_train_openrlhf.reward.judge_checks import check_judge
-from rubric_train_openrlhf.reward.spread import informative_groups
+from rubric_train_openrlhf.step.credit import check_judge, informative
+from rubric_train_openrlhf.step.heldout import HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.rows import Answer
+from rubric_train_openrlhf.step.sampling import Timing, draw_informative
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from rubric_core import JudgeResult
     from rubric_train_openrlhf.local.assembly import LocalRun
-    from rubric_train_openrlhf.local.batch import JudgedBatch
+    from rubric_train_openrlhf.step.credit import StepCredit
 
 
 @dataclass(frozen=True)
@@ -28,15 +26,16 @@ class StepGroups:
 
     kept: JudgedBatch
     """To train on."""
-    drawn: JudgedBatch
-    """Those, and what dynamic sampling dropped."""
-    degenerate_group_frac: float
-    """Share of the drawn groups whose rewards are all equal."""
+    dropped_PG: tuple[tuple[JudgeResult, ...], ...]
+    """What the judge said of the groups that dynamic sampling dropped."""
+    prompts: int
+    """Drawn in all."""
+    generated_tokens: int
     timing: Timing
 
 
 def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
-    """Sample and judge the groups of one step.
+    """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
         run: the parts of the run.
@@ -49,22 +48,73 @@ def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
     """
     config = run.config
     drawing = _Drawing(run, step=step, position=position)
+    wanted = config.rollout.prompts
     if config.dynamic_sampling is None:
-        kept = drawn = drawing.draw(0, config.rollout.prompts)
+        rounds = [(drawing.draw(0, 0, wanted), list(range(wanted)))]
     else:
-        kept, drawn = draw_informative(
+        rounds = draw_informative(
             drawing.draw,
             spread=drawing.informative,
-            wanted=config.rollout.prompts,
+            wanted=wanted,
             max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
             step=step,
         )
     return StepGroups(
-        kept=kept,
-        drawn=drawn,
-        degenerate_group_frac=1.0 - float(np.mean(drawing.informative(drawn))),
+        kept=join_batches([batch.take_prompts(places) for batch, places in rounds if places]),
+        dropped_PG=tuple(
+            group
+            for batch, places in rounds
+            for place, group in enumerate(batch.results_PG)
+            if place not in places
+        ),
+        prompts=sum(len(batch.views) for batch, _ in rounds),
+        generated_tokens=sum(int(batch.rollouts.lengths_B.sum()) for batch, _ in rounds),
         timing=drawing.timing,
     )
+
+
+def answers(batch: JudgedBatch, credit: StepCredit) -> tuple[Answer, ...]:
+    """The responses of a batch, as the rows of its step show them."""
+    rollouts = batch.rollouts
+    rows = zip(
+        batch.responses,
+        cast("list[int]", rollouts.lengths_B.tolist()),
+        cast("list[bool]", rollouts.ended_B.tolist()),
+        credit.advantages_PG.reshape(-1).tolist(),
+        strict=True,
+    )
+    views = [view for view in batch.views for _ in range(batch.group_size)]
+    return tuple(
+        Answer(view.task_id, view.question, text, tokens, ended, advantage)
+        for view, (text, tokens, ended, advantage) in zip(views, rows, strict=True)
+    )
+
+
+def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
+    """Ask the held-out questions, and average the judge's rewards without penalties.
+
+    The draws come from the run's seed alone, so that two passes differ by the policy only.
+
+    Raises:
+        JudgeAbortError: the judge fails too often for the mean to say anything.
+    """
+    config, book = run.config, run.heldout
+    assert book is not None  # noqa: S101  # no pass is due without held-out questions
+    sampling = Sampling(
+        group_size=config.validation.samples,
+        max_new_tokens=config.rollout.max_new_tokens,
+        temperature=config.validation.temperature,
+        micro_batch=config.rollout.micro_batch,
+    )
+    seed = derived_seed(config.seed, step=0, purpose="validation")
+    batch, _ = run.examiner.examine(book.views, book=book, sampling=sampling, seed=seed)
+    check_judge(batch.results, config=config.judge, step=step)
+    reward = heldout_reward(
+        batch.results_PG,
+        [book.rubric(view.task_id) for view in book.views],
+        on_unavailable=config.judge.on_unavailable,
+    )
+    return reward, cast("list[int]", batch.rollouts.lengths_B.tolist())
 
 
 class _Drawing:
@@ -77,12 +127,11 @@ class _Drawing:
         self._results: list[JudgeResult] = []
         self.timing = Timing()
 
-    def draw(self, number: int, n: int) -> JudgedBatch:
+    def draw(self, number: int, before: int, n: int) -> JudgedBatch:
         run = self._run
-        views = [run.book.views[index] for index in run.order.take(n, start=self._position)]
-        self._position += n
+        order = run.order.take(n, start=self._position + before)
         batch, timing = run.examiner.examine(
-            views,
+            [run.book.views[index] for index in order],
             book=run.book,
             sampling=Sampling.for_training(run.config.rollout),
             seed=derived_seed(run.config.seed, step=self._step, purpose="rollout", part=number),
@@ -92,16 +141,6 @@ class _Drawing:
         check_judge(self._results, config=run.config.judge, step=self._step)
         return batch
 
-    def informative(self, batch: JudgedBatch) -> npt.NDArray[np.bool_]:
+    def informative(self, batch: JudgedBatch) -> list[bool]:
         rubrics = [self._run.book.rubric(view.task_id) for view in batch.views]
-        config = self._run.config
-        rewards = judge_rewards(
-            batch.results_PG, rubrics, on_unavailable=config.judge.on_unavailable
-        )
-        shaped_PG = shaped_rewards(
-            rewards,
-            batch.sizes,
-            shaping=config.shaping,
-            max_new_tokens=config.rollout.max_new_tokens,
-        )
-        return informative_groups(shaped_PG, rewards.valid_PG)
+        return informative(batch.results_PG, rubrics, batch.sizes, config=self._run.config)

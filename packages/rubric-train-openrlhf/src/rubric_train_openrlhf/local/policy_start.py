@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy, SupervisedStep
-    from rubric_train_openrlhf.reward.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskBook
 
 _log = structlog.get_logger()
 

@@ -6,23 +6,23 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from rubric_judge.console import Progress
-from rubric_train_openrlhf.local.batch import JudgedBatch, join_batches
-from rubric_train_openrlhf.local.precision import bfloat16_if
-from rubric_train_openrlhf.policy import sample_groups
+from rubric_train_openrlhf.policy import concatenate, sample_groups
 from rubric_train_openrlhf.randomness import torch_generator
+from rubric_train_openrlhf.step.rewards import Sizes
+from rubric_train_openrlhf.step.sampling import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from concurrent.futures import Future
 
-    import torch
-
-    from rubric_core import JudgeView, PolicyView
+    from rubric_core import JudgeResult, JudgeView, PolicyView
     from rubric_train_openrlhf.config import RolloutConfig
     from rubric_train_openrlhf.local.judging import BackgroundJudge, Judged
     from rubric_train_openrlhf.policy import Policy, Rollouts
-    from rubric_train_openrlhf.reward.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskBook
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,59 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class Timing:
-    """Where the time of a pass went."""
+class JudgedBatch:
+    """P prompts with G judged responses each; rows are prompt-major (row p·G + g)."""
 
-    generate_s: float = 0.0
-    judge_s: float = 0.0
-    judge_wait_s: float = 0.0
+    views: tuple[PolicyView, ...]
+    rollouts: Rollouts
+    responses: tuple[str, ...]
+    results: tuple[JudgeResult, ...]
 
-    def __add__(self, other: Timing) -> Timing:
-        """Sum of two passes."""
-        return Timing(
-            generate_s=self.generate_s + other.generate_s,
-            judge_s=self.judge_s + other.judge_s,
-            judge_wait_s=self.judge_wait_s + other.judge_wait_s,
+    @property
+    def group_size(self) -> int:
+        """G."""
+        return self.rollouts.group_size
+
+    @property
+    def results_PG(self) -> list[tuple[JudgeResult, ...]]:
+        """Results by group."""
+        size = self.group_size
+        return [self.results[start : start + size] for start in range(0, len(self.results), size)]
+
+    @property
+    def sizes(self) -> Sizes:
+        """Lengths and ends by group."""
+        shape = (len(self.views), self.group_size)
+        return Sizes(
+            lengths_PG=self.rollouts.lengths_B.cpu().numpy().reshape(shape),
+            ended_PG=self.rollouts.ended_B.cpu().numpy().reshape(shape),
         )
+
+    def take_prompts(self, indices: Sequence[int]) -> JudgedBatch:
+        """Keep these groups, in this order."""
+        size = self.group_size
+        rows = [index * size + member for index in indices for member in range(size)]
+        return JudgedBatch(
+            views=tuple(self.views[index] for index in indices),
+            rollouts=self.rollouts.take_prompts(indices),
+            responses=tuple(self.responses[row] for row in rows),
+            results=tuple(self.results[row] for row in rows),
+        )
+
+
+def join_batches(parts: Sequence[JudgedBatch]) -> JudgedBatch:
+    """Put the groups of several batches one after another."""
+    return JudgedBatch(
+        views=tuple(view for part in parts for view in part.views),
+        rollouts=concatenate([part.rollouts for part in parts]),
+        responses=tuple(response for part in parts for response in part.responses),
+        results=tuple(result for part in parts for result in part.results),
+    )
+
+
+def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # noqa: FBT001  # the name reads with its argument
+    """Autocast to bfloat16 for the length of a block, or leave it as it is."""
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
 class Examiner:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
-from rubric_train_openrlhf.local.precision import bfloat16_if
+from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.objective import (
     ObjectiveBatch,
     policy_loss,
@@ -20,6 +20,7 @@ from rubric_train_openrlhf.objective import (
     update_size,
 )
 from rubric_train_openrlhf.policy import pack_rollouts, response_logprobs
+from rubric_train_openrlhf.step.rows import UpdateMetrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -43,19 +44,6 @@ class UpdateBatch:
     """float64."""
     valid_B: Tensor
     """False leaves a response out of the loss and of its averages."""
-
-
-@dataclass(frozen=True)
-class UpdateMetrics:
-    """Means over the optimiser updates of one step, each of them a mean over its tokens."""
-
-    loss: float
-    kl: float
-    clip_frac: float
-    ratio_mean: float
-    entropy: float
-    grad_norm: float
-    lr: float
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ from rubric_train_openrlhf.cluster.judging import judge_probe
 from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
 from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
-from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow
+from rubric_train_openrlhf.step.tasks import TaskBook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

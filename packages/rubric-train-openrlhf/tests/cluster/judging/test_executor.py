@@ -27,8 +27,8 @@ from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
-from rubric_train_openrlhf.reward.tasks import TaskBook
 from rubric_train_openrlhf.run.records import JudgementRow
+from rubric_train_openrlhf.step.tasks import TaskBook
 
 pytest.importorskip("ray")
 from rubric_train_openrlhf.cluster.crossing.desk_calls import ask, find_desk, verdict_of
@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import Task
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.step.credit import StepCredit
 
     MakeConfig = Callable[..., TrainConfig]
 

@@ -9,20 +9,20 @@ import pytest
 import torch
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.cluster.crossing.step_credit import informative, step_credit
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
 from rubric_train_openrlhf.policy import load_policy, sample_groups
-from rubric_train_openrlhf.reward.credit import Sizes
+from rubric_train_openrlhf.step.credit import informative, step_credit
+from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
+    from rubric_train_openrlhf.step.credit import StepCredit
 
 RUBRIC = Rubric(criteria=(Criterion(id="a", weight=2), Criterion(id="b", weight=3)))
 

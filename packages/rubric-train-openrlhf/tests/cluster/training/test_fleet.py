@@ -114,9 +114,9 @@ def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any
     assert counted[0] == "run: responses: 0 of 12\n"
     assert counted[-1].startswith("run: responses: 12 of 12, ")
     assert [one["label"] for one in answers.responses] == [one.label for one in asked]
-    assert answers.judge_s == pytest.approx(12 * 0.05)
-    assert answers.judge_wait_s == pytest.approx(0.05, abs=0.04)
-    assert answers.generate_s >= 0.15
+    assert answers.timing.judge_s == pytest.approx(12 * 0.05)
+    assert answers.timing.judge_wait_s == pytest.approx(0.05, abs=0.04)
+    assert answers.timing.generate_s >= 0.15
     assert (answers.resent, weights.calls) == (0, [])
 
 

@@ -7,21 +7,18 @@ import numpy as np
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.training.rows import (
+from rubric_train_openrlhf.cluster.training.trained import (
     ClusterRecord,
     StepTimes,
+    TrainedSample,
     check_update,
-    heldout_row,
-    log_figures,
-    metrics_row,
-    rollout_rows,
 )
-from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
-from rubric_train_openrlhf.reward.heldout import HeldoutReward
+from rubric_train_openrlhf.step.credit import StepCredit
+from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
+from rubric_train_openrlhf.step.sampling import Timing
 
 FIGURES = {
     "loss": 0.5,
@@ -75,9 +72,7 @@ def record(**figures: float) -> ClusterRecord:
         drawn=Drawn(
             groups=groups,
             generated_tokens=30,
-            generate_s=1.0,
-            judge_s=4.0,
-            judge_wait_s=0.25,
+            timing=Timing(generate_s=1.0, judge_s=4.0, judge_wait_s=0.25),
             resent=2,
             prompts=3,
         ),
@@ -91,14 +86,14 @@ def record(**figures: float) -> ClusterRecord:
 
 
 def test_masked_responses_are_in_no_mean_of_rewards_and_zeroed_ones_are() -> None:
-    row = metrics_row(record())
+    row = metrics_row(record().of_step())
     assert row.reward_mean == pytest.approx(0.5)
     assert row.zero_reward_frac == pytest.approx(0.25)
     assert (row.invalid_frac, row.unavailable_frac) == (0.25, 0.25)
 
 
 def test_a_step_says_where_its_time_and_its_tokens_went() -> None:
-    row = metrics_row(record())
+    row = metrics_row(record().of_step())
     assert row.tokens_per_s == pytest.approx(6.0)
     assert (row.response_tokens_mean, row.response_tokens_max, row.truncated_frac) == (5.0, 8, 0.25)
     assert (row.generate_s, row.judge_s, row.judge_wait_s) == (1.0, 4.0, 0.25)
@@ -118,23 +113,23 @@ def test_what_an_engine_left_unfinished_is_no_truncated_answer() -> None:
     group_1 = replace(step.drawn.groups[1], samples=(unfinished, *others))
     drawn = replace(step.drawn, groups=[step.drawn.groups[0], group_1])
 
-    row = metrics_row(replace(step, drawn=drawn))
+    row = metrics_row(replace(step, drawn=drawn).of_step())
 
     assert row.truncated_frac == pytest.approx(1 / 3)
     assert row.response_tokens_mean == pytest.approx((2 + 4 + 8) / 3)
 
 
 def test_dropped_shares_are_absent_where_nobody_computed_them() -> None:
-    row = metrics_row(record())
+    row = metrics_row(record().of_step())
     assert row.cluster is not None
     assert row.cluster.dropped_frac is None
-    corrected = metrics_row(record(dropped_frac=0.1))
+    corrected = metrics_row(record(dropped_frac=0.1).of_step())
     assert corrected.cluster is not None
     assert corrected.cluster.dropped_frac == 0.1
 
 
 def test_rollouts_show_the_question_and_no_reward_where_there_is_none() -> None:
-    rows = list(rollout_rows(record()))
+    rows = list(rollout_rows(record().of_step()))
     assert [row.id for row in rows] == [
         "s000003-p000-g00",
         "s000003-p000-g01",
@@ -155,21 +150,8 @@ def test_an_update_that_is_not_a_number_stops_the_run(name: str, value: float) -
         check_update({**FIGURES, name: value}, step=3)
 
 
-@pytest.mark.parametrize(
-    ("best_so_far", "best"), [(None, True), (0.4, True), (0.5, False), (0.6, False)]
-)
-def test_a_held_out_pass_is_the_best_if_none_was_as_good(
-    best_so_far: float | None, *, best: bool
-) -> None:
-    reward = HeldoutReward(0.5, 0.1, 0.0, 2, {"a": 0.5})
-    groups = [group(0, tokens=(2, 4))]
-    row = heldout_row(reward, groups, step=2, eval_s=1.0, best_so_far=best_so_far)
-    assert row.best is best
-    assert row.response_tokens_mean == 3.0
-
-
 def test_trackers_get_numbers_under_flat_names() -> None:
-    figures: dict[str, Any] = log_figures(metrics_row(record()))
+    figures: dict[str, Any] = log_figures(metrics_row(record().of_step()))
     assert figures["criterion/a"] == 0.5
     assert figures["attribution/a"] == 0.3
     assert figures["rubric/zero/not_json"] == 0.25

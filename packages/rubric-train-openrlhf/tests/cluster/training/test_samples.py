@@ -13,6 +13,7 @@ from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.groups import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
+from rubric_train_openrlhf.step.sampling import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,9 +37,7 @@ class Answering:
         first = len(self.asked)
         self.asked += requests
         responses = [self._answer(one, first + n) for n, one in enumerate(requests)]
-        return SimpleNamespace(
-            responses=responses, generate_s=1.0, judge_s=2.0, judge_wait_s=0.5, resent=0
-        )
+        return SimpleNamespace(responses=responses, timing=Timing(1.0, 2.0, 0.5), resent=0)
 
     def on_all(self, method: str, **_arguments: object) -> None:
         self.calls.append(method)
@@ -137,7 +136,7 @@ def test_groups_without_a_spread_are_replaced_until_the_batch_is_full(
     assert [group.prompt.task_id for group in drawn.groups] == informative
     names = [name for group in drawn.groups for name in group.judgements]
     assert max(Counter(names).values()) == 1
-    assert drawn.generate_s > 1.0
+    assert drawn.timing.generate_s > 1.0
 
 
 def test_a_run_whose_groups_all_tie_stops_with_a_reason(make_generator: Callable[..., Any]) -> None:

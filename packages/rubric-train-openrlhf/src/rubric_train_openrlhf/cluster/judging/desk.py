@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING
 import structlog
 
 from rubric_core import Outcome, normalized_reward
-from rubric_train_openrlhf.cluster.crossing.step_credit import informative, step_credit
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId, Verdict
 from rubric_train_openrlhf.cluster.judging.judge_side import open_judge_side
-from rubric_train_openrlhf.reward.credit import Sizes
-from rubric_train_openrlhf.reward.heldout import HeldoutReward, heldout_reward
-from rubric_train_openrlhf.reward.judge_checks import check_judge
-from rubric_train_openrlhf.reward.summary import judgement_rows
+from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
+from rubric_train_openrlhf.step.heldout import HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.rewards import Sizes
+from rubric_train_openrlhf.step.rows import judgement_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import JudgeResult, Rubric
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics, JudgeSide
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 

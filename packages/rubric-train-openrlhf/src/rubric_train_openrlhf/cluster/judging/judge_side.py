@@ -12,8 +12,8 @@ from rubric_judge.pool import RayJudgePool
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.judging.judge_probe import until_there
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.reward.tasks import TaskBook, read_book
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.step.tasks import TaskBook, read_book
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,18 +31,18 @@ from rubric_train_openrlhf.opening import (
     holds_run_to_resume,
 )
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
-from rubric_train_openrlhf.reward.tasks import read_book
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.digests import model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
+from rubric_train_openrlhf.step.tasks import read_book
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.reward.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskBook
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from rubric_judge.console import Phase, current
 from rubric_train_openrlhf.cluster.processes.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.step.sampling import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -60,9 +61,7 @@ class Answers:
     """Responses in the order of their requests, and what it took."""
 
     responses: list[dict[str, Any]]
-    generate_s: float
-    judge_s: float
-    judge_wait_s: float
+    timing: Timing
     resent: int
 
 
@@ -124,9 +123,11 @@ class EngineFleet:
                 resent += len(missing)
         return Answers(
             responses=[received.responses[row] for row in range(len(requests))],
-            generate_s=received.generated_at - started,
-            judge_s=received.judge_s,
-            judge_wait_s=received.arrived_at - received.generated_at,
+            timing=Timing(
+                generate_s=received.generated_at - started,
+                judge_s=received.judge_s,
+                judge_wait_s=received.arrived_at - received.generated_at,
+            ),
             resent=resent,
         )
 

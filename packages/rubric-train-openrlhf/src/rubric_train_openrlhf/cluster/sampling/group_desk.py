@@ -11,9 +11,9 @@ from rubric_train_openrlhf.cluster.crossing.desk_calls import ask
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.reward.heldout import HeldoutReward
+    from rubric_train_openrlhf.step.credit import StepCredit
+    from rubric_train_openrlhf.step.heldout import HeldoutReward
 
 
 class GroupDesk:

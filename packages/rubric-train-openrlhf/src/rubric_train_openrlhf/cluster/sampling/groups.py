@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rubric_train_openrlhf.step.sampling import Timing
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -65,11 +67,7 @@ class Drawn:
 
     groups: list[Group]
     generated_tokens: int
-    generate_s: float
-    judge_s: float
-    """Summed over responses, from the end of each to its verdict."""
-    judge_wait_s: float
-    """From the end of the last response to the last verdict."""
+    timing: Timing
     resent: int
     """Responses that were asked for again, because an engine died."""
     prompts: int
@@ -81,9 +79,7 @@ class Drawn:
         return cls(
             groups=groups,
             generated_tokens=sum(drawn.generated_tokens for drawn in rounds),
-            generate_s=sum(drawn.generate_s for drawn in rounds),
-            judge_s=sum(drawn.judge_s for drawn in rounds),
-            judge_wait_s=sum(drawn.judge_wait_s for drawn in rounds),
+            timing=sum((drawn.timing for drawn in rounds), start=Timing()),
             resent=sum(drawn.resent for drawn in rounds),
             prompts=sum(drawn.prompts for drawn in rounds),
         )

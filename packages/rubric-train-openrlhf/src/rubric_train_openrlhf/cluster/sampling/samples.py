@@ -19,8 +19,9 @@ from rubric_core.files import open_file
 from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.sampling.fleet import Request
 from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
-from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
+from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
+from rubric_train_openrlhf.step.sampling import draw_informative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,18 +86,15 @@ class RubricSamplesGenerator(SamplesGenerator):
         wanted = self._run.rollout.prompts
         if self._run.dynamic_sampling is None:
             return self._draw(wanted, step=step, position=position)
-        kept: list[Group] = []
-        rounds: list[Drawn] = []
-        for _ in range(self._run.dynamic_sampling.max_resample_rounds + 1):
-            drawn_before = sum(drawn.prompts for drawn in rounds)
-            # As many as are missing: no group that could be trained on is thrown away.
-            drawn = self._draw(wanted - len(kept), step=step, position=position + drawn_before)
-            rounds.append(drawn)
-            differs = self._judge_side.spread(step, drawn.groups)
-            kept += [group for group, keep in zip(drawn.groups, differs, strict=True) if keep]
-            if len(kept) == wanted:
-                return Drawn.of_rounds(rounds, groups=kept)
-        raise self._too_few(step, found=len(kept), drawn=sum(drawn.prompts for drawn in rounds))
+        rounds = draw_informative(
+            lambda _, before, n: self._draw(n, step=step, position=position + before),
+            spread=lambda drawn: self._judge_side.spread(step, drawn.groups),
+            wanted=wanted,
+            max_resample_rounds=self._run.dynamic_sampling.max_resample_rounds,
+            step=step,
+        )
+        kept = [drawn.groups[place] for drawn, places in rounds for place in places]
+        return Drawn.of_rounds([drawn for drawn, _ in rounds], groups=kept)
 
     def draw_heldout(self) -> Drawn:
         """Sample and judge the held-out questions, with the same draws in every pass."""
@@ -172,9 +170,7 @@ class RubricSamplesGenerator(SamplesGenerator):
                 for number, prompt in enumerate(prompts)
             ],
             generated_tokens=sum(sample.tokens for sample in samples),
-            generate_s=answers.generate_s,
-            judge_s=answers.judge_s,
-            judge_wait_s=answers.judge_wait_s,
+            timing=answers.timing,
             resent=answers.resent,
             prompts=len(prompts),
         )
@@ -189,18 +185,6 @@ class RubricSamplesGenerator(SamplesGenerator):
             text=response["text"],
             tokens=int(experience.response_length.item()),
             ended=not response["truncated"],
-        )
-
-    def _too_few(self, step: int, *, found: int, drawn: int) -> NoInformativePromptError:
-        wanted = self._run.rollout.prompts
-        return NoInformativePromptError(
-            f"step {step}: only {found} of {wanted} prompts had responses of different reward, "
-            f"after {drawn} prompts; check that the judge tells responses apart, raise "
-            "rollout.group_size or dynamic_sampling.max_resample_rounds, or switch "
-            "dynamic_sampling off",
-            step=step,
-            wanted=wanted,
-            found=found,
         )
 
 

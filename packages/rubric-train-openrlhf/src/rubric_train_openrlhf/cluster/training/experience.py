@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     from openrlhf.trainer.ppo_utils.experience import Experience
 
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.sampling.groups import Group
     from rubric_train_openrlhf.cluster.training.shares import Shares
+    from rubric_train_openrlhf.step.credit import StepCredit
 
     class Crediting(Protocol):
         """The judge's side, as far as advantages ask it."""

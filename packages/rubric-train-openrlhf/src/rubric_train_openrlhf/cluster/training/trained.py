@@ -10,18 +10,21 @@ advantage.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rubric_train_openrlhf.cluster.training.shares import update_order
-from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
+from rubric_train_openrlhf.run.records import ClusterStep
+from rubric_train_openrlhf.step.rows import Answer, StepRecord, UpdateMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
     from rubric_train_openrlhf.cluster.training.shares import Shares
+    from rubric_train_openrlhf.step.credit import StepCredit
 
 _DIGEST_BYTES = 16
 _CLOSE = 1e-6
@@ -130,3 +133,93 @@ def check_trained(
                 f"step {step}, response {row} of {len(samples)}: the policy was trained on "
                 f"{problem}; report this, with the versions in environment.json"
             )
+
+
+def check_update(figures: Mapping[str, float], *, step: int) -> None:
+    """Stop a run whose update is not a number, before its weights go anywhere.
+
+    Raises:
+        NonFiniteUpdateError: loss or gradient norm is nan or infinite.
+    """
+    broken = [name for name in ("loss", "grad_norm") if not math.isfinite(figures[name])]
+    if broken:
+        raise NonFiniteUpdateError(
+            f"step {step}: {' and '.join(broken)} of the update is not a finite number; continue "
+            "from the last checkpoint with --resume and a lower optim.learning_rate or "
+            "optim.max_grad_norm",
+            step=step,
+        )
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Where the seconds of a step went, beside sampling and judging."""
+
+    experience_s: float
+    update_s: float
+    sync_s: float
+    step_s: float
+
+
+@dataclass(frozen=True)
+class ClusterRecord:
+    """All that one step has to say on the policy's side."""
+
+    step: int
+    drawn: Drawn
+    credit: StepCredit
+    trained: Sequence[TrainedSample]
+    """What the learner made of it, by row."""
+    figures: Mapping[str, float]
+    """Of the updates, as `RubricLearner` names them."""
+    sampler_gap: float
+    engine_restarts: int
+    times: StepTimes
+
+    def of_step(self) -> StepRecord:
+        """Bring it into the form that both backends write rows from."""
+        drawn, figures, times = self.drawn, self.figures, self.times
+        return StepRecord(
+            step=self.step,
+            credit=self.credit,
+            answers=tuple(self._answers()),
+            prompts_drawn=drawn.prompts,
+            generated_tokens=drawn.generated_tokens,
+            timing=drawn.timing,
+            update=UpdateMetrics(
+                loss=figures["loss"],
+                kl=figures["kl"],
+                clip_frac=figures["clip_frac"],
+                ratio_mean=figures["ratio_mean"],
+                entropy=None,
+                grad_norm=figures["grad_norm"],
+                lr=figures["lr"],
+            ),
+            update_s=times.update_s,
+            step_s=times.step_s,
+            cluster=ClusterStep(
+                sampler_gap=self.sampler_gap,
+                dropped_frac=figures.get("dropped_frac"),
+                updates=int(figures["updates"]),
+                experience_s=times.experience_s,
+                sync_s=times.sync_s,
+                engine_restarts=self.engine_restarts,
+                resent_responses=drawn.resent,
+                judge_restarts=self.credit.judge_restarts,
+                attribution=self.credit.attribution_abs,
+            ),
+        )
+
+    def _answers(self) -> Iterator[Answer]:
+        trained = iter(self.trained)
+        for group in self.drawn.groups:
+            for sample in group.samples:
+                yield Answer(
+                    task_id=group.prompt.task_id,
+                    question=group.prompt.question,
+                    text=sample.text,
+                    tokens=sample.tokens,
+                    ended=sample.ended,
+                    advantage=next(trained).advantage,
+                    is_finished=sample.judgement.is_answer,
+                )

@@ -29,30 +29,29 @@ from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedSta
 from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.training.learner import FIGURES
 from rubric_train_openrlhf.cluster.training.policy_checkpoints import PolicyCheckpoints
-from rubric_train_openrlhf.cluster.training.rows import (
-    ClusterRecord,
-    StepTimes,
-    check_update,
-    heldout_row,
-    log_figures,
-    metrics_row,
-    rollout_rows,
-)
 from rubric_train_openrlhf.cluster.training.shares import Shares
 from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
-from rubric_train_openrlhf.cluster.training.trained import by_row, check_trained
+from rubric_train_openrlhf.cluster.training.trained import (
+    ClusterRecord,
+    StepTimes,
+    by_row,
+    check_trained,
+    check_update,
+)
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.events import EventWriter
 from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.crossing.step_credit import StepCredit
     from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
     from rubric_train_openrlhf.cluster.training.trained import TrainedSample
     from rubric_train_openrlhf.run.records import MetricsRow
+    from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 
@@ -117,6 +116,13 @@ class RubricPPOTrainer(_Trainer):
             Progress.silent() as self._progress,
             summary_kept(self._folder, progress=self._progress) as self._summary_file,
         ):
+            self._passes = HeldoutPasses(
+                self._folder,
+                config=self._run.validation,
+                steps=self._run.steps,
+                progress=self._progress,
+                ask=self._ask_heldout,
+            )
             with self._progress.phase("giving the engines their weights"):
                 self._go_back(position)
             self._summary_file.begin(wall_s=position.wall_s)
@@ -223,8 +229,9 @@ class RubricPPOTrainer(_Trainer):
         return trained
 
     def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> MetricsRow:
-        row = metrics_row(record)
-        self._folder.write_rollouts(row.step, rollout_rows(record))
+        step = record.of_step()
+        row = metrics_row(step)
+        self._folder.write_rollouts(row.step, rollout_rows(step))
         self._folder.write_metrics(row)
         events.write("train", row, step=row.step)
         self.tensorboard_logger.log_train(row.step, log_figures(row))
@@ -232,33 +239,20 @@ class RubricPPOTrainer(_Trainer):
         return row
 
     def _evaluate_if_due(self, step: int, *, events: EventWriter) -> bool:
-        """Ask the held-out questions before training, every so many steps, and at the end.
-
-        Returns:
-            Whether this is the best policy so far.
-        """
-        rows = self._folder.read_heldout()
-        due = step % self._run.validation.every == 0 or step == self._run.steps
-        if not self._run.heldout or not due or any(row.step == step for row in rows):
+        """Ask the held-out questions where this step is due; whether it is the best so far."""
+        row = self._passes.pass_if_due(step) if self._run.heldout else None
+        if row is None:
             return False
-        started = time.perf_counter()
-        name = "held-out questions" if step else "held-out questions before training"
-        with self._progress.phase(name):
-            groups = self.samples_generator.draw_heldout().groups
-        row = heldout_row(
-            self._desk.heldout(step, groups),
-            groups,
-            step=step,
-            eval_s=time.perf_counter() - started,
-            best_so_far=max((row.reward_mean for row in rows), default=None),
-        )
-        self._folder.write_heldout(row)
         self._summary_file.heldout(row)
         events.write("heldout", row, step=step)
         figures = row.model_dump(exclude={"step", "best", "criteria"})
         self.tensorboard_logger.log_eval(step, figures)
-        _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
         return row.best
+
+    def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int]]:
+        groups = self.samples_generator.draw_heldout().groups
+        lengths = [length for group in groups for length in group.lengths]
+        return self._desk.heldout(step, groups), lengths
 
     def _save_state(self, position: TrainPosition) -> None:
         """Save what training goes on from: DeepSpeed's state, and where the run is."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.training.rows import check_update
+from rubric_train_openrlhf.cluster.training.trained import check_update
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from rubric_core import group_advantages
 from rubric_core.estimators import GroupAdvantages
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
-from rubric_train_openrlhf.reward.credit import Rewards, Sizes, shaped_rewards
 from rubric_train_openrlhf.run.records import RolloutRow
+from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,7 @@ import pytest
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
 from rubric_train_openrlhf.config import JudgingConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.reward.judge_checks import check_judge
+from rubric_train_openrlhf.step.credit import check_judge
 
 LIMITS = JudgingConfig(max_invalid_frac=0.25, max_unavailable_frac=0.5)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.reward.spread import informative_groups
+from rubric_train_openrlhf.step.rewards import informative_groups
 
 grid = st.sampled_from([0.0, 0.1, 0.3, 0.7, 1.0])
 groups = st.lists(grid, min_size=4, max_size=4)

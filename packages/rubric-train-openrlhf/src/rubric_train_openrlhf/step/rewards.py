@@ -1,4 +1,4 @@
-"""From the judgements of a step to advantages, in float64, with the share of every criterion."""
+"""From judgements to rewards, shaped rewards and advantages: pure functions, in float64."""
 
 from __future__ import annotations
 
@@ -136,6 +136,28 @@ def shaped_rewards(
             buffer=shaping.length_penalty.buffer_tokens,
         )
     return shaped_PG
+
+
+def informative_groups(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray:
+    """Tell groups with a spread of rewards from those without.
+
+        informative_p  ⇔  max_g R_pg > min_g R_pg   over the valid members
+
+    The paper drops prompts with σ = 0; in floating point the spread is the exact test of it.
+
+    Args:
+        rewards_PG: shape [P, G]; masked cells may hold anything.
+        valid_PG: shape [P, G]; False leaves a cell out.
+
+    Returns:
+        Shape [P]; False for a group without two different valid rewards.
+
+    Source: paper, §C, dynamic sampling.
+    Source: arXiv 2503.14476 (DAPO), §3.2, Eq. 11.
+    """
+    highest_P = np.where(valid_PG, rewards_PG, -np.inf).max(axis=1)
+    lowest_P = np.where(valid_PG, rewards_PG, np.inf).min(axis=1)
+    return highest_P > lowest_P
 
 
 def assign_credit(

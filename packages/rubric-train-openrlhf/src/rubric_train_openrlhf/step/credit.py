@@ -1,28 +1,32 @@
-"""What the judge's side makes of a step: credit for the policy, figures for the logs.
+"""The credit of a step: what the judgements of its groups make of every response.
 
-It crosses to the policy's side and holds numbers, ids of criteria and names of reasons.
+Both backends call `step_credit`. What crosses to the policy's side holds numbers, ids of criteria
+and names of reasons; `JudgedStep` stays with the judge.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubric_core import Outcome
-from rubric_train_openrlhf.reward.credit import assign_credit, judge_rewards, shaped_rewards
-from rubric_train_openrlhf.reward.judge_checks import by_fallback, outcome_frac
-from rubric_train_openrlhf.reward.spread import informative_groups
-from rubric_train_openrlhf.reward.summary import JudgedStep, criterion_means, zero_reasons
+from rubric_train_openrlhf.errors import JudgeAbortError
+from rubric_train_openrlhf.step.rewards import (
+    assign_credit,
+    informative_groups,
+    judge_rewards,
+    shaped_rewards,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from rubric_core import JudgeResult, Rubric
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.reward.credit import BoolArray, Credit, FloatArray, Sizes
+    from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
+    from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,19 @@ class StepCredit:
         return float(np.abs(self.advantages_PG).mean())
 
 
+@dataclass(frozen=True)
+class JudgedStep:
+    """The judgements of P groups of G, and what was made of them."""
+
+    step: int
+    task_ids_P: tuple[str, ...]
+    rubrics_P: tuple[Rubric, ...]
+    results: tuple[JudgeResult, ...]
+    """Prompt-major: row p·G + g."""
+    rewards: Rewards
+    credit: Credit
+
+
 def informative(
     results_PG: Sequence[Sequence[JudgeResult]],
     rubrics_P: Sequence[Rubric],
@@ -89,10 +106,7 @@ def informative(
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rewards = judge_rewards(results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable)
-    shaped_PG = shaped_rewards(
-        rewards, sizes, shaping=config.shaping, max_new_tokens=config.rollout.max_new_tokens
-    )
+    rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     return informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
 
@@ -123,10 +137,7 @@ def step_credit(
     """
     rubrics_P = tuple(rubric for _, rubric in tasks_P)
     results = tuple(result for group in results_PG for result in group)
-    rewards = judge_rewards(results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable)
-    shaped_PG = shaped_rewards(
-        rewards, sizes, shaping=config.shaping, max_new_tokens=config.rollout.max_new_tokens
-    )
+    rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
     credit = assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = informative_groups(shaped_PG, rewards.valid_PG)
     judged = [*results, *(result for group in dropped_PG for result in group)]
@@ -156,6 +167,67 @@ def step_credit(
     return crossing, staying
 
 
+def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:
+    """Stop a run whose judge fails too often to train on.
+
+    Raises:
+        JudgeAbortError: a rate is above its threshold; says which, and the reasons' counts.
+    """
+    invalid_frac = outcome_frac(results, Outcome.INVALID)
+    unavailable_frac = outcome_frac(results, Outcome.UNAVAILABLE)
+    broken = [
+        f"{name} judgements {rate:.1%} > judge.{field}={limit}"
+        for name, field, rate, limit in (
+            ("invalid", "max_invalid_frac", invalid_frac, config.max_invalid_frac),
+            ("unavailable", "max_unavailable_frac", unavailable_frac, config.max_unavailable_frac),
+        )
+        if rate > limit
+    ]
+    if not broken:
+        return
+    reasons = Counter(result.reason.value for result in results if result.reason is not None)
+    counts = ", ".join(f"{reason} {count}" for reason, count in reasons.most_common())
+    raise JudgeAbortError(
+        f"step {step}: {' and '.join(broken)} of {len(results)} responses; reasons: {counts}; "
+        "repair the judge and continue with --resume, or raise the limit",
+        step=step,
+        invalid_frac=invalid_frac,
+        unavailable_frac=unavailable_frac,
+        reasons=reasons,
+    )
+
+
+def by_fallback(results: Iterable[JudgeResult]) -> dict[str, int]:
+    """Count the results that each fallback of a `litellm_config` gave, by its name."""
+    names = (result.answered_by.fallback for result in results if result.answered_by)
+    return dict(Counter(filter(None, names)))
+
+
+def outcome_frac(results: Sequence[JudgeResult], outcome: Outcome) -> float:
+    """Share of results with an outcome."""
+    return sum(result.outcome == outcome for result in results) / len(results)
+
+
+def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, float]:
+    """Share of responses with reward 0, by the judge's reason; "scored" where it gave 0."""
+    zero_B = (rewards.valid_PG & (rewards.rewards_PG == 0.0)).reshape(-1)
+    counts = Counter(
+        "scored" if result.reason is None else result.reason.value
+        for result, is_zero in zip(results, zero_B, strict=True)
+        if is_zero
+    )
+    return {reason: count / len(results) for reason, count in sorted(counts.items())}
+
+
+def criterion_means(rewards: Rewards, rubrics_P: Sequence[Rubric]) -> dict[str, float]:
+    """Mean z of each criterion id over the valid responses to the questions that have it."""
+    scores: defaultdict[str, list[float]] = defaultdict(list)
+    for z_GM, valid_G, rubric in zip(rewards.z_PGM, rewards.valid_PG, rubrics_P, strict=True):
+        for criterion_id, z_G in zip(rubric.ids, z_GM[valid_G].T, strict=False):
+            scores[criterion_id].extend(float(z) for z in z_G if not np.isnan(z))
+    return {name: float(np.mean(values)) for name, values in scores.items() if values}
+
+
 def _attribution_abs(
     credit: Credit, valid_PG: BoolArray, rubrics_P: Sequence[Rubric]
 ) -> dict[str, float]:
@@ -165,3 +237,18 @@ def _attribution_abs(
         for criterion_id, share_G in zip(rubric.ids, shares_GM[valid_G].T, strict=False):
             shares[criterion_id].extend(abs(float(x)) for x in share_G if not np.isnan(x))
     return {name: float(np.mean(values)) for name, values in shares.items() if values}
+
+
+def _shaped(
+    results_PG: Sequence[Sequence[JudgeResult]],
+    rubrics_P: Sequence[Rubric],
+    sizes: Sizes,
+    *,
+    config: TrainConfig,
+) -> tuple[Rewards, FloatArray]:
+    """The judge's rewards, and those with the penalties that are on."""
+    rewards = judge_rewards(results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable)
+    max_new_tokens = config.rollout.max_new_tokens
+    return rewards, shaped_rewards(
+        rewards, sizes, shaping=config.shaping, max_new_tokens=max_new_tokens
+    )

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rubric_train_openrlhf.reward.tasks import read_book
+from rubric_train_openrlhf.step.tasks import read_book
 
 CRITERIA = [{"id": "cause", "weight": 2, "description": "Names the motion of the atoms."}]
 TEXTS = {

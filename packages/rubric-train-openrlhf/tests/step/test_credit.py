@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.reward.credit import judge_rewards
+from rubric_train_openrlhf.step.rewards import judge_rewards
 
 if TYPE_CHECKING:
     from rubric_core.reward import OnUnavailable

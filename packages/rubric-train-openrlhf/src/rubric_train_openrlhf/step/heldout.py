@@ -1,0 +1,111 @@
+"""The held-out pass: when it is due, and its row: the judge's rewards without penalties."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import structlog
+
+from rubric_train_openrlhf.run.records import HeldoutRow
+from rubric_train_openrlhf.step.credit import criterion_means, zero_reasons
+from rubric_train_openrlhf.step.rewards import judge_rewards
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rubric_core import JudgeResult, Rubric
+    from rubric_core.reward import OnUnavailable
+    from rubric_judge.console import Progress
+    from rubric_train_openrlhf.config.sections import ValidationConfig
+    from rubric_train_openrlhf.run import RunFolder
+
+_log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class HeldoutReward:
+    """One pass over N held-out questions, without penalties."""
+
+    reward_mean: float
+    """Mean over questions of the mean over their samples."""
+    reward_std: float
+    """Between questions."""
+    zero_reward_frac: float
+    n: int
+    """Questions with at least one usable judgement."""
+    criteria: dict[str, float]
+    """Mean z of each criterion id."""
+
+
+def heldout_reward(
+    results_NS: Sequence[Sequence[JudgeResult]],
+    rubrics_N: Sequence[Rubric],
+    *,
+    on_unavailable: OnUnavailable,
+) -> HeldoutReward:
+    """Average the judge's rewards over questions.
+
+    Args:
+        results_NS: S results for each of N questions.
+        rubrics_N: the rubric of each question.
+        on_unavailable: what an unreachable judge means.
+
+    Raises:
+        UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
+    """
+    rewards = judge_rewards(results_NS, rubrics_N, on_unavailable=on_unavailable)
+    results = tuple(result for group in results_NS for result in group)
+    judged_N = rewards.valid_PG.any(axis=1)
+    means_N = np.nanmean(rewards.rewards_PG[judged_N], axis=1)
+    return HeldoutReward(
+        reward_mean=float(means_N.mean()),
+        reward_std=float(means_N.std()),
+        zero_reward_frac=sum(zero_reasons(results, rewards).values()),
+        n=int(judged_N.sum()),
+        criteria=criterion_means(rewards, rubrics_N),
+    )
+
+
+@dataclass(frozen=True)
+class HeldoutPasses:
+    """The held-out passes of a run: before training, every so many steps, and at the end."""
+
+    folder: RunFolder
+    config: ValidationConfig
+    steps: int
+    """Of the whole run."""
+    progress: Progress
+    ask: Callable[[int], tuple[HeldoutReward, Sequence[int]]]
+    """Asks all questions after a step: what the judge gave, and the tokens of each response."""
+
+    def pass_if_due(self, step: int) -> HeldoutRow | None:
+        """Ask the held-out questions and write the row, unless none is due or it is there.
+
+        Returns:
+            The row; `best` if its mean is higher than all before, or the first.
+
+        Raises:
+            JudgeAbortError: the judge fails too often for the mean to say anything.
+        """
+        rows = self.folder.read_heldout()
+        due = step % self.config.every == 0 or step == self.steps
+        if not due or any(row.step == step for row in rows):
+            return None
+        started = time.perf_counter()
+        name = "held-out questions" if step else "held-out questions before training"
+        with self.progress.phase(name):
+            reward, lengths = self.ask(step)
+        best_so_far = max((row.reward_mean for row in rows), default=None)
+        row = HeldoutRow(
+            **asdict(reward),
+            step=step,
+            response_tokens_mean=float(np.mean(lengths)),
+            eval_s=time.perf_counter() - started,
+            best=best_so_far is None or reward.reward_mean > best_so_far,
+        )
+        self.folder.write_heldout(row)
+        _log.info("train.heldout.finished", **row.model_dump(exclude={"criteria"}))
+        return row

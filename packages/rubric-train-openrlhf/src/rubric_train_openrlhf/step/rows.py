@@ -1,0 +1,167 @@
+"""From a step to the rows of the run folder, whichever backend ran it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rubric_train_openrlhf.run.records import JudgementRow, MetricsRow, RolloutRow, row_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from rubric_core import Rubric
+    from rubric_train_openrlhf.run.records import ClusterStep
+    from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
+    from rubric_train_openrlhf.step.sampling import Timing
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One response that a step was trained on."""
+
+    task_id: str
+    question: str
+    text: str
+    tokens: int
+    """The end token included."""
+    ended: bool
+    """Whether it came to its end token."""
+    advantage: float
+    """As the learner had it."""
+    is_finished: bool = True
+    """False where an engine left it unfinished, so that it is not the policy's answer."""
+
+
+@dataclass(frozen=True)
+class UpdateMetrics:
+    """Means over the optimiser updates of one step, each of them a mean over its tokens."""
+
+    loss: float
+    kl: float
+    clip_frac: float
+    ratio_mean: float
+    entropy: float | None
+    """None where the stack does not say."""
+    grad_norm: float
+    lr: float
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """All that one step has to say on the policy's side."""
+
+    step: int
+    credit: StepCredit
+    answers: Sequence[Answer]
+    """Prompt-major: row p·G + g."""
+    prompts_drawn: int
+    """More than there are groups where dynamic sampling dropped some."""
+    generated_tokens: int
+    """Of all that was drawn."""
+    timing: Timing
+    update: UpdateMetrics
+    update_s: float
+    step_s: float
+    cluster: ClusterStep | None = None
+    """What only a cluster has to say."""
+
+
+def metrics_row(record: StepRecord) -> MetricsRow:
+    """Sum a step up."""
+    credit = record.credit
+    finished = [answer for answer in record.answers if answer.is_finished]
+    lengths = [answer.tokens for answer in finished]
+    return MetricsRow(
+        step=record.step,
+        reward_mean=credit.reward_mean,
+        reward_std=credit.reward_std,
+        zero_reward_frac=credit.zero_reward_frac,
+        zero_reward_by_reason=credit.zero_reward_by_reason,
+        invalid_frac=credit.invalid_frac,
+        unavailable_frac=credit.unavailable_frac,
+        criteria=credit.criteria,
+        m_eff_mean=credit.m_eff_mean,
+        degenerate_group_frac=credit.degenerate_group_frac,
+        advantage_abs_mean=credit.advantage_abs_mean,
+        **asdict(record.update),
+        response_tokens_mean=float(np.mean(lengths)),
+        response_tokens_max=max(lengths),
+        truncated_frac=float(np.mean([not answer.ended for answer in finished])),
+        generated_tokens=record.generated_tokens,
+        tokens_per_s=record.generated_tokens / record.step_s,
+        **asdict(record.timing),
+        update_s=record.update_s,
+        step_s=record.step_s,
+        resampled_prompts=record.prompts_drawn - len(credit.rewards_PG),
+        by_fallback=credit.by_fallback,
+        cluster=record.cluster,
+    )
+
+
+def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
+    """What the policy was asked and answered, with no word of passage or rubric."""
+    credit = record.credit
+    for row, answer in enumerate(record.answers):
+        prompt, member = divmod(row, credit.rewards_PG.shape[1])
+        valid = bool(credit.valid_PG[prompt, member])
+        yield RolloutRow(
+            id=row_id(step=record.step, prompt=prompt, response=member),
+            step=record.step,
+            task_id=answer.task_id,
+            prompt=answer.question,
+            response=answer.text,
+            reward=float(credit.rewards_PG[prompt, member]) if valid else None,
+            advantage=answer.advantage,
+            tokens=answer.tokens,
+            ended=answer.ended,
+            outcome=credit.outcomes_PG[prompt][member],
+        )
+
+
+def judgement_rows(judged: JudgedStep) -> Iterator[JudgementRow]:
+    """What the judge said, and what every criterion gave to the advantage."""
+    size = judged.rewards.rewards_PG.shape[1]
+    for row, result in enumerate(judged.results):
+        prompt, member = divmod(row, size)
+        rubric = judged.rubrics_P[prompt]
+        attribution = _by_id(rubric, judged.credit.attribution_PGM[prompt, member])
+        shaping = float(judged.credit.shaping_PG[prompt, member])
+        if shaping:
+            attribution["shaping"] = shaping
+        yield JudgementRow(
+            id=row_id(step=judged.step, prompt=prompt, response=member),
+            step=judged.step,
+            task_id=judged.task_ids_P[prompt],
+            result=result,
+            z=_by_id(rubric, judged.rewards.z_PGM[prompt, member]),
+            shares=_by_id(rubric, rubric.shares_M),
+            attribution=attribution,
+        )
+
+
+def log_figures(row: MetricsRow) -> dict[str, float]:
+    """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
+    numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
+    flat = {f"rubric/{name}": value for name, value in numbers.items() if value is not None}
+    for reason, share in row.zero_reward_by_reason.items():
+        flat[f"rubric/zero/{reason}"] = share
+    for criterion, mean in row.criteria.items():
+        flat[f"criterion/{criterion}"] = mean
+    if row.cluster is not None:
+        for criterion, share in row.cluster.attribution.items():
+            flat[f"attribution/{criterion}"] = share
+    return flat
+
+
+def _by_id(rubric: Rubric, values_M: npt.NDArray[np.float64]) -> dict[str, float]:
+    """Name the values, less the padding; what is nan does not exist and is left out."""
+    return {
+        criterion_id: float(value)
+        for criterion_id, value in zip(rubric.ids, values_M, strict=False)
+        if not np.isnan(value)
+    }

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from rubric_judge.console import Progress
+from rubric_train_openrlhf.config import ValidationConfig
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def passes(folder: RunFolder, *, means: list[float]) -> HeldoutPasses:
+    """Passes of every second step of five; each ask gives the next mean."""
+    left = iter(means)
+    return HeldoutPasses(
+        folder,
+        config=ValidationConfig(every=2),
+        steps=5,
+        progress=Progress.silent(),
+        ask=lambda _: (HeldoutReward(next(left), 0.1, 0.0, 2, {"a": 0.5}), [2, 4]),
+    )
+
+
+def test_a_pass_is_due_before_training_every_so_many_steps_and_at_the_end(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    asked = passes(folder, means=[0.1, 0.2, 0.3, 0.4])
+
+    made = [step for step in range(6) if asked.pass_if_due(step) is not None]
+
+    assert made == [0, 2, 4, 5]
+    assert [row.step for row in folder.read_heldout()] == made
+
+
+def test_a_pass_that_was_written_is_not_asked_again(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    passes(folder, means=[0.1]).pass_if_due(0)
+
+    assert passes(folder, means=[]).pass_if_due(0) is None
+    assert len(folder.read_heldout()) == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "best"), [(None, True), (0.4, True), (0.5, False), (0.6, False)]
+)
+def test_a_pass_is_the_best_if_none_was_as_good(
+    tmp_path: Path, before: float | None, *, best: bool
+) -> None:
+    asked = passes(RunFolder(tmp_path), means=[*([] if before is None else [before]), 0.5])
+    if before is not None:
+        asked.pass_if_due(0)
+
+    row = asked.pass_if_due(2)
+
+    assert row is not None
+    assert row.best is best
+    assert row.response_tokens_mean == 3.0
