@@ -56,10 +56,10 @@ def test_several_answers_are_none() -> None:
 def test_a_call_of_a_tool_has_no_text(why: str) -> None:
     for answer in (
         chat_reply(_completion(why)),
-        ended("blue", why=why, refusal=None, usage=None),
+        ended("blue", why=why, refusal=None, usage=None, answered_by=None),
     ):
         assert (answer.text, answer.finish) == ("", "complete")
 
 
 def test_the_words_of_a_refusal_outweigh_the_end() -> None:
-    assert ended(None, why="stop", refusal="No.", usage=None).finish == "refused"
+    assert ended(None, why="stop", refusal="No.", usage=None, answered_by=None).finish == "refused"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from rubric_core import Answerer, Reason, Usage
@@ -19,7 +20,13 @@ def answerer(model: object, *, deployment: str = "", fallback: str = "") -> Answ
         fallback: the group that answered in place of another.
     """
     is_name = isinstance(model, str) and len(model) <= _LONGEST_NAME and model.isprintable()
-    return Answerer(model=str(model) if is_name else "", deployment=deployment, fallback=fallback)
+    return _answerer(str(model) if is_name else "", deployment, fallback)
+
+
+@lru_cache(maxsize=256)
+def _answerer(model: str, deployment: str, fallback: str) -> Answerer:
+    # A few answer all calls of a run, and to validate one takes a twentieth of a call.
+    return Answerer(model=model, deployment=deployment, fallback=fallback)
 
 
 def server_of(address: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 from rubric_core import Reason, SchemaError, Usage
@@ -98,8 +98,13 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
     if not (of_model and isinstance(content, str | None) and isinstance(refusal, str | None)):
         what = "a success without a chat completion"
         raise transport_error(Reason.SERVER_ERROR, what, usage=used)
-    answer = ended(content, why=choice.get("finish_reason"), refusal=refusal, usage=used)
-    return replace(answer, answered_by=answerer(completion.get("model")))
+    return ended(
+        content,
+        why=choice.get("finish_reason"),
+        refusal=refusal,
+        usage=used,
+        answered_by=answerer(completion.get("model")),
+    )
 
 
 def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:

@@ -9,11 +9,11 @@ a server repeats the id of a request, it is checked. aiohttp is imported at the 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 from rubric_core import Reason
 from rubric_judge.answering import server_of
@@ -76,7 +76,7 @@ class Connections:
         Raises:
             JudgeTransportError: there is none, or it is the answer to another request.
         """
-        request_id = uuid4().hex
+        request_id = os.urandom(16).hex()
         headers = {**headers, _REQUEST_ID: request_id}
         answer = await self._exchanged("POST", url, body=body, headers=headers, silence_s=silence_s)
         if answer.is_success and answer.body is not None:
@@ -85,8 +85,8 @@ class Connections:
 
     def _check_is_of(self, request_id: str, url: str, answer: Answer) -> None:
         # vLLM makes it the completion's id; other servers and proxies repeat the header.
-        if any(request_id in text for _, text in answer.headers) or (
-            request_id.encode() in (answer.body or b"")
+        if request_id.encode() in (answer.body or b"") or any(
+            request_id in text for _, text in answer.headers
         ):
             self._repeating.add(url)
         elif url in self._repeating:

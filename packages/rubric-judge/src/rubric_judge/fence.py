@@ -31,7 +31,9 @@ def fenced(text: str, *, label: str, seed: str) -> str:
     Returns:
         The lines; their mark stands nowhere in the text, in any case of its letters.
     """
-    inert = CONTROL_TOKENS.sub(lambda found: found[0] + _WORD_JOINER, text)
+    inert = text
+    if "<" in text or "[" in text:
+        inert = CONTROL_TOKENS.sub(lambda found: found[0] + _WORD_JOINER, text)
     mark = _mark(inert.casefold(), seed=f"{label} {seed}")
     return f"----- BEGIN {label} {mark} -----\n{inert}\n----- END {label} {mark} -----"
 

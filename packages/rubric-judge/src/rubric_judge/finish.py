@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_core import Reason, Usage
+from rubric_core import Answerer, Reason, Usage
 from rubric_judge.chat import ChatReply, Finish
 from rubric_judge.failures import transport_error
 
@@ -26,7 +26,14 @@ _CALLS = frozenset(
 _FAILED = ("abort", "error")
 
 
-def ended(content: str | None, *, why: object, refusal: object, usage: Usage | None) -> ChatReply:
+def ended(
+    content: str | None,
+    *,
+    why: object,
+    refusal: object,
+    usage: Usage | None,
+    answered_by: Answerer | None,
+) -> ChatReply:
     """Read the end of an answer.
 
     Args:
@@ -34,6 +41,7 @@ def ended(content: str | None, *, why: object, refusal: object, usage: Usage | N
         why: `finish_reason`, as it was sent.
         refusal: the message's words for declining to answer; empty where it does not.
         usage: what the answer took.
+        answered_by: who answered.
 
     Returns:
         The answer, which may be cut off or refused. One that calls a tool has no text: no tool was
@@ -42,13 +50,19 @@ def ended(content: str | None, *, why: object, refusal: object, usage: Usage | N
     Raises:
         JudgeTransportError: the server did not finish the answer, or does not say so.
     """
+
+    def reply(text: str | None, finish: Finish) -> ChatReply:
+        return ChatReply(
+            text=text or "", finish=finish, usage=usage, attempts=1, answered_by=answered_by
+        )
+
     if refusal:
-        return ChatReply(text=content or "", finish="refused", usage=usage, attempts=1)
+        return reply(content, "refused")
     why = why if isinstance(why, str) else None
     if why in _CALLS:
-        return ChatReply(text="", finish="complete", usage=usage, attempts=1)
+        return reply(None, "complete")
     if why not in _FINISH:
         said = why if why in _FAILED else "unknown" if why else "missing"
         what = f"the answer is not finished: its `finish_reason` is {said}"
         raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
-    return ChatReply(text=content or "", finish=_FINISH[why], usage=usage, attempts=1)
+    return reply(content, _FINISH[why])

@@ -47,8 +47,8 @@ def chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's respo
     content = getattr(message, "content", None)
     why = _finish_reason(choices[0])
     text = content if isinstance(content, str) else None
-    answer = ended(text, why=why, refusal=_refusal(message), usage=used)
-    return replace(answer, answered_by=answerer(getattr(completion, "model", None)))
+    by = answerer(getattr(completion, "model", None))
+    return ended(text, why=why, refusal=_refusal(message), usage=used, answered_by=by)
 
 
 def priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
