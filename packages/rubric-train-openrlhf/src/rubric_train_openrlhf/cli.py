@@ -259,7 +259,7 @@ def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | No
 
 def _fail(error: RubricError) -> NoReturn:
     Console(stderr=True, highlight=False, soft_wrap=True).print(
-        "\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]),
+        "\n".join([f"{app.name[0]}: {error}", *getattr(error, "__notes__", ())]),
         style="red",
         markup=False,
     )

@@ -5,6 +5,7 @@ Apart from `policy`, which loads torch and transformers: reading a configuration
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from pydantic import (
@@ -17,11 +18,30 @@ from pydantic import (
     model_validator,
 )
 
+from rubric_train_openrlhf.errors import PolicyLoadError
+
 if TYPE_CHECKING:
+    from pathlib import Path
     from typing import Self
 
 SLOT_FILE = "slots.json"
 """Marks a model folder whose tokenizer is read through a `SlotCodec`."""
+
+
+def check_model_folder(folder: Path) -> None:
+    """Look whether there is a model.
+
+    Raises:
+        PolicyLoadError: there is no such folder, or no model's configuration in it.
+    """
+    for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
+        # Unlike the method of a path, false for a name that is too long too.
+        if not os.path.exists(wanted):  # noqa: PTH110
+            message = (
+                f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
+                "language model (config.json, safetensors weights, tokenizer)"
+            )
+            raise PolicyLoadError(message, path=folder)
 
 
 class TinyConfig(BaseModel):

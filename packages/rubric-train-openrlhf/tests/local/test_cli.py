@@ -59,9 +59,12 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--rollout.group_sise", "8"], "TrainConfigError: .*did you mean 'group_size'"),
-        (["--model.path", "nowhere"], "PolicyLoadError: .*nowhere"),
-        (["--judge.spec", "{type: plugin, name: lexicl}"], "PluginError: .*did you mean 'lexical'"),
+        (["--rollout.group_sise", "8"], "^rubric-train: .*did you mean 'group_size'"),
+        (["--model.path", "nowhere"], "^rubric-train: no folder at 'nowhere'"),
+        (
+            ["--judge.spec", "{type: plugin, name: lexicl}"],
+            "^rubric-train: .*did you mean 'lexical'",
+        ),
     ],
 )
 def test_a_known_error_is_one_message_and_status_1(
@@ -73,7 +76,7 @@ def test_a_known_error_is_one_message_and_status_1(
     assert call("run", str(file), *arguments) == 1
 
     shown = capsys.readouterr()
-    assert re.search(message, shown.err)
+    assert re.search(message, shown.err, re.MULTILINE)
     assert "Traceback" not in shown.err
 
 

@@ -139,7 +139,7 @@ def test_a_full_disk_is_one_clear_line_and_the_run_goes_on_after_it(
 
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("DiskWriteError: cannot write")
+    assert last.startswith("rubric-train: cannot write")
     assert "trainer_state.pt" in last
     assert "Traceback" not in done.stderr
     run_grpo(config, resume=True)

@@ -36,6 +36,17 @@ sys.meta_path.insert(0, Tells())
 from rubric_train_openrlhf.cli import main
 main(sys.argv[1:-1])
 """
+WITHOUT_TORCH = """
+import json, sys
+
+sys.modules["torch"] = None
+from rubric_train_openrlhf.cli import main
+for words in json.loads(sys.argv[2]):
+    try:
+        main(["run", sys.argv[1], *words])
+    except SystemExit as ended:
+        print(ended.code)
+"""
 
 
 def written(config: TrainConfig) -> str:
@@ -67,6 +78,7 @@ def test_the_first_lines_and_the_summary_come_before_torch(
     before, _, after = ended.stderr.partition("torch is imported,")
     assert before.splitlines() == [
         "rubric-train: reading the configuration",
+        "rubric-train: reading tasks",
         "rubric-train: loading torch",
     ]
     at_torch, end = json.JSONDecoder().raw_decode(after.lstrip())
@@ -74,6 +86,31 @@ def test_the_first_lines_and_the_summary_come_before_torch(
     lines = [line.partition(":")[0] for line in after.lstrip()[end:].split("\n") if line]
     assert set(lines) == {"rubric-train"}
     assert ended.stderr.count("training: 1 of 1 steps, ") == 1
+
+
+def test_wrong_input_is_refused_without_torch(make_config: Callable[..., TrainConfig]) -> None:
+    config = make_config(steps=1)
+    absent = str(config.out / "absent")
+    wrong = [
+        ["--data.train", absent],
+        ["--data.validation", absent],
+        ["--model", f"{{type: path, path: {absent}}}"],
+        ["--model", f"{{type: tiny, documents: {absent}}}"],
+        ["--threads", "100000"],
+        ["--judge.spec", "{type: plugin, name: lexicl}"],
+    ]
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_TORCH, written(config), json.dumps(wrong)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=LIMIT_S,
+    )
+    assert ended.stdout.splitlines() == ["1"] * len(wrong)
+    said = [line for line in ended.stderr.splitlines() if absent in line or "; use at" in line]
+    assert len(said) == len(wrong) - 1
+    assert "did you mean 'lexical'" in ended.stderr
+    assert not config.out.exists() or not any(config.out.glob("*.json*"))
 
 
 def started(config: TrainConfig, *arguments: str) -> subprocess.Popen[str]:

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rubric_judge import Ledger, LexicalConfig, load_replicas
+from rubric_judge import Ledger, LexicalConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.local.judging import background_judge
-from rubric_train_openrlhf.local.policy_start import pick_device, start_policy, use_threads
-from rubric_train_openrlhf.local.resume import checkpoint_to_resume, go_back, state_to_resume
+from rubric_train_openrlhf.local.policy_start import pick_device, start_policy
+from rubric_train_openrlhf.local.resume import go_back, state_to_resume
 from rubric_train_openrlhf.local.rollout import Examiner
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
@@ -24,16 +24,15 @@ from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.events import EventWriter
-from rubric_train_openrlhf.step.tasks import read_book
 
 if TYPE_CHECKING:
     from collections.abc import Generator
-    from pathlib import Path
 
     from transformers import PreTrainedModel
 
     from rubric_core import Judge
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.inputs import RunInputs
     from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy
     from rubric_train_openrlhf.step.tasks import TaskBook
@@ -59,33 +58,22 @@ class LocalRun:
 
 @contextlib.contextmanager
 def assembled(
-    config: TrainConfig,
-    *,
-    resume: bool,
-    watch: Watch,
-    judge: Judge | None = None,
+    config: TrainConfig, inputs: RunInputs, *, judge: Judge | None = None, watch: Watch
 ) -> Generator[LocalRun]:
-    """Check the input, open the run folder, load the models and keep a judge running.
+    """Open the run folder, load the models and keep a judge running.
 
     What can be wrong with the input is found before anything but summary.json is written. The
     folder is this process's own.
 
     Raises:
-        RubricError: unusable tasks, model, judge or run folder; each with its own type.
+        RubricError: an unusable model or run folder; each with its own type.
     """
-    use_threads(config.threads)
-    pick_device(config.device)
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
     folder = RunFolder(config.out)
     progress = watch.progress
     with contextlib.ExitStack() as held:
-        with progress.phase("reading tasks"):
-            checkpoint = checkpoint_to_resume(folder, config=config, resume=resume)
-            book = read_book(config.data.train, leak_ngram=config.data.leak_ngram, key="data.train")
-            heldout_book = _heldout_book(config)
-            replicas = load_replicas(config.judge.spec) if judge is None else (judge,)
-        policy, start = _policy(
-            config, (book, heldout_book), folder=folder, checkpoint=checkpoint, watch=watch
-        )
+        policy, start = _policy(config, inputs, folder=folder, watch=watch)
         with progress.phase("loading the reference model"):
             learner = _learner(policy, start=start, config=config, folder=folder)
         ledger = None
@@ -93,7 +81,7 @@ def assembled(
             # A step that was cut off samples the same responses again; they are judged already.
             ledger = held.enter_context(Ledger(folder.ledger))
         background = held.enter_context(
-            background_judge(*replicas, config=config.judge, ledger=ledger)
+            background_judge(*inputs.judges, config=config.judge, ledger=ledger)
         )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
         examiner = Examiner(policy, judge=background, autocast=learner.autocast, progress=progress)
@@ -104,28 +92,23 @@ def assembled(
             events=events,
             policy=policy,
             learner=learner,
-            book=book,
-            heldout=heldout_book,
+            book=inputs.book,
+            heldout=inputs.heldout,
             examiner=examiner,
-            order=PromptOrder(len(book), seed=config.seed),
+            order=PromptOrder(len(inputs.book), seed=config.seed),
             start=start,
             watch=watch,
         )
 
 
 def _policy(
-    config: TrainConfig,
-    books: tuple[TaskBook, TaskBook | None],
-    *,
-    folder: RunFolder,
-    checkpoint: Path | None,
-    watch: Watch,
+    config: TrainConfig, inputs: RunInputs, *, folder: RunFolder, watch: Watch
 ) -> tuple[Policy, TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     device = pick_device(config.device)
-    named = zip(("train", "validation"), books, strict=True)
+    named = (("train", inputs.book), ("validation", inputs.heldout))
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
-    if checkpoint is not None:
+    if (checkpoint := inputs.checkpoint) is not None:
         with watch.progress.phase("loading the checkpoint"):
             start = state_to_resume(
                 folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint
@@ -134,22 +117,13 @@ def _policy(
             go_back(folder, config=config, state=start)
             watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
-    policy = start_policy(config, book=books[0], device=device, watch=watch)
+    policy = start_policy(config, inputs=inputs, device=device, watch=watch)
     start = TrainerState.before_training()
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)
         watch.summary_file.begin(wall_s=start.wall_s)
         save_checkpoint(folder.checkpoints, policy, start)
     return policy, start
-
-
-def _heldout_book(config: TrainConfig) -> TaskBook | None:
-    if config.data.validation is None:
-        return None
-    book = read_book(
-        config.data.validation, leak_ngram=config.data.leak_ngram, key="data.validation"
-    )
-    return book.first(config.validation.questions)
 
 
 def _learner(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ import torch
 
 from rubric_train_openrlhf.config import PathModel, TinyModel
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.local.corpus import read_corpus
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
 from rubric_train_openrlhf.randomness import derived_seed
 
@@ -20,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.local.inputs import RunInputs
     from rubric_train_openrlhf.local.watch import Watch
     from rubric_train_openrlhf.policy import Policy, SupervisedStep
-    from rubric_train_openrlhf.step.tasks import TaskBook
 
 _log = structlog.get_logger()
 
@@ -30,7 +28,7 @@ _log = structlog.get_logger()
 def start_policy(
     config: TrainConfig,
     *,
-    book: TaskBook,
+    inputs: RunInputs,
     device: torch.device,
     watch: Watch,
 ) -> Policy:
@@ -38,8 +36,8 @@ def start_policy(
 
     Args:
         config: of the run.
-        book: training tasks: their reference answers are what the warm start learns, and only
-            their documents are pre-trained on.
+        inputs: the reference answers of the training tasks are what the warm start learns, and
+            the documents what a policy built from nothing is pre-trained on.
         device: where the model goes.
         watch: told of every phase, and of the steps of "pretrain" and "sft".
 
@@ -48,24 +46,16 @@ def start_policy(
 
     Raises:
         PolicyLoadError: there is no model at the path.
-        TrainConfigError: there are no answers to warm-start on, or no documents to read.
-        RubricFileError: a line of the documents is no document.
     """
     match config.model:
         case PathModel(path=path):
             with watch.progress.phase("loading the policy"):
                 policy = load_policy(path, device=device)
         case TinyModel() as model:
-            policy = _tiny_policy(model, seed=config.seed, book=book, watch=watch)
+            policy = _tiny_policy(model, seed=config.seed, inputs=inputs, watch=watch)
             torch.nn.Module.to(policy.model, device)
     if config.sft is not None:
-        examples = book.reference_answers()
-        if not examples:
-            raise TrainConfigError(
-                f"sft is on, but no task of {str(config.data.train)!r} has a reference_answer; "
-                "add them or remove the section",
-                location="sft",
-            )
+        examples = inputs.book.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
         with _told(watch, "sft", title="warm start", steps=config.sft.steps) as on_step:
             report = sft(policy, examples, config.sft, seed=seed, on_step=on_step)
@@ -88,27 +78,11 @@ def pick_device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def use_threads(threads: int | None) -> None:
-    """Compute on so many CPU threads; None leaves the number as it is.
-
-    Raises:
-        TrainConfigError: there are fewer cores.
-    """
-    if threads is None:
-        return
-    cores = os.cpu_count() or 1
-    if threads > cores:
-        raise TrainConfigError(
-            f"threads={threads}, but this machine has {cores} cores; use at most {cores}",
-            location="threads",
-        )
-    torch.set_num_threads(threads)
-
-
-def _tiny_policy(model: TinyModel, *, seed: int, book: TaskBook, watch: Watch) -> Policy:
-    with watch.progress.phase("reading the documents, building the tokenizer"):
-        texts = read_corpus(model.documents, doc_hashes=book.doc_hashes)
-        pairs = [f"{example.question}\n{example.answer}" for example in book.reference_answers()]
+def _tiny_policy(model: TinyModel, *, seed: int, inputs: RunInputs, watch: Watch) -> Policy:
+    texts = inputs.documents
+    with watch.progress.phase("building the tokenizer"):
+        answers = inputs.book.reference_answers()
+        pairs = [f"{example.question}\n{example.answer}" for example in answers]
         policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
     with _told(watch, "pretrain", title="pre-training", steps=model.pretrain.steps) as on_step:
         loss = pretrain(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
+from rubric_train_openrlhf.local.inputs import read_inputs
 from rubric_train_openrlhf.local.watch import Watch
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
@@ -66,12 +67,14 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         summary_file = held.enter_context(
             live_summary(folder, total_steps=config.steps, resume=resume, progress=progress)
         )
+        with progress.phase("reading tasks"):
+            inputs = read_inputs(config, resume=resume, judge=judge)
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json and the first line come before.
             from rubric_train_openrlhf.local.assembly import assembled  # noqa: PLC0415
             from rubric_train_openrlhf.local.loop import train  # noqa: PLC0415
 
         watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
-        with assembled(config, resume=resume, judge=judge, watch=watch) as run:
+        with assembled(config, inputs, judge=judge, watch=watch) as run:
             train(run)
     return folder.read_summary()

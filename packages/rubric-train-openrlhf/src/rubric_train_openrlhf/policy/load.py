@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from transformers.utils import logging as transformers_logging
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
 from rubric_train_openrlhf.policy.slots import SlotCodec, check_slot_file
-from rubric_train_openrlhf.policy_config import SLOT_FILE
+from rubric_train_openrlhf.policy_config import SLOT_FILE, check_model_folder
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -93,14 +92,7 @@ def load_policy(
             tensors.
     """
     folder = Path(path)
-    for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
-        # Unlike the method of a path, false for a name that is too long too.
-        if not os.path.exists(wanted):  # noqa: PTH110
-            message = (
-                f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
-                "language model (config.json, safetensors weights, tokenizer)"
-            )
-            raise PolicyLoadError(message, path=folder)
+    check_model_folder(folder)
     try:
         with _silently():
             tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)

@@ -88,7 +88,7 @@ def test_the_command_shows_where_the_logs_are(capsys: pytest.CaptureFixture[str]
     error.add_note("logs: 'runs/x/logs'")
     with pytest.raises(SystemExit):
         cli._fail(error)
-    assert capsys.readouterr().err == "ClusterError: no engine\nlogs: 'runs/x/logs'\n"
+    assert capsys.readouterr().err == "rubric-train: no engine\nlogs: 'runs/x/logs'\n"
 
 
 def test_output_turns_to_a_file_and_back_for_a_line(tmp_path: Path) -> None:

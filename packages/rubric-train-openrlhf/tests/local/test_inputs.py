@@ -9,7 +9,7 @@ import pytest
 
 from rubric_core import RubricFileError
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.local.corpus import read_corpus
+from rubric_train_openrlhf.local.inputs import read_corpus
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,0 +1,140 @@
+"""What a run reads before torch is loaded, so that a wrong path is said within a second."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from rubric_core import RubricFileError
+from rubric_core.files import read_file
+from rubric_judge import load_replicas
+from rubric_train_openrlhf.config import PathModel
+from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.local.resume import checkpoint_to_resume
+from rubric_train_openrlhf.policy_config import check_model_folder
+from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.step.tasks import read_book
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from rubric_core import Judge
+    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.step.tasks import TaskBook
+
+
+class RunInputs(NamedTuple):
+    """Tasks, documents and judges."""
+
+    book: TaskBook
+    """Of the training tasks."""
+    heldout: TaskBook | None
+    judges: tuple[Judge, ...]
+    checkpoint: Path | None
+    """Where the run goes on; None for one that begins."""
+    documents: tuple[str, ...] = ()
+    """What a policy built from nothing is pre-trained on."""
+
+
+def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> RunInputs:
+    """Read and check what a run takes from files.
+
+    Args:
+        config: of the run.
+        resume: go on from the last checkpoint, where there is one.
+        judge: used in place of the configuration's.
+
+    Raises:
+        RubricError: unusable tasks, documents, model folder, judge or run folder; each with its
+            own type.
+    """
+    _check_threads(config.threads)
+    data = config.data
+    checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
+    book = read_book(data.train, leak_ngram=data.leak_ngram, key="data.train")
+    heldout = None
+    if data.validation is not None:
+        heldout = read_book(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        heldout = heldout.first(config.validation.questions)
+    judges = load_replicas(config.judge.spec) if judge is None else (judge,)
+    inputs = RunInputs(book, heldout, judges, checkpoint)
+    if checkpoint is not None:  # it holds the policy
+        return inputs
+    if config.sft is not None and not book.reference_answers():
+        raise TrainConfigError(
+            f"sft is on, but no task of {str(data.train)!r} has a reference_answer; add them or "
+            "remove the section",
+            location="sft",
+        )
+    if isinstance(config.model, PathModel):
+        check_model_folder(config.model.path)
+        return inputs
+    documents = read_corpus(config.model.documents, doc_hashes=book.doc_hashes)
+    return inputs._replace(documents=tuple(documents))
+
+
+def _check_threads(threads: int | None) -> None:
+    cores = os.cpu_count() or 1
+    if threads is not None and threads > cores:
+        raise TrainConfigError(
+            f"threads={threads}, but this machine has {cores} cores; use at most {cores}",
+            location="threads",
+        )
+
+
+def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
+    """Read the texts of a JSONL file, without the documents of held-out tasks.
+
+    Args:
+        path: one object a line, with a `text` and, as `rubric-synth collect` writes it, a
+            `doc_hash`.
+        doc_hashes: of the training tasks. A row with any other hash is left out, since it may be
+            what a held-out question is about; a row without a hash is read.
+
+    Returns:
+        The texts, in the order of the file.
+
+    Raises:
+        TrainConfigError: there is no such file, or nothing in it may be read.
+        RubricFileError: a line is no object with a text.
+    """
+    try:
+        content = read_file(path).decode("utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise TrainConfigError(
+            f"cannot read the documents {str(path)!r} ({type(exc).__name__}); write them with "
+            "`rubric-synth collect`",
+            location="model.documents",
+        ) from exc
+    rows = list(_rows(path, content))
+    texts = [text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes]
+    if not texts:
+        raise TrainConfigError(
+            f"none of the {len(rows)} documents in {str(path)!r} belongs to a training task; give "
+            "those that the tasks were made from",
+            location="model.documents",
+        )
+    return texts
+
+
+def _rows(path: Path, content: str) -> Iterator[tuple[str, str | None]]:
+    for number, line in enumerate(content.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row: Any = json.loads(line)
+        except ValueError:
+            row = None
+        fields = cast("dict[str, object]", row) if isinstance(row, dict) else {}
+        text, doc_hash = fields.get("text"), fields.get("doc_hash")
+        if not isinstance(text, str) or not isinstance(doc_hash, str | None):
+            raise RubricFileError(
+                "this line is no JSON object with a string `text`; write the documents with "
+                "`rubric-synth collect`",
+                path=path,
+                line=number,
+                field="text",
+            )
+        yield text, doc_hash
