@@ -216,7 +216,11 @@ def test_after_a_broken_server_the_same_command_asks_again(
 
 
 def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
-    tmp_path: Path, task: Task, score: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    task: Task,
+    score: Callable[..., Run],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     lines = [_line(task, text) for text in ("one", "two")]
     # The first call is the check of the endpoint.
@@ -230,11 +234,19 @@ def test_invalid_judgements_of_the_ledger_come_with_the_command_that_asks_again(
     assert start == "1 invalid judgements are from the ledger; to ask for them again"
     with FakeEndpoint() as mended:
         _llm(tmp_path, mended.url)
-        monkeypatch.setattr("sys.argv", shlex.split(command))
+        words = shlex.split(command)
+        monkeypatch.setattr("sys.argv", words)
         with pytest.raises(SystemExit) as ended:
             main()
     assert ended.value.code == 0
-    assert [row["reward"] for row in _rows(tmp_path / "again.jsonl")] == [1.0]
+    (again,) = _rows(tmp_path / "again.jsonl")
+    judged = _rows(Path(words[words.index("--before") + 1]))
+    (first,) = [row for row in judged if row["line"] == again["line"]]
+    assert (first["result"]["outcome"], again["reward"]) == ("invalid", 1.0)
+    assert capsys.readouterr().out.splitlines()[-1] == (
+        "again.jsonl: a row takes the place of the row with the same `line` in "
+        f"{words[words.index('--before') + 1]}"
+    )
 
 
 def test_a_deadline_gives_up_what_is_not_judged_and_keeps_the_rest(

@@ -84,6 +84,9 @@ def test_a_stored_step_is_judged_again_and_compared(
         "reward": 0.0,
     }
     assert (second["reward"], second["origin"]["outcome"]) == (0.0, "invalid")
+    assert done.stdout.splitlines()[-1] == (
+        "out.jsonl: `origin.id` of a row is the id of the response in ledger"
+    )
     for shown in ("mean reward", "0.0000", "0.3333", "50.0%", "judged again"):
         assert shown in done.stdout
     assert [row.reward for _, row in read_judgements(tmp_path / "out.jsonl")] == [

@@ -97,7 +97,8 @@ def score(  # noqa: PLR0913  # the flags of a command
     _report(judged, done.statistics, out=out)
     say_suspect(done.statistics, has_ledger=ledger is not None)
     if ledger is not None:
-        _say_how_to_ask_again(done.statistics, tasks, judge, ledger)
+        files = ("rejudge", responses, tasks, "--before", out, "--judge", judge, "--ledger", ledger)
+        _say_how_to_ask_again(done.statistics, files)
     lost = bool(judged) and all(row.reward is None for row in judged)
     return FAILED if done.unwritten or lost else 0
 
@@ -165,11 +166,8 @@ def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out
             print(f"{words} ({count}): {detail}", file=sys.stderr)
 
 
-def _say_how_to_ask_again(
-    statistics: PoolStatistics, tasks: Path, judge: Path, ledger: Path
-) -> None:
+def _say_how_to_ask_again(statistics: PoolStatistics, files: Sequence[str | Path]) -> None:
     if count := statistics.invalid_from_ledger:
-        files = ("rejudge", ledger, tasks, "--judge", judge, "--ledger", ledger)
         command = " ".join(shlex.quote(str(part)) for part in ("rubric-judge", *files))
         console().print(
             f"{count} invalid judgements are from the ledger; to ask for them again: {command} "
