@@ -94,8 +94,9 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
     choice = _only(completion.get("choices"), usage=used)
     message = _mapping(choice.get("message"))
     content, refusal = message.get("content"), message.get("refusal")
-    of_model = bool(message) and message.get("role", "assistant") == "assistant"
-    if not (of_model and isinstance(content, str | None) and isinstance(refusal, str | None)):
+    of_model = message.get("role", "assistant") == "assistant"
+    is_whole = bool(message) and of_model and not completion.get("error")
+    if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
         what = "a success without a chat completion"
         raise transport_error(Reason.SERVER_ERROR, what, usage=used)
     return ended(
