@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
     from rubric_core import Task
 
 pytest.importorskip("lm_eval")
+
+ROUTER = """
+model_list:
+  - {{model_name: judge, litellm_params: {{model: openai/small, api_key: k, api_base: "{one}"}}}}
+  - {{model_name: spare, litellm_params: {{model: openai/large, api_key: k, api_base: "{other}"}}}}
+router_settings: {{fallbacks: [{{judge: [spare]}}]}}
+"""
 
 ASKED: list[str] = []
 """Questions that came to the model, and from no cache."""
@@ -111,6 +119,20 @@ def test_right_answers_score_one_and_wrong_ones_nothing_on_a_cold_and_a_warm_cac
         assert metrics["rubric_reward,none"] == score
         assert metrics["z_purpose,none"] == metrics["z_returns,none"] == score
         assert metrics["judge_invalid,none"] == metrics["judge_unavailable,none"] == 0
+
+
+@pytest.mark.slow  # litellm's router is imported
+def test_the_share_that_a_fallback_judged_is_a_metric(questions: Path, tmp_path: Path) -> None:
+    (tmp_path / "judge.yaml").write_text(
+        "type: llm\nmodel: judge\nlitellm_config: router.yaml\nallow_fallback_models: true\n"
+        "backoff_s: 0.01\n"
+    )
+    faults = chain([None] * 4, repeat(Fault.SERVER_ERROR))
+    with FakeEndpoint(faults=faults) as one, FakeEndpoint() as other:
+        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+        done = _evaluate("right", questions=str(questions), judge=str(tmp_path / "judge.yaml"))
+        share = done["results"]["rubric_heldout"]["judge_fallback,none"]
+        assert share == pytest.approx(len(other.calls) / 6) != 0
 
 
 @pytest.mark.parametrize("missing", ["questions", "judge"])

@@ -53,6 +53,8 @@ class CallRecord(BaseModel):
     """Of all attempts."""
     attempts: int = 1
     """Attempts that it took."""
+    fallback: str = ""
+    """The group of a `litellm_config` that answered in place of the one that was asked."""
     answered: bool = True
     """False where tokens were used and no answer came: it is asked again, and was paid for."""
 
@@ -74,6 +76,8 @@ class CallTotals(BaseModel):
     """Of the calls with a known price."""
     unpriced_calls: int = 0
     """Calls without one."""
+    fallback_calls: int = 0
+    """Answered calls that a fallback of a `litellm_config` answered: another model, perhaps."""
 
     @classmethod
     def of(cls, records: Sequence[CallRecord]) -> CallTotals:
@@ -99,6 +103,7 @@ class RunningTotals:
     completion_tokens: int = 0
     cost_usd: float = 0.0
     unpriced_calls: int = 0
+    fallback_calls: int = 0
 
     @property
     def totals(self) -> CallTotals:
@@ -110,6 +115,7 @@ class RunningTotals:
             completion_tokens=self.completion_tokens,
             cost_usd=self.cost_usd,
             unpriced_calls=self.unpriced_calls,
+            fallback_calls=self.fallback_calls,
         )
 
     def add_call(self, record: CallRecord, cost_usd: float | None) -> None:
@@ -121,6 +127,7 @@ class RunningTotals:
             self.completion_tokens += record.usage.completion_tokens
         self.cost_usd += cost_usd or 0.0
         self.unpriced_calls += cost_usd is None
+        self.fallback_calls += bool(record.fallback)
 
     def add(self, totals: CallTotals) -> None:
         """Add a sum."""
@@ -130,6 +137,7 @@ class RunningTotals:
         self.completion_tokens += totals.completion_tokens
         self.cost_usd += totals.cost_usd
         self.unpriced_calls += totals.unpriced_calls
+        self.fallback_calls += totals.fallback_calls
 
 
 class DocumentCalls:
@@ -198,6 +206,7 @@ class DocumentCalls:
                 finish=answer.finish,
                 usage=answer.usage,
                 attempts=answer.attempts,
+                fallback=answer.answered_by.fallback if answer.answered_by else "",
             )
             self._remember(record)
         self._count(record)
@@ -228,6 +237,7 @@ class DocumentCalls:
                 text=result.model_dump_json(),
                 usage=usage,
                 attempts=result.attempts or 1,
+                fallback=result.answered_by.fallback if result.answered_by else "",
             )
             self._remember(record)
             self._count(record)

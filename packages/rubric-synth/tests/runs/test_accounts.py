@@ -13,6 +13,7 @@ import yaml
 from rubric_core import FolderLockError
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_synth import check_dataset, collect, load_config, synthesise
+from rubric_synth.cli import main
 from rubric_synth.dataset import read_manifest
 from rubric_synth.errors import UnfinishedError
 from rubric_synth.pipeline import WORK_FOLDER
@@ -23,6 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+ROUTER = """
+model_list:
+  - {{model_name: writer, litellm_params: {{model: openai/small, api_key: k, api_base: "{one}"}}}}
+  - {{model_name: spare, litellm_params: {{model: openai/large, api_key: k, api_base: "{other}"}}}}
+router_settings: {{fallbacks: [{{writer: [spare]}}]}}
+"""
+
 
 def _at(path: Path, url: str, **settings: object) -> Path:
     """Write a configuration again, for a model at another address."""
@@ -30,6 +38,12 @@ def _at(path: Path, url: str, **settings: object) -> Path:
     content["synthesiser"]["model"].update(api_base=url, **settings)
     path.write_text(yaml.safe_dump(content))
     return path
+
+
+def _main(*words: object) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*map(str, words)])
+    assert not ended.value.code
 
 
 def test_a_server_that_dies_in_mid_run_leaves_documents_pending(
@@ -99,6 +113,37 @@ def test_a_ceiling_counts_calls_that_were_answered_without_a_price(
     report = synthesise(collected, out, config=load_config(configured()))
     assert report.usage.unpriced_calls == 0
     assert report.usage.cost_usd == pytest.approx(whole.usage.cost_usd)
+
+
+@pytest.mark.slow  # litellm's router is imported
+def test_answers_of_a_fallback_are_counted_by_every_run_and_in_the_manifest(
+    tmp_path: Path,
+    generated: Callable[[int], Path],
+    configured: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    collected, out = generated(3), tmp_path / "data"
+    faults = itertools.chain([None] * 4, itertools.repeat(Fault.SERVER_ERROR))
+    with FakeEndpoint(scripted_reply, faults=faults) as one, FakeEndpoint(scripted_reply) as other:
+        (tmp_path / "router.yaml").write_text(ROUTER.format(one=one.url, other=other.url))
+        content = yaml.safe_load((path := configured(max_concurrency=1)).read_text())
+        content["synthesiser"]["model"] = {
+            "model": "writer",
+            "litellm_config": str(tmp_path / "router.yaml"),
+            "allow_fallback_models": True,
+            "backoff_s": 0.01,
+        }
+        path.write_text(yaml.safe_dump(content))
+        _main("run", collected, "--out", out, "--config", path)
+    total = read_manifest(out).usage.total
+    assert total.fallback_calls == len(other.calls) > 0
+    assert total.calls > total.fallback_calls
+    told = f"by a fallback of litellm_config: {total.fallback_calls} of {total.calls} calls"
+    assert told in capsys.readouterr().out
+    _main("stats", out)
+    assert told in capsys.readouterr().out
+    again = synthesise(collected, out, config=load_config(path))  # from what is kept
+    assert again.usage == total
 
 
 def test_another_collection_into_the_same_folder_says_what_is_gone(

@@ -33,7 +33,12 @@ if TYPE_CHECKING:
 _LOG: Final = logging.getLogger(__name__)
 _MAX_UNAVAILABLE_FRAC: Final = 0.05
 _WORKERS: Final = 32
-_METRICS: Final = {"rubric_reward": True, "judge_unavailable": False, "judge_invalid": False}
+_METRICS: Final = {
+    "rubric_reward": True,
+    "judge_unavailable": False,
+    "judge_invalid": False,
+    "judge_fallback": False,
+}
 """Whether more of it is better."""
 
 
@@ -149,6 +154,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]
     metrics = {
         "judge_unavailable": float(found.outcome == Outcome.UNAVAILABLE),
         "judge_invalid": float(found.outcome == Outcome.INVALID),
+        "judge_fallback": float(found.is_fallback),
     }
     if found.reward is not None:
         metrics["rubric_reward"] = found.reward

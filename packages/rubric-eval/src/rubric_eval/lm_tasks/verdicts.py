@@ -28,6 +28,9 @@ class Verdict:
     criteria_z: dict[str, float]
     """z of the criteria that many questions share."""
 
+    is_fallback: bool = False
+    """Whether a fallback of a `litellm_config` judged it: another model, perhaps."""
+
 
 def verdict(
     task: Task, result: JudgeResult, *, response: str, criteria: Collection[str]
@@ -48,6 +51,7 @@ def verdict(
         outcome=str(result.outcome),
         reason=None if result.reason is None else str(result.reason),
         reward=normalized_reward(result, task.rubric),
+        is_fallback=bool(result.answered_by and result.answered_by.fallback),
         criteria_z={name: float(z) for name, z in scores if name in criteria and not math.isnan(z)},
     )
 

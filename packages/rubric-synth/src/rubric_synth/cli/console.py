@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from rubric_synth.calls import CallTotals
+
 out_console = Console()
 err_console = Console(stderr=True)
 
@@ -47,6 +49,14 @@ def print_reasons(title: str, counts: Mapping[str, int], config: SynthConfig) ->
         table.add_row(reason, str(count), what_to_do(reason, config))
     if counts:
         out_console.print(table)
+
+
+def print_fallbacks(total: CallTotals) -> None:
+    """Say how many answers are of another model than the one that was asked, if any are."""
+    if total.fallback_calls:
+        print_line(
+            f"by a fallback of litellm_config: {total.fallback_calls} of {total.calls} calls"
+        )
 
 
 def print_line(text: str) -> None:

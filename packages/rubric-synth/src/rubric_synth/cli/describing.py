@@ -25,6 +25,7 @@ from rubric_synth.cli.console import (
     fail,
     out_console,
     print_counts,
+    print_fallbacks,
     print_line,
     warn,
     working,
@@ -231,3 +232,4 @@ def _print_usage(found: DatasetStatistics) -> None:
         cost = f"{totals.cost_usd:.2f}"
         table.add_row(escape(stage), *(str(n) for n in counts), cost, str(totals.unpriced_calls))
     out_console.print(table)
+    print_fallbacks(usage.total)

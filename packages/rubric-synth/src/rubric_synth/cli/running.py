@@ -18,6 +18,7 @@ from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
     fail,
     print_counts,
+    print_fallbacks,
     print_line,
     print_reasons,
     read_settings,
@@ -91,6 +92,7 @@ def run(
     place = report.out / REJECTED_FILE
     print_reasons(f"Left out, line by line in {place}", report.rejected, settings)
     print_counts("Tasks", report.tasks)
+    print_fallbacks(report.usage)
     print_line(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")
     if taken := spent(report):
         print_line(taken)

@@ -114,7 +114,8 @@ def figures(found: DatasetStatistics) -> list[Figure]:
 
 def _cost(total: CallTotals) -> Figure:
     unpriced = f", {total.unpriced_calls:,} without a price" if total.unpriced_calls else ""
-    return Figure("Cost", f"${total.cost_usd:,.2f}", f"{total.calls:,} calls{unpriced}")
+    others = f", {total.fallback_calls:,} by a fallback" if total.fallback_calls else ""
+    return Figure("Cost", f"${total.cost_usd:,.2f}", f"{total.calls:,} calls{unpriced}{others}")
 
 
 def _origin(manifest: Manifest) -> str:

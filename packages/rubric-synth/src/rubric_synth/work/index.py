@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 Kind = Literal["calls", "shard"]
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _BATCH_ROWS: Final = 16_384
 """Hashes lie anywhere in a table: each row of a small batch would have a page of the file written.
 What a killed run had not written is found again within seconds."""
@@ -39,7 +39,7 @@ BEGIN;
 PRAGMA user_version = {_VERSION};
 CREATE TABLE calls (
     document BLOB, key BLOB, segment INTEGER, offset INTEGER, length INTEGER,
-    stage TEXT, answered INTEGER, attempts INTEGER,
+    stage TEXT, answered INTEGER, attempts INTEGER, fallback INTEGER,
     prompt_tokens INTEGER, completion_tokens INTEGER, cached_tokens INTEGER, cost_usd REAL,
     PRIMARY KEY (document, key)
 ) WITHOUT ROWID;
@@ -53,9 +53,9 @@ CREATE TABLE extents (
 CREATE TABLE notes (name TEXT PRIMARY KEY, content TEXT) WITHOUT ROWID;
 COMMIT;
 """
-_CALL_COLUMNS: Final = 12
+_CALL_COLUMNS: Final = 13
 _SPENT: Final = """
-SELECT stage, sum(answered), sum(attempts),
+SELECT stage, sum(answered), sum(attempts), sum(fallback),
     sum(coalesce(prompt_tokens, 0)), sum(coalesce(completion_tokens, 0)),
     total(cost_usd), sum(cost_usd IS NULL), sum(late),
     sum(CASE WHEN late THEN prompt_tokens ELSE 0 END),
@@ -122,13 +122,14 @@ class Index:
         """Note where a call is, and what it took."""
         name = bytes.fromhex(document)
         took = (bytes.fromhex(call.key), *place, call.stage, call.answered, call.attempts)
+        by_fallback = bool(call.fallback)
         usage = call.usage
         if usage is None:
             used: tuple[object, ...] = (None, None, None, None)
         else:
             tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
             used = (*tokens, usage.cost_usd)
-        self._calls.append((name, *took, *used))
+        self._calls.append((name, *took, by_fallback, *used))
         self._added("calls", place, name)
 
     def add_outcome(self, document: str, settings: bytes, found: FoundOutcome) -> None:
@@ -172,7 +173,7 @@ class Index:
             if late_usd is not None:
                 cost_usd += late_usd  # noqa: PLW2901 - the rest of the same sum
                 unpriced -= countable  # noqa: PLW2901
-            calls, attempts, read, written = sums
+            calls, attempts, by_fallback, read, written = sums
             totals[stage] = CallTotals(
                 calls=calls,
                 attempts=attempts,
@@ -180,6 +181,7 @@ class Index:
                 completion_tokens=written,
                 cost_usd=cost_usd,
                 unpriced_calls=unpriced,
+                fallback_calls=by_fallback,
             )
         return totals
 
