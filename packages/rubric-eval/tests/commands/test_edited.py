@@ -280,6 +280,21 @@ def test_numbers_beyond_their_bounds_are_refused_with_their_line(
         assert f"seed_0.jsonl:2: field {field}" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("weight", [-1.0, 0.0, float("inf")])
+def test_weights_that_no_rubric_has_are_refused_with_their_line(
+    command: Command,
+    evaluations: Evaluations,
+    capsys: pytest.CaptureFixture[str],
+    weight: float,
+) -> None:
+    folder = evaluations.heldout()
+    _rows(
+        folder.questions, lambda row, _: row.update(weights=dict.fromkeys(row["weights"], weight))
+    )
+    assert command("compare", folder.root, "--accept-edited", *QUICK) == 2
+    assert "questions.jsonl:1: field 'weights." in capsys.readouterr().err
+
+
 def test_accepted_edits_are_said_wherever_their_numbers_are(
     command: Command, evaluations: Evaluations, capsys: pytest.CaptureFixture[str]
 ) -> None:

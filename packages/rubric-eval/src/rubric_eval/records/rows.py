@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Annotated, Self
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, model_validator
 
 from rubric_core import Answerer, Finish, Outcome, Reason
 from rubric_eval.records.run import FROZEN
@@ -28,7 +28,7 @@ class QuestionRow(BaseModel):
     field: str = ""
     """Kind of document or subject, where it is known."""
 
-    weights: dict[str, float] = {}
+    weights: dict[str, PositiveFloat] = {}
     """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, and in
     rows of an earlier version, as is the next."""
 
