@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 from rubric_synth.cleaning import (
     Line,
@@ -22,8 +22,6 @@ from rubric_synth.sources.pandoc import Pandoc
 from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded, printable, within
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from rubric_synth.config import CollectConfig
     from rubric_synth.sources.opening import SourceFile
 
@@ -48,19 +46,10 @@ class Converter:
         self.tables = IsolatedReader(config.conversion_timeout_s)
         """Reads Parquet, of which each row is a document; its library takes a process's memory."""
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
         """End its processes."""
-        self._reader.__exit__(kind, error, traceback)
-        self.tables.__exit__(kind, error, traceback)
+        self._reader.close()
+        self.tables.close()
 
     def html(self, file: SourceFile) -> Document:
         """Return the main content of a page.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 from rubric_synth.cleaning import document_title
@@ -45,7 +46,7 @@ def read_folder(folder: Path, *, config: CollectConfig) -> Iterator[Document | R
     """
     root = folder.resolve()
     records = RecordReader(config)
-    with Converter(config) as converter:
+    with closing(Converter(config)) as converter:
         for entry in visible_files(folder):
             path = entry.path if isinstance(entry, Refused) else entry
             source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
@@ -71,7 +72,7 @@ def read_file(path: Path, *, config: CollectConfig) -> Iterator[Document | Rejec
 
 
 def _read_alone(file: SourceFile, config: CollectConfig) -> Iterator[Document | Rejection]:
-    with Converter(config) as converter:
+    with closing(Converter(config)) as converter:
         yield from _read(file, RecordReader(config), converter, config)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rubric_synth.errors import SourceError
-from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.extras import need_extra
 from rubric_synth.sources.isolated import IsolatedReader
 from rubric_synth.sources.raw_text import NotTextError
-from rubric_synth.sources.records import ROW_FRAC, RecordReader, complete_row
+from rubric_synth.sources.records import RecordReader, row_documents
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -39,7 +39,7 @@ def read_hugging_face(location: str, *, config: CollectConfig) -> Iterator[Docum
     reader = IsolatedReader(timeout_s=None)  # the network may take its time
     splits = _splits(reader, path, source)
     if split and split not in splits:
-        reader.end()
+        reader.close()
         message = f"source {source!r} has no split {split!r}; it has {sorted(splits)!r}"
         raise SourceError(message, source=source)
     folder = Path(path)
@@ -60,7 +60,7 @@ def _splits(reader: IsolatedReader, path: str, source: str) -> list[str]:
         answer: dict[str, Any] = {"error": error.detail}
     if "splits" in answer:
         return list(answer["splits"])
-    reader.end()
+    reader.close()
     message = f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
     if not Path(path).exists():
         message += (
@@ -74,21 +74,8 @@ def _rows(
     reader: IsolatedReader, path: str, splits: Sequence[str], name: str, records: RecordReader
 ) -> Iterator[Document | Rejection]:
     """Yield the documents; where reading breaks off, one rejection says at which row."""
-    with reader:
+    with contextlib.closing(reader):
         for split in splits:
-            file = f"{name}:{split}"
             job: dict[str, object] = {"kind": "dataset", "path": path, "split": split}
-            job |= {"columns": records.columns, "most": ROW_FRAC * records.most}
-            number = 0
-            try:
-                for number, answer in enumerate(reader.answers(job), start=1):
-                    try:
-                        row = complete_row(answer, most=ROW_FRAC * records.most)
-                        yield records.document(row, file=file, number=number)
-                    except NotTextError as error:
-                        yield error.rejection(f"{file}:{number}")
-            except NotTextError as error:
-                yield error.rejection(f"{file}:{number + 1}")
-            else:
-                if not number:
-                    yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)
+            job |= {"columns": records.columns, "most": records.most_row}
+            yield from row_documents(reader.answers(job), records=records, file=f"{name}:{split}")

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import NotTextError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
     from typing import BinaryIO
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
@@ -35,19 +34,6 @@ class IsolatedReader:
         self._timeout_s = timeout_s
         self._process: subprocess.Popen[bytes] | None = None
         self._files: socket.socket | None = None
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        """End the process."""
-        self.end()
 
     def answer(self, job: dict[str, object], file: BinaryIO | None = None) -> dict[str, Any]:
         """Return the answer to a job.
@@ -81,7 +67,7 @@ class IsolatedReader:
             raise
         finally:
             if not is_done:  # what it has yet to say is no answer to the next job
-                self.end()
+                self.close()
 
     def _send(self, job: dict[str, object], file: BinaryIO | None) -> None:
         process, files = self._running()
@@ -123,12 +109,12 @@ class IsolatedReader:
         return self._process, self._files
 
     def _cause_of_death(self) -> str:
-        code = self.end()
+        code = self.close()
         if code == -signal.SIGALRM:
             return f"not read within the {self._timeout_s} s of collect.conversion_timeout_s"
         return f"the reader crashed, or needed more than {_MAX_MEMORY_BYTES >> 30} GiB of memory"
 
-    def end(self) -> int:
+    def close(self) -> int:
         """End the process and return how it ended."""
         process, self._process = self._process, None
         if self._files is not None:

@@ -16,15 +16,15 @@ from rubric_synth.rejection import RejectionReason
 from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, cleaned, within
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from rubric_synth.config import CollectConfig
+    from rubric_synth.rejection import Rejection
 
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
 _MOST_NUMBER: Final = 10**18
-ROW_FRAC: Final = 8
-"""A row of a table may be so many times its text."""
+_ROW_FRAC: Final = 8  # a row of a table may be so many times its text
 
 
 class RecordReader:
@@ -39,6 +39,8 @@ class RecordReader:
         self._fields = config.fields
         self.most = config.max_document_bytes
         """Bytes of a text."""
+        self.most_row = _ROW_FRAC * self.most
+        """Bytes of a row of a table."""
         self._seen: set[bytes] = set()
 
     @property
@@ -98,12 +100,33 @@ class RecordReader:
         return identifier, key
 
 
-def complete_row(answer: Mapping[str, object], *, most: int) -> object:
-    """Return the row that a process read.
+def row_documents(
+    answers: Iterator[Mapping[str, object]], *, records: RecordReader, file: str
+) -> Iterator[Document | Rejection]:
+    """Yield one document per row of a table that another process reads.
 
-    Raises:
-        NotTextError: It is too large, so that the process gave its size alone.
+    Args:
+        answers: of that process, as `IsolatedReader.answers` yields them.
+        records: makes documents of rows.
+        file: name of the table.
     """
+    number = 0
+    try:
+        for number, answer in enumerate(answers, start=1):
+            try:
+                row = _complete(answer, most=records.most_row)
+                yield records.document(row, file=file, number=number)
+            except NotTextError as error:
+                yield error.rejection(f"{file}:{number}")
+    except NotTextError as error:
+        yield error.rejection(f"{file}:{number + 1}" if number else file)
+    else:
+        if not number:
+            yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)
+
+
+def _complete(answer: Mapping[str, object], *, most: int) -> object:
+    """Return a row; a process gives the size alone of one that is too large."""
     if "bytes" in answer:
         detail = f"a row of {answer['bytes']} bytes, above the {most} that {MAX_BYTES} allows"
         raise NotTextError(RejectionReason.TOO_LONG, detail)
