@@ -89,18 +89,19 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     say_suspect(done.statistics, has_ledger=ledger is not None)
     _say_how_to_ask_again(done.statistics.invalid_from_ledger, replicate=replicate)
-    joined = _how_to_join(matched, source, before)
-    console().print(f"{out}: {joined}", soft_wrap=True, markup=False)
+    _say_how_to_join(matched, out, source, before)
     return FAILED if done.unwritten or all(row.reward is None for row in judged) else 0
 
 
-def _how_to_join(matched: Matched, source: Path, before: Path | None) -> str:
+def _say_how_to_join(matched: Matched, out: Path, source: Path, before: Path | None) -> None:
     """Say which field of a row tells whose judgement it is, among those from before."""
     if any(one.id for one, _ in matched.pairs):  # of a ledger, or of a run's rollouts
-        return f"`origin.id` of a row is the id of the response in {source}"
-    if before is None:
-        return f"`line` of a row is the line of the response in {source}"
-    return f"a row takes the place of the row with the same `line` in {before}"
+        said = f"`origin.id` of a row is the id of the response in {source}"
+    elif before is None:
+        said = f"`line` of a row is the line of the response in {source}"
+    else:
+        said = f"a row takes the place of the row with the same `line` in {before}"
+    console().print(f"{out}: {said}", soft_wrap=True, markup=False)
 
 
 def _say_how_to_ask_again(invalid_from_ledger: int, *, replicate: int) -> None:
