@@ -52,8 +52,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     Args:
         source: A ledger; a training run's folder, or one file of its rollouts; or a file of
             responses.
-        tasks: Tasks to judge under. A response finds its task by id; where the rubrics are new, by
-            passage and question.
+        tasks: To judge under; found by id or, where rubrics are new, by passage and question.
         judge: The judge's configuration, YAML.
         out: File to write: one judgement for each response, with the one from before beside it.
         only: Only responses whose judgement from before was invalid, or unavailable.
