@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -229,6 +230,23 @@ async def test_what_is_not_answered_in_time_is_told_so_and_ends_with_1(
     assert served.process.returncode == 1
     assert [answer.json()["error"]["kind"] for answer in answers] == ["draining"]
     assert "serve.drain.unanswered" in log
+
+
+@pytest.mark.slow
+def test_a_signal_while_bodies_are_on_their_way_is_no_fault_of_ours(serving: Serving) -> None:
+    head = b"POST /v1/judge HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
+    with FakeEndpoint() as endpoint, serving(_judge_of(endpoint)) as served, ExitStack() as stack:
+        address = httpx.URL(served.url)
+        for _ in range(3):
+            client = stack.enter_context(
+                socket.create_connection((address.host, address.port or 80))
+            )
+            client.sendall(head)
+        assert httpx.get(f"{served.url}/healthz").status_code == 200  # the others came before it
+        served.process.send_signal(signal.SIGTERM)
+        _, log = served.process.communicate(timeout=60)
+    assert served.process.returncode == 0
+    assert "Traceback" not in log
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 import traceback
@@ -80,6 +81,10 @@ class Gate:
                 await answer(scope, receive, noting)
             else:
                 await self._app(scope, _replayed(body, receive), noting)
+        except asyncio.CancelledError:
+            # The server stops, and waits no longer for the rest of a body.
+            if arriving.ended:
+                raise
         # The named boundary of the service: a fault of ours costs one request. The message may
         # hold a text, so only the type and place are logged.
         except Exception as error:  # noqa: BLE001
