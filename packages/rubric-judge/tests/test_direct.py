@@ -80,8 +80,7 @@ VALID = {"scores": {"names the loss": 2, "gives_limit": 0}, "total": 2, "max_tot
         b'{"choices": ["text"]}',
         b'{"choices": [{"message": null}]}',
         b'{"choices": [{"message": {"content": ["a part"]}}]}',
-        b'{"error": {"message": "overloaded"}, "choices": [{"message": {"content": "a text"}, '
-        b'"finish_reason": "stop"}]}',
+        _completion(content="a text").replace(b"{", b'{"error": {"code": 502}, ', 1),
     ],
 )
 async def test_a_200_that_is_no_chat_completion_is_a_server_error(

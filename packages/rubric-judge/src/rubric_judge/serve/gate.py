@@ -39,6 +39,12 @@ class _Arriving:
         self.ended = message["type"] == "http.disconnect" or not message.get("more_body", False)
         return message
 
+    async def rest(self) -> None:
+        """Read on for a while, to the end if it comes."""
+        with anyio.move_on_after(_LINGER_S):
+            while not self.ended:
+                await self()
+
 
 class Gate:
     """Lets a request through to the application, whole, or answers it here."""
@@ -71,16 +77,7 @@ class Gate:
 
         arriving = _Arriving(receive)
         try:
-            try:
-                body = await self._admitted_body(scope, arriving)
-            except RefusedError as refused:
-                with anyio.move_on_after(_LINGER_S):
-                    while not arriving.ended:
-                        await arriving()
-                answer = refusal(refused, headers={"Connection": "close"})
-                await answer(scope, receive, noting)
-            else:
-                await self._app(scope, _replayed(body, receive), noting)
+            await self._answer(scope, arriving, noting)
         except asyncio.CancelledError:
             # The server stops, and waits no longer for the rest of a body.
             if arriving.ended:
@@ -95,6 +92,16 @@ class Gate:
                 await refusal(broken)(scope, receive, noting)
         finally:
             self._note(scope, status, time.perf_counter() - started_s)
+
+    async def _answer(self, scope: Scope, arriving: _Arriving, send: Send) -> None:
+        try:
+            body = await self._admitted_body(scope, arriving)
+        except RefusedError as refused:
+            await arriving.rest()
+            answer = refusal(refused, headers={"Connection": "close"})
+            await answer(scope, arriving, send)
+        else:
+            await self._app(scope, _replayed(body, arriving), send)
 
     async def _admitted_body(self, scope: Scope, arriving: _Arriving) -> bytes:
         headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
