@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rubric_core import write_tasks
 from rubric_train_openrlhf import load_config
-from rubric_train_openrlhf.cluster.launching.cpu_heads import CPU_HEAD_WIDTHS, check_cpu_heads
+from rubric_train_openrlhf.cluster.launching.preparation import CPU_HEAD_WIDTHS, check_cpu_heads
 from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
 from rubric_train_openrlhf.config import PathModel, parse_config
 from rubric_train_openrlhf.policy import ChatCodec, load_policy

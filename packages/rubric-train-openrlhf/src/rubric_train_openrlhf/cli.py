@@ -159,9 +159,7 @@ def plan(config: Path, *overrides: Overrides) -> None:
         config: YAML file.
         overrides: values that replace the file's.
     """
-    from rubric_train_openrlhf.cluster.planning.plan import (  # noqa: PLC0415  # as above
-        describe_plan as describe_cluster_plan,
-    )
+    from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # as above
 
@@ -205,12 +203,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         verbose: log every check to stderr.
     """
     configure_logging(verbose=verbose)
-    from rubric_train_openrlhf.cluster.rehearse import (  # noqa: PLC0415  # as above
-        Request,
-        failure_text,
-        print_report,
-        rehearse,
-    )
+    from rubric_train_openrlhf.cluster.rehearse import Request, failure_text, print_report, rehearse  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.config import read_values  # noqa: PLC0415  # as above
 
     request = Request(

@@ -11,8 +11,11 @@ from rubric_core.files import read_file
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.config import dump_config, parse_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.run.digests import first_changed
-from rubric_train_openrlhf.run.environment import describe_environment, environment_json
+from rubric_train_openrlhf.run.environment import (
+    describe_environment,
+    environment_json,
+    first_changed,
+)
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import TEXTS
 

@@ -202,11 +202,7 @@ class _Work:
         ]
 
     def _written(self, batch: _Batch, cancelled: threading.Event) -> list[AnswerTokens]:
-        from rubric_train_openrlhf.policy.answering import (  # noqa: PLC0415 -- loaded by now
-            AnswerTokens,
-            Draw,
-            answer,
-        )
+        from rubric_train_openrlhf.policy.answering import AnswerTokens, Draw, answer  # noqa: PLC0415 -- loaded by now
 
         decoding, codec = self._decoding, self._policy.codec
         rows = [

@@ -8,7 +8,7 @@ import pytest
 from rubric_core import Reason
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 from rubric_train_openrlhf.config import JudgingConfig
-from rubric_train_openrlhf.local.judging import background_judge
+from rubric_train_openrlhf.local.rollout import background_judge
 
 if TYPE_CHECKING:
     from rubric_core import JudgeView, Task

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config import JudgingConfig
-from rubric_train_openrlhf.local.judging import background_judge
-from rubric_train_openrlhf.local.rollout import Examiner, Sampling
+from rubric_train_openrlhf.local.rollout import Examiner, Sampling, background_judge
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskBook
 

@@ -9,13 +9,12 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import (
     EncodedPrompt,
     Rollouts,
-    hidden_states,
+    logprobs,
     pack_responses,
     pack_rollouts,
     response_logprobs,
     sample_groups,
     sampling,
-    vocabulary_head,
 )
 from rubric_train_openrlhf.policy.logprobs import has_plain_head
 
@@ -76,7 +75,7 @@ def test_recomputed_logprobs_equal_the_samplers(
 def test_values_and_gradients_equal_the_plain_formula(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vocabulary_head, "_CPU_CHUNK_LOGITS", 90 * 7)
+    monkeypatch.setattr(logprobs, "_CPU_CHUNK_LOGITS", 90 * 7)
     rollouts = draw(model, prompts)
     batch = pack_rollouts(rollouts, range(3, 20))
     slopes_BT = torch.randn(
@@ -108,7 +107,7 @@ def test_reading_the_prompt_once_changes_nothing(
     batch = pack_rollouts(rollouts, [5, 3, 20, 22, 4, 18, 23, 2, 19])
     shared = response_logprobs(model, batch).logprobs_BT
     shared_gradients = gradients(model, shared.sum())
-    monkeypatch.setattr(hidden_states, "_can_share", lambda *_: False)
+    monkeypatch.setattr(logprobs, "_can_share", lambda *_: False)
     whole = response_logprobs(model, batch).logprobs_BT
     assert torch.allclose(shared, whole, atol=1e-4)
     for name, gradient in gradients(model, whole.sum()).items():
@@ -119,10 +118,10 @@ def test_reading_the_prompt_once_changes_nothing(
 def test_only_full_attention_shares_prompts(model: PreTrainedModel) -> None:
     prompt = EncodedPrompt((4, 5, 6))
     group = pack_responses([prompt] * 4, [(7, 8)] * 4)
-    assert hidden_states._can_share(model, group) == (model.config.model_type != "gemma2")
-    assert not hidden_states._can_share(model, pack_responses([prompt], [(7,)]))
+    assert logprobs._can_share(model, group) == (model.config.model_type != "gemma2")
+    assert not logprobs._can_share(model, pack_responses([prompt], [(7,)]))
     model.gradient_checkpointing_enable()
-    assert not hidden_states._can_share(model.train(), group)
+    assert not logprobs._can_share(model.train(), group)
 
 
 def test_capped_logits_do_not_pass_for_a_plain_head(model: PreTrainedModel) -> None:

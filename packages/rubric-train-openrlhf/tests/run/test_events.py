@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rubric_train_openrlhf.run.events import EventWriter
+from rubric_train_openrlhf.run.writing import EventWriter
 
 if TYPE_CHECKING:
     from pathlib import Path

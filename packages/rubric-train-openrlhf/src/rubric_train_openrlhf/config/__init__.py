@@ -10,12 +10,7 @@ from rubric_train_openrlhf.config.cluster import (
     RayConfig,
     WarmStartConfig,
 )
-from rubric_train_openrlhf.config.loading import (
-    dump_config,
-    load_config,
-    parse_config,
-    read_values,
-)
+from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config, read_values
 from rubric_train_openrlhf.config.sections import (
     CheckpointConfig,
     DataConfig,
@@ -23,11 +18,12 @@ from rubric_train_openrlhf.config.sections import (
     JudgingConfig,
     LengthPenaltyConfig,
     OptimConfig,
+    PathModel,
     RolloutConfig,
     ShapingConfig,
+    TinyModel,
     ValidationConfig,
 )
-from rubric_train_openrlhf.config.start import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 
 __all__ = [

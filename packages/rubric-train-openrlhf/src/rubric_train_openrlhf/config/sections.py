@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from rubric_judge import Hedging, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
+from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
 
 
 def _with_home(path: Path) -> Path:
@@ -142,3 +143,26 @@ class CheckpointConfig(Section):
     """Steps between two checkpoints."""
     keep: Annotated[int, Field(ge=1)] = 2
     """Newest checkpoints to keep, beside the first and the best."""
+
+
+class PathModel(Section):
+    """A causal language model saved in Hugging Face format."""
+
+    type: Literal["path"] = "path"
+    path: UserPath
+    """Folder with config.json, weights and tokenizer."""
+
+
+class TinyModel(Section):
+    """A small Llama built in code and pre-trained on documents, for a machine with no model."""
+
+    type: Literal["tiny"] = "tiny"
+    documents: UserPath
+    """JSONL as `rubric-synth collect` writes it; the documents of held-out tasks are left out."""
+    architecture: TinyConfig = Field(default_factory=TinyConfig)
+    """Size of the model and its vocabulary."""
+    pretrain: PretrainConfig = Field(default_factory=PretrainConfig)
+    """How long it is pre-trained."""
+
+
+ModelConfig = Annotated[PathModel | TinyModel, Field(discriminator="type")]

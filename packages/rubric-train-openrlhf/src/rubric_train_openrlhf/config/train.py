@@ -18,6 +18,7 @@ from rubric_train_openrlhf.config.sections import (
     DataConfig,
     DynamicSamplingConfig,
     JudgingConfig,
+    ModelConfig,  # as above
     OptimConfig,
     RolloutConfig,
     Section,
@@ -25,7 +26,6 @@ from rubric_train_openrlhf.config.sections import (
     UserPath,
     ValidationConfig,
 )
-from rubric_train_openrlhf.config.start import ModelConfig  # as above
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import SftConfig  # as above
 

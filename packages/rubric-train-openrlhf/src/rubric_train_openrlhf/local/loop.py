@@ -5,34 +5,35 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import structlog
 import torch
 
-from rubric_train_openrlhf.local.groups import answers, ask_heldout, sample_step
+from rubric_train_openrlhf.local.rollout import JudgedBatch, Sampling, join_batches
 from rubric_train_openrlhf.local.update import UpdateBatch
-from rubric_train_openrlhf.run.checkpoints import (
-    TrainerState,
-    mark_best,
-    prune,
-    save_checkpoint,
-)
+from rubric_train_openrlhf.randomness import derived_seed
+from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
 from rubric_train_openrlhf.run.summary import best_row
-from rubric_train_openrlhf.step.credit import step_credit
-from rubric_train_openrlhf.step.heldout import HeldoutPasses
+from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
+from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rows import (
+    Answer,
     StepRecord,
     judgement_rows,
     metrics_row,
     rollout_rows,
 )
+from rubric_train_openrlhf.step.sampling import Timing, draw_informative
 
 if TYPE_CHECKING:
+    from rubric_core import JudgeResult
     from rubric_judge.console import Phase
     from rubric_train_openrlhf.local.assembly import LocalRun
-    from rubric_train_openrlhf.step.credit import JudgedStep
+    from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
+
 
 _log = structlog.get_logger()
 
@@ -137,3 +138,129 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     best_step = best_row(run.folder).step if run.heldout is not None else step
     mark_best(checkpoints, step=best_step)
     prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})
+
+
+@dataclass(frozen=True)
+class StepGroups:
+    """What was sampled and judged for one step."""
+
+    kept: JudgedBatch
+    """To train on."""
+    dropped_PG: tuple[tuple[JudgeResult, ...], ...]
+    """What the judge said of the groups that dynamic sampling dropped."""
+    prompts: int
+    """Drawn in all."""
+    generated_tokens: int
+    timing: Timing
+
+
+def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
+    """Sample and judge the groups of one step: P prompts in order, or until P are informative.
+
+    Args:
+        run: the parts of the run.
+        step: names the random draws.
+        position: of the first prompt in the endless order.
+
+    Raises:
+        JudgeAbortError: too many judgements failed.
+        NoInformativePromptError: dynamic sampling found too few groups with a spread.
+    """
+    config = run.config
+    drawing = _Drawing(run, step=step, position=position)
+    wanted = config.rollout.prompts
+    if config.dynamic_sampling is None:
+        rounds = [(drawing.draw(0, 0, wanted), list(range(wanted)))]
+    else:
+        rounds = draw_informative(
+            drawing.draw,
+            spread=drawing.informative,
+            wanted=wanted,
+            max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
+            step=step,
+        )
+    return StepGroups(
+        kept=join_batches([batch.take_prompts(places) for batch, places in rounds if places]),
+        dropped_PG=tuple(
+            group
+            for batch, places in rounds
+            for place, group in enumerate(batch.results_PG)
+            if place not in places
+        ),
+        prompts=sum(len(batch.views) for batch, _ in rounds),
+        generated_tokens=sum(int(batch.rollouts.lengths_B.sum()) for batch, _ in rounds),
+        timing=drawing.timing,
+    )
+
+
+def answers(batch: JudgedBatch, credit: StepCredit) -> tuple[Answer, ...]:
+    """The responses of a batch, as the rows of its step show them."""
+    rollouts = batch.rollouts
+    rows = zip(
+        batch.responses,
+        cast("list[int]", rollouts.lengths_B.tolist()),
+        cast("list[bool]", rollouts.ended_B.tolist()),
+        credit.advantages_PG.reshape(-1).tolist(),
+        strict=True,
+    )
+    views = [view for view in batch.views for _ in range(batch.group_size)]
+    return tuple(
+        Answer(view.task_id, view.question, text, tokens, ended, advantage)
+        for view, (text, tokens, ended, advantage) in zip(views, rows, strict=True)
+    )
+
+
+def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
+    """Ask the held-out questions, and average the judge's rewards without penalties.
+
+    The draws come from the run's seed alone, so that two passes differ by the policy only.
+
+    Raises:
+        JudgeAbortError: the judge fails too often for the mean to say anything.
+    """
+    config, book = run.config, run.heldout
+    assert book is not None  # noqa: S101  # no pass is due without held-out questions
+    sampling = Sampling(
+        group_size=config.validation.samples,
+        max_new_tokens=config.rollout.max_new_tokens,
+        temperature=config.validation.temperature,
+        micro_batch=config.rollout.micro_batch,
+    )
+    seed = derived_seed(config.seed, step=0, purpose="validation")
+    batch, _ = run.examiner.examine(book.views, book=book, sampling=sampling, seed=seed)
+    check_judge(batch.results, config=config.judge, step=step)
+    reward = heldout_reward(
+        batch.results_PG,
+        [book.rubric(view.task_id) for view in book.views],
+        on_unavailable=config.judge.on_unavailable,
+    )
+    return reward, cast("list[int]", batch.rollouts.lengths_B.tolist())
+
+
+class _Drawing:
+    """Draws the next prompts of a step, round by round."""
+
+    def __init__(self, run: LocalRun, *, step: int, position: int) -> None:
+        self._run = run
+        self._step = step
+        self._position = position
+        self._results: list[JudgeResult] = []
+        self.timing = Timing()
+
+    def draw(self, number: int, before: int, n: int) -> JudgedBatch:
+        run = self._run
+        order = run.order.take(n, start=self._position + before)
+        batch, timing = run.examiner.examine(
+            [run.book.views[index] for index in order],
+            book=run.book,
+            sampling=Sampling.for_training(run.config.rollout),
+            seed=derived_seed(run.config.seed, step=self._step, purpose="rollout", part=number),
+        )
+        self.timing += timing
+        self._results += batch.results
+        check_judge(self._results, config=run.config.judge, step=self._step)
+        return batch
+
+    def informative(self, batch: JudgedBatch) -> list[bool]:
+        rubrics = [self._run.book.rubric(view.task_id) for view in batch.views]
+        return informative(batch.results_PG, rubrics, batch.sizes, config=self._run.config)

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.local.inputs import read_inputs
-from rubric_train_openrlhf.local.watch import Watch
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,12 +13,7 @@ import torch
 
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
-from rubric_train_openrlhf.objective import (
-    ObjectiveBatch,
-    policy_loss,
-    token_mean,
-    update_size,
-)
+from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss, token_mean, update_size
 from rubric_train_openrlhf.policy import pack_rollouts, response_logprobs
 from rubric_train_openrlhf.step.rows import UpdateMetrics
 

@@ -21,17 +21,7 @@ if TYPE_CHECKING:
         token_mean,
         update_size,
     )
-    from rubric_train_openrlhf.objective.config import (
-        ObjectiveConfig,
-        OptimizerConfig,
-    )
-    from rubric_train_openrlhf.objective.importance import (
-        icepop_weights,
-        importance_ratio,
-        sequence_masked_weights,
-        truncated_weights,
-    )
-    from rubric_train_openrlhf.objective.kl import bounded_divergence, k3
+    from rubric_train_openrlhf.objective.config import ObjectiveConfig, OptimizerConfig
     from rubric_train_openrlhf.objective.loss import (
         METRIC_NAMES,
         ObjectiveBatch,
@@ -40,12 +30,22 @@ if TYPE_CHECKING:
     )
     from rubric_train_openrlhf.objective.ratio import (
         LOG_RATIO_BOUND,
+        icepop_weights,
+        importance_ratio,
+        sequence_masked_weights,
         sequence_ratio,
         sequence_token_ratio,
         token_ratio,
+        truncated_weights,
     )
     from rubric_train_openrlhf.objective.schedule import adamw, warmup
-    from rubric_train_openrlhf.objective.surrogate import Clips, Surrogate, clipped_surrogate
+    from rubric_train_openrlhf.objective.surrogate import (
+        Clips,
+        Surrogate,
+        bounded_divergence,
+        clipped_surrogate,
+        k3,
+    )
     from rubric_train_openrlhf.objective.variants import (
         K2,
         K3,

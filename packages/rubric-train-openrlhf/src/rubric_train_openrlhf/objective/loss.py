@@ -9,10 +9,9 @@ import torch
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective.aggregate import sequence_mean, token_mean, update_size
-from rubric_train_openrlhf.objective.kl import bounded_divergence
 from rubric_train_openrlhf.objective.ratio import sequence_token_ratio, token_ratio
 from rubric_train_openrlhf.objective.shapes import check_rows, check_tokens
-from rubric_train_openrlhf.objective.surrogate import Clips
+from rubric_train_openrlhf.objective.surrogate import Clips, bounded_divergence
 from rubric_train_openrlhf.objective.variants import check_shape, importance_weights
 
 if TYPE_CHECKING:

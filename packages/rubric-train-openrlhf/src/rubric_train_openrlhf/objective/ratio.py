@@ -1,13 +1,8 @@
-"""Probability ratios of a sampled response: per token, and one per sequence (GSPO).
-
-Log-ratios are bounded at ±20, as in the stacks that bound them at all: a probability ratio of
-e²⁰ ≈ 4.9e8 is clipped or meaningless, but an infinite one turns into the gradient 0 · ∞ = NaN.
-Padding never enters: its log-ratio is 0, whatever the tensors hold there.
-"""
+"""Probability ratios of a response, and the weights that correct for the sampler it came from."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import torch
 
@@ -15,6 +10,7 @@ from rubric_train_openrlhf.objective.shapes import check_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
+
 
 LOG_RATIO_BOUND: Final = 20.0
 """Largest |log-ratio| that is exponentiated; beyond it the gradient is 0."""
@@ -141,3 +137,110 @@ def bounded_exp(log_ratio: Tensor) -> Tensor:
         The same shape, in [e⁻²⁰, e²⁰].
     """
     return log_ratio.clamp(min=-LOG_RATIO_BOUND, max=LOG_RATIO_BOUND).exp()
+
+
+def importance_ratio(
+    old_logprobs_BT: Tensor,
+    gen_logprobs_BT: Tensor,
+    *,
+    mask_BT: Tensor,
+    level: Literal["token", "sequence"] = "token",
+) -> Tensor:
+    """Plain importance ratio of the trainer's sampling policy to the sampler.
+
+        w_t = exp(log π_old − log π_gen)                 level="token"
+        w_i = exp(Σ_t (log π_old − log π_gen))           level="sequence", on every token
+
+    Args:
+        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
+        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        mask_BT: True on response tokens, shape [B, T].
+        level: one weight per token, or the product over the response.
+
+    Returns:
+        Detached, shape [B, T], in [e⁻²⁰, e²⁰]; 0 on padding.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, or the mask is not boolean.
+
+    Source: paper, §C, importance sampling.
+    """
+    log_ratio_BT = masked_log_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT).detach()
+    if level == "sequence":
+        log_ratio_BT = log_ratio_BT.sum(dim=-1, keepdim=True).expand_as(log_ratio_BT)
+    return bounded_exp(log_ratio_BT) * mask_BT
+
+
+def truncated_weights(ratio_BT: Tensor, *, cap: float) -> Tensor:
+    """Truncated importance sampling (TIS): cap the weight.
+
+        w ← min(w, C)
+
+    C = ∞ is plain importance sampling.
+
+    Args:
+        ratio_BT: w, shape [B, T], ≥ 0.
+        cap: C > 0.
+
+    Returns:
+        Shape [B, T], in [0, C].
+
+    Source: paper, §C, topic tis; https://fengyao.notion.site/off-policy-rl.
+    """
+    return ratio_BT.clamp(max=cap)
+
+
+def icepop_weights(ratio_BT: Tensor, *, low: float, high: float) -> Tensor:
+    """ICEPOP: drop what lies outside a band.
+
+        w ← w if α ≤ w ≤ β else 0
+
+    The band [0, ∞] is plain importance sampling.
+
+    Args:
+        ratio_BT: w, shape [B, T], ≥ 0.
+        low: α ≥ 0, kept itself.
+        high: β > α, kept itself.
+
+    Returns:
+        Shape [B, T], in {0} ∪ [α, β].
+
+    Source: paper, §C, importance sampling (ICEPOP); arXiv 2510.18855 (Ring-1T), ICEPOP.
+    """
+    inside_BT = (ratio_BT >= low) & (ratio_BT <= high)
+    return torch.where(inside_BT, ratio_BT, torch.zeros_like(ratio_BT))
+
+
+def sequence_masked_weights(
+    old_logprobs_BT: Tensor,
+    gen_logprobs_BT: Tensor,
+    *,
+    mask_BT: Tensor,
+    low: float,
+    high: float,
+) -> Tensor:
+    """Seq-Mask-TIS: drop whole responses by the geometric mean of their ratios.
+
+        w_t ← w_t if α ≤ exp( (1/T_i) Σ_t log w_t ) ≤ β else 0
+
+    Kept responses keep their own token weights. The band [0, ∞] is plain importance sampling.
+
+    Args:
+        old_logprobs_BT: log π_old recomputed by the trainer, shape [B, T], nats.
+        gen_logprobs_BT: log π_gen recorded while sampling, shape [B, T], nats.
+        mask_BT: True on response tokens, shape [B, T].
+        low: α ≥ 0, kept itself.
+        high: β > α, kept itself.
+
+    Returns:
+        Detached, shape [B, T], ≥ 0; 0 on padding and on dropped responses.
+
+    Raises:
+        ObjectiveShapeError: shapes differ, or the mask is not boolean.
+
+    Source: paper, §C, topic seq_mask_tis.
+    """
+    log_ratio_BT = masked_log_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT).detach()
+    geometric_mean_B = bounded_exp(mean_over_tokens(log_ratio_BT, mask_BT))
+    kept_B1 = ((geometric_mean_B >= low) & (geometric_mean_B <= high))[:, None]
+    return bounded_exp(log_ratio_BT) * (mask_BT & kept_B1)

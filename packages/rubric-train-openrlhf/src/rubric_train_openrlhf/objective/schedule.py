@@ -1,8 +1,10 @@
 """The optimizer and its learning rate: torch's own classes with the paper's values."""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates its schedules in part only.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from torch.optim import AdamW
 from torch.optim.lr_scheduler import LinearLR
@@ -68,3 +70,30 @@ def warmup(optimizer: Optimizer, *, config: OptimizerConfig) -> LinearLR:
         end_factor=1.0,
         total_iters=config.warmup_steps,
     )
+
+
+class StepSchedule:
+    """The schedule of `warmup`, moved by `end_step` alone."""
+
+    def __init__(self, optimizer: Optimizer, *, config: OptimizerConfig) -> None:
+        """Set the learning rate of the first step at once."""
+        self._warmup = warmup(optimizer, config=config)
+
+    def step(self, *_args: object, **_options: object) -> None:
+        """Do nothing: DeepSpeed calls this after every optimiser update of a step."""
+
+    def end_step(self) -> None:
+        """Go on to the learning rate of the next GRPO step."""
+        self._warmup.step()
+
+    def get_last_lr(self) -> list[float]:
+        """Learning rate of the running step, once per group of weights."""
+        return [float(rate) for rate in self._warmup.get_last_lr()]
+
+    def state_dict(self) -> dict[str, Any]:
+        """State for a checkpoint."""
+        return self._warmup.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from a checkpoint."""
+        self._warmup.load_state_dict(state)

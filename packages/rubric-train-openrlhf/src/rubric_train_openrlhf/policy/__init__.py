@@ -2,13 +2,13 @@
 
 | idea | module |
 | --- | --- |
-| prompts with banned tokens | `prompts` |
 | text to tokens and back | `codec`, `slots` |
+| prompts with banned tokens, and what is sampled | `rollouts`, `batches` |
 | the next-token distribution | `distribution` |
-| drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding`, `rollouts` |
-| log-probabilities with gradients | `batches`, `logprobs` |
+| drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding` |
+| log-probabilities with gradients | `logprobs` |
 | folders | `load` |
-| a policy from nothing | `tiny`, `pretrain`, `sft`, `supervised` |
+| a policy from nothing, and its warm start | `tiny`, `supervised` |
 
 Everything random takes a `torch.Generator` or a seed; torch's global random state is not touched.
 """
@@ -19,18 +19,11 @@ from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses, pac
 from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
 from rubric_train_openrlhf.policy.load import Policy, load_codec, load_policy
 from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs, response_logprobs
-from rubric_train_openrlhf.policy.pretrain import pretrain
-from rubric_train_openrlhf.policy.prompts import EncodedPrompt
-from rubric_train_openrlhf.policy.rollouts import Rollouts, concatenate
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts, concatenate
 from rubric_train_openrlhf.policy.sampling import sample_groups
-from rubric_train_openrlhf.policy.sft import SftReport, sft
 from rubric_train_openrlhf.policy.slots import SlotCodec, slot_names
-from rubric_train_openrlhf.policy.supervised import SupervisedStep
-from rubric_train_openrlhf.policy.tiny import (
-    build_tiny_llama,
-    build_tiny_policy,
-    build_tokenizer,
-)
+from rubric_train_openrlhf.policy.supervised import SftReport, SupervisedStep, pretrain, sft
+from rubric_train_openrlhf.policy.tiny import build_tiny_llama, build_tiny_policy, build_tokenizer
 from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig, TinyConfig
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import torch
 
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.prompts import BannedTokens, EncodedPrompt, left_pad
+from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, left_pad
 from rubric_train_openrlhf.policy.sampling import decoder_for, evaluating
 
 if TYPE_CHECKING:

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 import torch
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy.prompts import BannedTokens, PaddedPrompts, left_pad
+from rubric_train_openrlhf.policy.rollouts import BannedTokens, PaddedPrompts, left_pad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_train_openrlhf.policy.prompts import EncodedPrompt
-    from rubric_train_openrlhf.policy.rollouts import Rollouts
+    from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,197 @@
-"""Log-probabilities of given responses under a policy, with gradients."""
+"""Log-probabilities of given responses under a policy, with gradients, never holding all logits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, cast
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
+import torch.nn.functional as F  # noqa: N812 -- torch's own convention
+from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy.hidden_states import response_states
-from rubric_train_openrlhf.policy.vocabulary_head import Positions, head_logprobs
+from rubric_train_openrlhf.policy import distribution
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.batches import TokenBatch
+
+
+# Reading prompts apart from responses pays once each prompt serves this many rows.
+_SHARING_ROWS = 2
+
+
+def response_states(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
+    """Run the model's body over a batch.
+
+    Rows of one group share their prompt: where the architecture allows, it is read once and its
+    keys and values are handed to each response, gradients included.
+
+    Args:
+        model: any Hugging Face causal language model.
+        batch: B sequences on the model's device.
+
+    Returns:
+        Shape [N, H], one row per True in the response mask, in its order.
+    """
+    if _can_share(model, batch):
+        return _shared(model, batch)[batch.response_mask_BT]
+    hidden_BSH: torch.Tensor = model.base_model(input_ids=batch.input_ids_BS, use_cache=False)[0]
+    return hidden_BSH[batch.predicting_positions]
+
+
+def _can_share(model: PreTrainedModel, batch: TokenBatch) -> bool:
+    if len(batch.prompts.mask_PS) * _SHARING_ROWS > len(batch.prompt_index_B):
+        return False
+    if model.training and model.is_gradient_checkpointing:
+        return False  # which forgets keys and values between the two parts
+    layers = DynamicCache(config=model.config).layers
+    takes_positions = "position_ids" in inspect.signature(type(model.base_model).forward).parameters
+    return takes_positions and all(type(layer) is DynamicLayer for layer in layers)
+
+
+def _shared(model: PreTrainedModel, batch: TokenBatch) -> torch.Tensor:
+    prompts, index_B = batch.prompts, batch.prompt_index_B
+    cache = DynamicCache(config=model.config)
+    prompt_PSH = model.base_model(
+        input_ids=prompts.token_ids_PS,
+        attention_mask=prompts.mask_PS.long(),
+        position_ids=prompts.positions_PS,
+        past_key_values=cache,
+        use_cache=True,
+    )[0]
+    # Where indices repeat, only `index_select` adds gradients up in a fixed order.
+    first_B1H: torch.Tensor = prompt_PSH[:, -1:].index_select(0, index_B)
+    read_BT = batch.response_tokens_BT[:, :-1]
+    if read_BT.shape[1] == 0:
+        return first_B1H
+    for layer in cast("list[Any]", cache.layers):
+        layer.keys = layer.keys.index_select(0, index_B)
+        layer.values = layer.values.index_select(0, index_B)
+    steps_T = torch.arange(read_BT.shape[1], device=read_BT.device)
+    later_BTH = model.base_model(
+        input_ids=read_BT,
+        attention_mask=torch.cat((prompts.mask_PS[index_B], torch.ones_like(read_BT)), dim=1),
+        position_ids=prompts.lengths_P[index_B, None] + steps_T,
+        past_key_values=cache,
+        use_cache=True,
+    )[0]
+    return torch.cat((first_B1H, later_BTH), dim=1)
+
+
+# Logits held at once: 4 MiB of float32 on a CPU, 256 MiB on a GPU.
+_CPU_CHUNK_LOGITS = 2**20
+_GPU_CHUNK_LOGITS = 2**26
+
+
+class Positions(NamedTuple):
+    """N positions of a batch, with the token that follows each."""
+
+    tokens_N: torch.Tensor
+    rows_N: torch.Tensor
+    """Row of the batch that each position belongs to."""
+    banned_BV: torch.Tensor | None
+    temperature: float
+
+    def scores(self, logits_NV: torch.Tensor, part: slice) -> torch.Tensor:
+        """Scores of some of the positions, under the policy's own distribution."""
+        banned = None if self.banned_BV is None else self.banned_BV[self.rows_N[part]]
+        return distribution.scores(logits_NV, banned, temperature=self.temperature)
+
+
+def head_logprobs(
+    features_NH: torch.Tensor, head: torch.nn.Linear, positions: Positions
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Log-probability of each position's token, and the entropy there.
+
+        log π(y) = s_y − log Σ_v exp s_v,   H = −Σ_v π(v) log π(v),   s = (W h + b) / τ
+
+    Args:
+        features_NH: last hidden states.
+        head: W and b.
+        positions: the tokens, banned tokens and temperature.
+
+    Returns:
+        Both [N] in float32; the first with gradient to the features and the head.
+    """
+    device, dtype = features_NH.device.type, head.weight.dtype
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    parameters: list[torch.Tensor | None] = [features_NH, head.weight, head.bias]
+    inputs = [None if one is None else one.to(dtype) for one in parameters]
+    function: Any = _HeadLogprobs
+    with torch.autocast(device, enabled=False):
+        return function.apply(*inputs, positions)
+
+
+class _HeadLogprobs(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,  # noqa: ANN401 -- torch's context object
+        features_NH: torch.Tensor,
+        weight_VH: torch.Tensor,
+        bias_V: torch.Tensor | None,
+        positions: Positions,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        logprobs_N = features_NH.new_empty(len(features_NH), dtype=torch.float32)
+        entropy_N, normaliser_N = torch.empty_like(logprobs_N), torch.empty_like(logprobs_N)
+        for part in _parts(features_NH, weight_VH):
+            logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+            scores_NV = positions.scores(logits_NV, part)
+            top = scores_NV.amax(dim=-1, keepdim=True)
+            shifted = scores_NV.sub_(top)
+            chosen = shifted.gather(-1, positions.tokens_N[part, None])[:, 0]
+            weights = shifted.exp()
+            total = weights.sum(dim=-1)
+            logprobs_N[part] = chosen - total.log()
+            mean = (weights[:, None] @ shifted[:, :, None])[:, 0, 0] / total
+            entropy_N[part] = total.log() - mean
+            normaliser_N[part] = top[:, 0] + total.log()
+        ctx.save_for_backward(features_NH, weight_VH, bias_V, normaliser_N)
+        ctx.positions = positions
+        ctx.mark_non_differentiable(entropy_N)
+        return logprobs_N, entropy_N
+
+    @staticmethod
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
+        ctx: Any,  # noqa: ANN401 -- torch's context object
+        gradient_N: torch.Tensor,
+        _: torch.Tensor,
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:
+        features_NH, weight_VH, bias_V, normaliser_N = ctx.saved_tensors
+        positions: Positions = ctx.positions
+        to_features = torch.empty_like(features_NH)
+        to_weight = torch.zeros_like(weight_VH, dtype=torch.float32)
+        to_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
+        for part in _parts(features_NH, weight_VH):
+            # A caller may go backward inside autocast; forward was computed outside of it.
+            with torch.autocast(features_NH.device.type, enabled=False):
+                logits_NV = F.linear(features_NH[part], weight_VH, bias_V)
+                scores_NV = positions.scores(logits_NV, part)
+                # d log π(y) / d logit_v = ([v = y] − π(v)) / τ
+                slope_N1 = gradient_N[part, None] / positions.temperature
+                by_logit = scores_NV.sub_(normaliser_N[part, None]).exp_().mul_(-slope_N1)
+                by_logit.scatter_add_(-1, positions.tokens_N[part, None], slope_N1)
+                by_logit = by_logit.to(weight_VH.dtype)
+                to_features[part] = by_logit @ weight_VH
+                to_weight += by_logit.T @ features_NH[part]
+                if to_bias is not None:
+                    to_bias += by_logit.sum(dim=0)
+        if to_bias is not None:
+            to_bias = to_bias.to(weight_VH.dtype)
+        return to_features, to_weight.to(weight_VH.dtype), to_bias, None
+
+
+def _parts(features_NH: torch.Tensor, weight_VH: torch.Tensor) -> Iterator[slice]:
+    limit = _GPU_CHUNK_LOGITS if features_NH.is_cuda else _CPU_CHUNK_LOGITS
+    size = max(1, limit // len(weight_VH))
+    for start in range(0, len(features_NH), size):
+        yield slice(start, start + size)
+
 
 _plain_heads: WeakKeyDictionary[torch.nn.Module, bool] = WeakKeyDictionary()
 

@@ -10,10 +10,8 @@ import torch
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.decoding import Decoder, ForwardDecoder
-from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder
-from rubric_train_openrlhf.policy.llama_weights import is_plain_llama
-from rubric_train_openrlhf.policy.prompts import BannedTokens, EncodedPrompt, left_pad
-from rubric_train_openrlhf.policy.rollouts import Rollouts
+from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
+from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, Rollouts, left_pad
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
-from rubric_train_openrlhf.policy.prompts import EncodedPrompt
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import PolicyView
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 SLOT_TOKENS = ("<F>", "<P1>", "<P2>", "<P3>", "<P4>", "<P5>", "<P6>")
 _NAME = re.compile(r"`([A-Za-z_][\w.]*)`")

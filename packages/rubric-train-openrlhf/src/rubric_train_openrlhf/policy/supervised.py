@@ -1,4 +1,4 @@
-"""What pre-training and the warm start share: one optimiser step, its learning rate, its record."""
+"""Supervised steps before any reward is seen: pre-training on text, a warm start on answers."""
 
 # pyright: reportUnknownMemberType=false
 # torch annotates these methods in part only.
@@ -9,8 +9,21 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
+from rubric_core import PolicyView
+from rubric_train_openrlhf.errors import PolicyInputError
+from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses
+from rubric_train_openrlhf.policy.logprobs import response_logprobs
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from transformers import PreTrainedModel
+
+    from rubric_core import SftExample
+    from rubric_train_openrlhf.policy.load import Policy
+    from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
+    from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
+
 
 _FINAL_FRAC = 0.1
 """Learning rate at the last step, as a share of the highest."""
@@ -77,3 +90,176 @@ class SupervisedUpdate:
         torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
         self._optimizer.step()
         return float(loss.detach())
+
+
+# Most windows begin where a text begins, so that the model learns how texts open.
+_AT_START_FRAC = 0.7
+
+
+def pretrain(
+    policy: Policy,
+    texts: Sequence[str],
+    config: PretrainConfig,
+    *,
+    seed: int,
+    progress: Callable[[SupervisedStep], None] | None = None,
+) -> float:
+    """Train the policy's model to continue texts, in place.
+
+    Args:
+        policy: its model is changed.
+        texts: the training corpus.
+        config: the schedule.
+        seed: of the choice of windows; torch's global random state is left alone.
+        progress: called after every step.
+
+    Returns:
+        The loss of the last step, in nats per token.
+
+    Raises:
+        PolicyInputError: the texts together are shorter than one window.
+    """
+    stream = _Stream(policy, texts, config.window_tokens)
+    generator = torch.Generator().manual_seed(seed)
+    update = SupervisedUpdate(policy.model, weight_decay=config.weight_decay, betas=(0.9, 0.95))
+    loss = 0.0
+    for step in range(config.steps):
+        rate = config.learning_rate * learning_rate_frac(
+            step, steps=config.steps, warmup_steps=config.warmup_steps, decay="cosine"
+        )
+        windows_NS = stream.windows(config.batch_size, generator).to(policy.device)
+        loss = update.apply(_next_token_loss(policy, windows_NS), learning_rate=rate)
+        if progress is not None:
+            tokens = config.batch_size * config.window_tokens
+            progress(SupervisedStep(step + 1, config.steps, loss, rate, tokens))
+    return loss
+
+
+class _Stream:
+    """All texts in one row of tokens, and where in it a window may begin."""
+
+    def __init__(self, policy: Policy, texts: Sequence[str], window_tokens: int) -> None:
+        codec = policy.codec
+        token_ids: list[int] = []
+        starts: list[int] = []
+        for text in texts:
+            starts.append(len(token_ids))
+            token_ids += [*codec.encode_text(text), codec.eos_token_id]
+        self._width = window_tokens + 1
+        self._last_start = len(token_ids) - self._width
+        if self._last_start < 0:
+            raise PolicyInputError(
+                f"{len(texts)} texts hold {len(token_ids)} tokens, fewer than one window of "
+                f"{self._width}; give more text or lower window_tokens"
+            )
+        self._tokens = torch.tensor(token_ids, dtype=torch.long)
+        self._starts = torch.tensor([start for start in starts if start <= self._last_start])
+
+    def windows(self, count: int, generator: torch.Generator) -> torch.Tensor:
+        """Draw windows of one token more than the model reads, [count, window + 1]."""
+        anywhere_N = torch.randint(self._last_start + 1, (count,), generator=generator)
+        chosen_N = torch.randint(len(self._starts), (count,), generator=generator)
+        at_start_N = torch.rand(count, generator=generator) < _AT_START_FRAC
+        first_N = torch.where(at_start_N, self._starts[chosen_N], anywhere_N)
+        return self._tokens[first_N[:, None] + torch.arange(self._width)]
+
+
+def _next_token_loss(policy: Policy, windows_NS: torch.Tensor) -> torch.Tensor:
+    logits_NSV = policy.model(input_ids=windows_NS[:, :-1], use_cache=False).logits
+    return torch.nn.functional.cross_entropy(
+        logits_NSV.flatten(0, 1).float(), windows_NS[:, 1:].flatten()
+    )
+
+
+class SftReport(NamedTuple):
+    """What the warm start did."""
+
+    examples: int
+    """Examples that were trained on."""
+    left_out: int
+    """Examples longer than the configured limits."""
+    loss: float
+    """Loss of the last step, in nats per answer token."""
+
+
+def sft(
+    policy: Policy,
+    examples: Sequence[SftExample],
+    config: SftConfig,
+    *,
+    seed: int,
+    on_step: Callable[[SupervisedStep], None] | None = None,
+) -> SftReport:
+    """Train the policy's model to give the examples' answers, in place.
+
+    The loss is the mean negative log-likelihood over answer tokens, under the same distribution
+    that answers are later sampled from.
+
+    Args:
+        policy: its model is changed.
+        examples: question-answer pairs.
+        config: the schedule.
+        seed: of the order of examples; torch's global random state is left alone.
+        on_step: called after every step.
+
+    Returns:
+        How many examples took part, and the last loss.
+
+    Raises:
+        PolicyInputError: no example is within the configured lengths.
+    """
+    pairs = _encoded(policy, examples, config)
+    if not pairs:
+        raise PolicyInputError(
+            f"none of {len(examples)} examples has a question of at most "
+            f"{config.max_prompt_tokens} tokens and an answer of at most "
+            f"{config.max_answer_tokens}; raise the limits or shorten the answers"
+        )
+    update = SupervisedUpdate(policy.model, weight_decay=config.weight_decay, betas=(0.9, 0.999))
+    loss = 0.0
+    for step, batch in enumerate(_batches(policy, pairs, config, seed=seed)):
+        rate = config.learning_rate * learning_rate_frac(
+            step, steps=config.steps, warmup_steps=config.warmup_steps, decay="linear"
+        )
+        logprobs_BT, _ = response_logprobs(policy.model, batch)
+        tokens = batch.n_response_tokens
+        loss = update.apply(-logprobs_BT.sum() / tokens, learning_rate=rate)
+        if on_step is not None:
+            on_step(SupervisedStep(step + 1, config.steps, loss, rate, tokens))
+    return SftReport(len(pairs), len(examples) - len(pairs), loss)
+
+
+def _encoded(
+    policy: Policy, examples: Sequence[SftExample], config: SftConfig
+) -> list[tuple[EncodedPrompt, tuple[int, ...]]]:
+    codec = policy.codec
+    pairs = (
+        (codec.encode_prompt(view), codec.encode_answer(view, example.answer))
+        for example in examples
+        for view in [PolicyView(task_id=example.task_id, question=example.question)]
+    )
+    return [
+        (prompt, answer)
+        for prompt, answer in pairs
+        if len(prompt.token_ids) <= config.max_prompt_tokens
+        and len(answer) <= config.max_answer_tokens
+    ]
+
+
+def _batches(
+    policy: Policy,
+    pairs: list[tuple[EncodedPrompt, tuple[int, ...]]],
+    config: SftConfig,
+    *,
+    seed: int,
+) -> Iterator[TokenBatch]:
+    """Go through the shuffled pairs again and again, every pair once per round."""
+    generator = torch.Generator().manual_seed(seed)
+    size = min(config.batch_size, len(pairs))
+    order: list[int] = []
+    for _ in range(config.steps):
+        if len(order) < size:
+            order += [int(index) for index in torch.randperm(len(pairs), generator=generator)]
+        taken, order = order[:size], order[size:]
+        prompts, answers = zip(*(pairs[index] for index in taken), strict=True)
+        yield pack_responses(prompts, answers, device=policy.device)

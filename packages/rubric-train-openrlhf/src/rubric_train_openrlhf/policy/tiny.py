@@ -18,7 +18,7 @@ from rubric_train_openrlhf.policy.slots import SLOT_TOKENS, SlotCodec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
     from rubric_train_openrlhf.policy_config import TinyConfig
 
 _CONTROL_TOKENS = ("<pad>", "<bos>", "<eos>")

@@ -12,13 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.digests import first_changed, model_digests
-from rubric_train_openrlhf.run.writing import (
-    disk_errors,
-    point_link,
-    save_tensors,
-    whole_folder,
-)
+from rubric_train_openrlhf.run.environment import first_changed, model_digests
+from rubric_train_openrlhf.run.writing import disk_errors, point_link, save_tensors, whole_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""summary.json while a run goes on, kept up to date by a thread beside the work."""
+"""summary.json while a run goes on, and all others that are told of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,9 +23,11 @@ from rubric_train_openrlhf.run.writing import write_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from rubric_judge.console import PhaseSnapshot, Progress
+    from rubric_judge.console import Phase, PhaseSnapshot, Progress
+    from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run.folder import RunFolder
     from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, Status
+
 
 _AGAIN_AFTER_S: Final = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
@@ -250,3 +253,33 @@ def _is_ours(summary: RunSummary) -> bool:
 
 def _present(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The three of them."""
+
+    summary_file: LiveSummary
+    progress: Progress
+    on_step: Callable[[MetricsRow], None] | None = None
+    on_heldout: Callable[[HeldoutRow], None] | None = None
+    on_supervised: Callable[[str, SupervisedStep], None] | None = None
+
+    def step(self, row: MetricsRow, *, phase: Phase) -> None:
+        """A training step is on disk."""
+        self.summary_file.step(row)
+        phase.advance(note=f"reward {row.reward_mean:.3f}, KL {row.kl:.4f}")
+        if self.on_step is not None:
+            self.on_step(row)
+
+    def heldout(self, row: HeldoutRow) -> None:
+        """A held-out pass is on disk."""
+        self.summary_file.heldout(row)
+        if self.on_heldout is not None:
+            self.on_heldout(row)
+
+    def supervised(self, name: str, step: SupervisedStep, *, phase: Phase) -> None:
+        """A step of pre-training or of the warm start is made."""
+        phase.advance(note=f"loss {step.loss:.3f}")
+        if self.on_supervised is not None:
+            self.on_supervised(name, step)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import pytest
 from pydantic import BaseModel
 
-from rubric_train_openrlhf.cluster.command.fields import LOCAL_ONLY, OURS
 from rubric_train_openrlhf.cluster.command.flags import (
     NOT_PASSED_ON,
     Flag,
     command_words,
     grpo_flags,
 )
+from rubric_train_openrlhf.cluster.command.refusals import LOCAL_ONLY, OURS
 from rubric_train_openrlhf.config import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 

@@ -10,10 +10,10 @@ import pytest
 
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
 from rubric_judge import JudgeSetupError, Ledger
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
-from rubric_train_openrlhf.cluster.judging import judge_probe
+from rubric_train_openrlhf.cluster.judging import judge_side
 from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
 from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide
+from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import JudgeView, Task
-    from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+    from rubric_train_openrlhf.cluster.sampling.groups import Verdict
     from rubric_train_openrlhf.config import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
@@ -231,7 +231,7 @@ async def test_a_judge_that_fails_too_often_stops_the_run(
 async def test_a_judge_that_does_not_answer_is_found_before_the_run(
     make_config: MakeConfig, tasks: Sequence[Task], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     config = make_config()
     desk = JudgeDesk(config)
     opened(desk, config, pool := FailingPool(None), tasks)

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import Verdict
 from rubric_train_openrlhf.errors import ClusterError
 
 pytest.importorskip("ray")
 from ray.exceptions import ActorUnavailableError
 
-from rubric_train_openrlhf.cluster.crossing import desk_calls
+from rubric_train_openrlhf.cluster.sampling import judge_calls
 
 pytestmark = pytest.mark.anyio
 VERDICT = Verdict("task:key", 0.5)
@@ -55,29 +55,29 @@ class MortalDesk:
 def mortal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> MortalDesk:
     desk = MortalDesk(**request.param)
     clock = SimpleNamespace(monotonic=lambda: desk.now_s, sleep=desk.sleep)
-    monkeypatch.setattr(desk_calls, "time", clock)
-    monkeypatch.setattr(desk_calls, "_TRY_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_calls, "time", clock)
+    monkeypatch.setattr(judge_calls, "_TRY_AGAIN_S", 0.0)
     return desk
 
 
-LONG_CALL = {"call_s": 2 * desk_calls.PATIENCE_S, "deaths": 1}
-STAYS_AWAY = {"call_s": desk_calls.PATIENCE_S / 10, "deaths": 1000}
+LONG_CALL = {"call_s": 2 * judge_calls.PATIENCE_S, "deaths": 1}
+STAYS_AWAY = {"call_s": judge_calls.PATIENCE_S / 10, "deaths": 1000}
 
 
 @pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
 async def test_a_desk_that_dies_over_a_long_call_is_waited_for(mortal: MortalDesk) -> None:
-    assert await desk_calls.verdict_of(mortal, "task", "because") == VERDICT
+    assert await judge_calls.verdict_of(mortal, "task", "because") == VERDICT
 
 
 @pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
 def test_a_long_question_about_groups_is_asked_again(mortal: MortalDesk) -> None:
     with pytest.raises(AnsweredError):
-        desk_calls.ask(mortal.credit)
+        judge_calls.ask(mortal.credit)
 
 
 @pytest.mark.parametrize("mortal", [STAYS_AWAY], indirect=True)
 async def test_a_desk_that_stays_away_is_not_waited_for_for_ever(mortal: MortalDesk) -> None:
-    assert (await desk_calls.verdict_of(mortal, "task", "because")).reward is None
+    assert (await judge_calls.verdict_of(mortal, "task", "because")).reward is None
     with pytest.raises(ClusterError, match="does not answer"):
-        desk_calls.ask(mortal.credit)
-    assert mortal.now_s < 3 * desk_calls.PATIENCE_S
+        judge_calls.ask(mortal.credit)
+    assert mortal.now_s < 3 * judge_calls.PATIENCE_S

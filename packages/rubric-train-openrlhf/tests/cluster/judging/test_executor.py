@@ -23,16 +23,16 @@ import pytest
 from rubric_core import group_advantages
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.run.records import JudgementRow
 from rubric_train_openrlhf.step.tasks import TaskBook
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster.crossing.desk_calls import ask, find_desk, verdict_of
 from rubric_train_openrlhf.cluster.judging.desk_actor import open_desk, start_desk, stop_desk
+from rubric_train_openrlhf.cluster.sampling.judge_calls import ask, find_desk, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rubric_core import Task
     from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
     from rubric_train_openrlhf.step.credit import StepCredit
 
     MakeConfig = Callable[..., TrainConfig]

@@ -8,12 +8,11 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
-from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster.sampling import group_desk
+from rubric_train_openrlhf.cluster.sampling import judge_calls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def portal(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingPortal]:
     with start_blocking_portal() as portal:
-        monkeypatch.setattr(group_desk, "ask", portal.call)
+        monkeypatch.setattr(judge_calls, "ask", portal.call)
         yield portal
 
 
@@ -53,7 +52,7 @@ def test_the_rounds_of_a_step_are_counted_together_also_by_a_desk_that_started_a
     lost = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
     late = group(tasks[2], [*judged(2, "The function fn_2 adds.", "Nobody knows."), *lost])
 
-    desk = group_desk.GroupDesk(first)
+    desk = judge_calls.GroupDesk(first)
     assert desk.spread(1, [kept, flat]) == [True, False]
     assert desk.spread(1, [late]) == [True]
     portal.call(first.aclose)
@@ -67,7 +66,7 @@ def test_the_rounds_of_a_step_are_counted_together_also_by_a_desk_that_started_a
     portal.call(second.aclose)
 
 
-def _moved(desk: group_desk.GroupDesk, to: JudgeDesk) -> group_desk.GroupDesk:
+def _moved(desk: judge_calls.GroupDesk, to: JudgeDesk) -> judge_calls.GroupDesk:
     """Ray's handle stays the same when the process behind it is another one."""
     desk._desk = to
     return desk

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.sampling.groups import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rubric_core import Task
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.anyio]
 
@@ -69,15 +69,14 @@ async def test_executors_of_a_process_share_its_judge_calls(
 ) -> None:
     from openrlhf.trainer.ray.vllm_engine import _load_agent_executor
 
-    from rubric_train_openrlhf.cluster.crossing import desk_calls
-    from rubric_train_openrlhf.cluster.sampling import judge_places
+    from rubric_train_openrlhf.cluster.sampling import judge_calls, judged_sample
 
     config = make_config(judge={"workers": 2, "micro_batch": 3})
     PolicyRun.of(config, namespace="test").write(tmp_path / "run.json")
     monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
     desk = CountingDesk()
-    monkeypatch.setattr(desk_calls, "find_desk", lambda _: desk)
-    agent = Path(judge_places.__file__).with_name("agent.py")
+    monkeypatch.setattr(judge_calls, "find_desk", lambda _: desk)
+    agent = Path(judged_sample.__file__).with_name("agent.py")
     loaded = [_load_agent_executor(str(agent)) for _ in range(executors)]
 
     made = await asyncio.gather(

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId, Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
 from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judged_sample
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 pytestmark = pytest.mark.anyio
 PROMPT = "Question: why?\nAnswer:"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.prompts import long_prompts, write_prompts
+from rubric_train_openrlhf.cluster.sampling.groups import long_prompts, write_prompts
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rubric_core import Task
     from rubric_train_openrlhf.policy import ChatCodec
-    from rubric_train_openrlhf.policy.tokenizer import Tokenizer
+    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 
 def test_a_row_holds_the_question_and_a_task_id_and_no_more(

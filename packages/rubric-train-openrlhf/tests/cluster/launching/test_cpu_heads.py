@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoConfig
 
 from rubric_core import write_tasks
-from rubric_train_openrlhf.cluster.launching.cpu_heads import check_cpu_heads
+from rubric_train_openrlhf.cluster.launching.preparation import check_cpu_heads
 from rubric_train_openrlhf.cluster.rehearse import Request, rehearse
 from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
 from rubric_train_openrlhf.errors import TrainConfigError

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
-from rubric_train_openrlhf.cluster.processes.environment import (
-    local_environment,
-    process_environment,
-)
+from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
+from rubric_train_openrlhf.cluster.processes.settings import local_environment, process_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable

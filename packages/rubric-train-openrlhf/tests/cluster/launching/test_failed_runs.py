@@ -9,9 +9,8 @@ import pytest
 
 from rubric_judge import JudgeSetupError
 from rubric_train_openrlhf.cluster.launching import driver
-from rubric_train_openrlhf.cluster.launching.driver import run
+from rubric_train_openrlhf.cluster.launching.driver import Output, run
 from rubric_train_openrlhf.cluster.launching.preparation import prepare
-from rubric_train_openrlhf.cluster.processes.output import Output
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.opening import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run import MetricsRow, RunFolder

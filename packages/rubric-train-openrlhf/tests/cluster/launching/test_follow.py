@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.launching.follow import Follower
+from rubric_train_openrlhf.cluster.launching.launch import Follower
 from rubric_train_openrlhf.run import HeldoutRow, RunFolder
 
 if TYPE_CHECKING:

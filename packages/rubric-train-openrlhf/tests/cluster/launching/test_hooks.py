@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.cpu.hooks import PatchingFinder
-from rubric_train_openrlhf.cluster.cpu.patches import PATCHES
+from rubric_train_openrlhf.cluster.cpu.patches import PATCHES, PatchingFinder
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from rubric_judge.console import Progress
 from rubric_judge.console.display import Lines
 from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.cluster.launching import launch as launching
-from rubric_train_openrlhf.cluster.launching.driver_process import DriverHere
+from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
 from rubric_train_openrlhf.cluster.launching.launch import check_installed
 from rubric_train_openrlhf.cluster.processes.failure import write_failure
 from rubric_train_openrlhf.cluster.processes.settings import directory
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 TURNS = """
 import sys
 from pathlib import Path
-from rubric_train_openrlhf.cluster.processes.output import Output
+from rubric_train_openrlhf.cluster.launching.driver import Output
 output = Output()
 print("before")
 output.turn_to(Path(sys.argv[1]))

@@ -11,11 +11,11 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_judge.console import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_train_openrlhf.cluster.judging import judge_probe
-from rubric_train_openrlhf.cluster.judging.judge_probe import probe_judge
+from rubric_train_openrlhf.cluster.judging import judge_side
+from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
@@ -97,7 +97,7 @@ def answering_with(address: str) -> dict[str, Any]:
 def test_a_judge_that_refuses_the_key_or_is_not_there(
     make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
         refusing = {"spec": answering_with(endpoint.url)}
         with pytest.raises(JudgeSetupError, match=r"does not answer: auth after .*401"):
@@ -111,7 +111,7 @@ def test_a_judge_that_refuses_the_key_or_is_not_there(
 def test_a_judge_that_fails_now_and_then_is_there_and_is_asked_one_line(
     make_config: Callable[..., TrainConfig], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     faults = itertools.chain([Fault.RESET] * 2, itertools.repeat(None))
     with FakeEndpoint(0.5, faults=faults) as endpoint:
         probe_judge(make_config(judge={"spec": answering_with(endpoint.url)}))
@@ -123,7 +123,7 @@ def test_a_judge_that_fails_now_and_then_is_there_and_is_asked_one_line(
 def test_a_refused_key_is_found_before_the_folder_is_touched(
     real_input: RealInput, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(judge_probe, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     out = tmp_path / "run"
     with FakeEndpoint(0.5, faults=itertools.repeat(Fault.UNAUTHORIZED)) as endpoint:
         config = real_input.config(out, judge={"spec": answering_with(endpoint.url)})

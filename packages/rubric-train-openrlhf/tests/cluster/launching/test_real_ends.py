@@ -22,10 +22,9 @@ import psutil
 import pytest
 
 from rubric_judge.testing import FakeEndpoint, numbered_share
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.processes.temporary import PLACE, RAY
-from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.processes.orphans import PLACE, RAY
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
+from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of

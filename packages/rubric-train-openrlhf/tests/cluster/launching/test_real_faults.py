@@ -18,8 +18,8 @@ import pytest
 from rubric_core import Outcome, group_advantages, write_tasks
 from rubric_judge.testing import FakeEndpoint, Fault, numbered_share
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.processes.temporary import PLACE, RAY
+from rubric_train_openrlhf.cluster.processes.orphans import PLACE, RAY
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder
 
 if TYPE_CHECKING:

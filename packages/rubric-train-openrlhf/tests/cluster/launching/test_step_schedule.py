@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.training.step_schedule import StepSchedule
 from rubric_train_openrlhf.objective import OptimizerConfig, warmup
+from rubric_train_openrlhf.objective.schedule import StepSchedule
 
 
 def optimizer() -> torch.optim.Optimizer:

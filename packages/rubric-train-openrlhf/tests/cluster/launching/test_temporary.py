@@ -7,15 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes import temporary
-from rubric_train_openrlhf.cluster.processes.orphans import end_processes, processes_of
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
-from rubric_train_openrlhf.cluster.processes.temporary import (
+from rubric_train_openrlhf.cluster.processes import orphans
+from rubric_train_openrlhf.cluster.processes.orphans import (
     COMMAND,
     RAY,
     clear_abandoned,
+    end_processes,
+    processes_of,
     temporary_folder,
 )
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux shows")
 
@@ -28,9 +29,9 @@ time.sleep(60)
 OWNS = """
 import sys, time
 from pathlib import Path
-from rubric_train_openrlhf.cluster.processes import temporary
-temporary.PLACE = Path(sys.argv[1])
-with temporary.temporary_folder(sys.argv[2], logs=Path(sys.argv[3])) as folder:
+from rubric_train_openrlhf.cluster.processes import orphans
+orphans.PLACE = Path(sys.argv[1])
+with orphans.temporary_folder(sys.argv[2], logs=Path(sys.argv[3])) as folder:
     print(folder, flush=True)
     time.sleep(60)
 """
@@ -58,7 +59,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(temporary, "PLACE", tmp_path)
+    monkeypatch.setattr(orphans, "PLACE", tmp_path)
     return tmp_path
 
 

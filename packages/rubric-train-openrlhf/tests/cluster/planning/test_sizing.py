@@ -10,18 +10,27 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig, Qwen2Config, Qwen3Config
 
-from rubric_train_openrlhf.cluster.planning.assumptions import GB, GPUS, Gpu, all_assumptions
-from rubric_train_openrlhf.cluster.planning.shapes import KNOWN_SHAPES, ModelShape, model_shape
+from rubric_train_openrlhf.cluster.planning.shapes import (
+    GB,
+    GPUS,
+    KNOWN_SHAPES,
+    Gpu,
+    ModelShape,
+    all_assumptions,
+    model_shape,
+)
 from rubric_train_openrlhf.cluster.planning.sizing import (
+    decode_tokens_per_s,
     engine_room,
     host_memory,
+    judge_load,
     memory_while_sampling,
     memory_while_scoring,
     memory_while_training,
     policy_state,
+    step_time,
     total,
 )
-from rubric_train_openrlhf.cluster.planning.timing import decode_tokens_per_s, judge_load, step_time
 from rubric_train_openrlhf.config import TrainConfig, load_config
 from rubric_train_openrlhf.errors import PolicyLoadError
 

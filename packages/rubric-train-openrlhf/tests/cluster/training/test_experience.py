@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.training.shares import Shares
+from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss
 

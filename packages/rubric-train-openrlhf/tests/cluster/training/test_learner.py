@@ -14,7 +14,7 @@ import torch
 
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.training.shares import Shares, update_order
+from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import EncodedPrompt, Rollouts, TinyConfig, build_tiny_llama

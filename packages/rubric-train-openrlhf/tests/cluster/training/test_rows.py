@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
-from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     ClusterRecord,
     StepTimes,

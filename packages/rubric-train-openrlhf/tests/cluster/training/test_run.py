@@ -23,8 +23,8 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rubric_train_openrlhf.cluster.training.shares import Shares, update_order
+from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

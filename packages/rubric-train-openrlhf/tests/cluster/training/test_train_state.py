@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
+from rubric_train_openrlhf.cluster.training.checkpoints import TrainPosition
 
 
 def test_a_position_comes_back_from_what_deepspeed_keeps() -> None:

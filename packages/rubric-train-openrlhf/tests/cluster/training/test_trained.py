@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
-from rubric_train_openrlhf.cluster.sampling.groups import Group, Prompt, Sample
-from rubric_train_openrlhf.cluster.training.shares import Shares, update_order
+from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
+    Shares,
     TrainedSample,
     by_row,
     check_trained,
     trained_samples,
+    update_order,
 )
 from rubric_train_openrlhf.errors import ClusterError
 

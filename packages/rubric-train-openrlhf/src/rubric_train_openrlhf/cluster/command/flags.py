@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import IcePop, NoImportance, SeqMaskTruncated, Truncated

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import sys
 
-from rubric_train_openrlhf.cluster.cpu.hooks import PatchingFinder
-from rubric_train_openrlhf.cluster.cpu.patches import PATCHES
+from rubric_train_openrlhf.cluster.cpu.patches import PATCHES, PatchingFinder
 
 
 def install() -> None:

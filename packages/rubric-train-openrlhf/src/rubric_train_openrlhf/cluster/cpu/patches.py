@@ -1,21 +1,104 @@
-"""What OpenRLHF assumes of a GPU, by the module that assumes it."""
+"""What OpenRLHF assumes of a GPU, by the module that assumes it, and how each is replaced.
 
-# pyright: reportUnknownMemberType=false, reportAttributeAccessIssue=false
+A replacement is made around the moment when its module is first imported.
+"""
+
+# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# torch.distributed is typed in part only.
 # Modules of other projects are given attributes that their types do not know.
 from __future__ import annotations
 
+import importlib.util
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, contextmanager
+from datetime import timedelta
+from importlib.abc import MetaPathFinder
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
-from rubric_train_openrlhf.cluster.cpu.gloo import join_gloo_group
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
+    from collections.abc import Generator, Mapping, Sequence
+    from importlib.machinery import ModuleSpec
 
-    from rubric_train_openrlhf.cluster.cpu.hooks import Patch
+    from torch import Tensor
+
+
+Patch: TypeAlias = "Callable[[ModuleType], AbstractContextManager[None]]"
+"""Entered before the code of a module runs and left after it."""
+
+
+class PatchingFinder(MetaPathFinder):
+    """Finds modules as Python does, and runs the code of some of them inside a patch."""
+
+    def __init__(self, patches: Mapping[str, Patch]) -> None:
+        """Take patches by the full name of their module."""
+        self._patches = dict(patches)
+        self._searching: set[str] = set()
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find a module that has a patch; all others are left to the next finder."""
+        del path, target
+        patch = self._patches.get(fullname)
+        if patch is None or fullname in self._searching:
+            return None
+        self._searching.add(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._searching.discard(fullname)
+        if spec is not None and spec.loader is not None:
+            run_code = spec.loader.exec_module
+
+            def exec_module(module: ModuleType) -> None:
+                with patch(module):
+                    run_code(module)
+
+            # On this one loader, which serves this one import; its type stays what tools expect.
+            vars(spec.loader)["exec_module"] = exec_module
+        return spec
+
+
+JOIN_TIMEOUT = timedelta(minutes=5)
+"""For all members to come, and for one tensor to arrive."""
+
+
+class GlooGroup:
+    """One sender and its receivers, called as OpenRLHF calls vLLM's NCCL communicator."""
+
+    def __init__(self, host: str, port: int, *, rank: int, world_size: int) -> None:
+        """Join, and wait for the others."""
+        import torch.distributed as dist  # noqa: PLC0415  # only members of a group pay for it
+
+        store = dist.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
+        self._group: Any = dist.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
+
+    def close(self) -> None:
+        """Leave: whoever waits for this member stops waiting."""
+        self._group = None
+
+    def broadcast(self, tensor: Tensor, src: int, stream: object = None) -> None:
+        """Send a tensor from rank `src` to all others, into the memory of theirs."""
+        import torch.distributed as dist  # noqa: PLC0415  # as above
+
+        del stream
+        options = dist.BroadcastOptions()
+        options.rootRank = src
+        options.rootTensor = 0
+        self._group.broadcast([tensor], options).wait()
+
+
+def join_gloo_group(
+    master_address: str, master_port: int, rank: int, world_size: int, device: object
+) -> GlooGroup:
+    """Stand in for `openrlhf.utils.distributed_util.stateless_init_process_group`."""
+    del device
+    return GlooGroup(master_address, master_port, rank=rank, world_size=world_size)
+
 
 _FUSED_LOSS = "flash_attn.ops.triton.cross_entropy"
 _TOOL_SERVER = "vllm.entrypoints.mcp.tool_server"

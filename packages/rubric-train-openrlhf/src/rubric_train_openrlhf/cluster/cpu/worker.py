@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from rubric_train_openrlhf.cluster.cpu.gloo import GlooGroup
+from rubric_train_openrlhf.cluster.cpu.patches import GlooGroup
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.crossing.desk_calls import DESK, ask
 from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.sampling.judge_calls import DESK, ask
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig

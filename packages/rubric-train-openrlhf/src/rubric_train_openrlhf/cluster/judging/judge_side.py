@@ -1,4 +1,4 @@
-"""What the judge's desk holds: tasks, judge and ledger, and what was judged lately."""
+"""What the judge's side holds: tasks, judge and ledger, and what was judged lately."""
 
 from __future__ import annotations
 
@@ -6,22 +6,73 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+import anyio
+import structlog
+
 from rubric_core import JudgeResult, Outcome, Reason
-from rubric_judge import JudgePool, Ledger, LexicalConfig, load_replicas
+from rubric_judge import JudgePool, JudgeSetupError, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool import RayJudgePool
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
-from rubric_train_openrlhf.cluster.judging.judge_probe import until_there
+from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.tasks import TaskBook, read_book
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from rubric_core import JudgeView, Rubric
-    from rubric_judge import JudgeSetupError
+    from rubric_judge import JudgeSpec
     from rubric_judge.pool import PoolStatistics
     from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
+
+
+_TRIES = 4
+_AGAIN_S = 2.0
+
+_log = structlog.get_logger()
+
+
+async def until_there(check: Callable[[], Awaitable[object]]) -> None:
+    """Ask the judge a question of one line, and again where it fails, as it may now and then.
+
+    Args:
+        check: of the judge's pool.
+
+    Raises:
+        JudgeSetupError: it does not answer.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            await check()
+        except JudgeSetupError:
+            if not left:
+                raise
+            await asyncio.sleep(_AGAIN_S)
+        else:
+            return
+
+
+def probe_judge(config: TrainConfig) -> None:
+    """Ask the judge of a run whether it answers and takes the key, within seconds.
+
+    The processes of a cluster that runs already have an environment and a network of their own:
+    there the judge's desk alone asks, as it does on any cluster.
+
+    Raises:
+        JudgeSetupError: no replica of the judge answers; says why, and what to do.
+        ConfigError, PluginError: the judge cannot be built.
+    """
+    if config.cluster.ray.address is None and config.cluster.ray.dashboard is None:
+        anyio.run(_probe, config.judge.spec)
+
+
+async def _probe(spec: JudgeSpec) -> None:
+    pool = JudgePool(load_replicas(spec))
+    try:
+        await until_there(pool.check)
+    finally:
+        await pool.aclose()
+    _log.info("train.judge.there", judge=spec.type)
 
 
 class Pool(Protocol):

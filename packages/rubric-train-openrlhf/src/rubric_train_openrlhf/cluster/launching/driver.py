@@ -4,12 +4,13 @@
 on this machine or by Ray on the head node of a cluster.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false, reportCallIssue=false
+# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # Ray and OpenRLHF carry few types; their names are given new values here.
 from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import runpy
 import signal
 import sys
@@ -21,17 +22,19 @@ from typing import TYPE_CHECKING, NoReturn
 import structlog
 
 from rubric_core import RubricError
+from rubric_core.files import open_to_append
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
 from rubric_train_openrlhf.cluster.processes.orphans import end_with
-from rubric_train_openrlhf.cluster.processes.output import Output
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.config import load_config
 from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.log import configure_logging
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.writing import disk_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,6 +42,36 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.cluster.launching.preparation import Prepared
     from rubric_train_openrlhf.config import TrainConfig
+
+
+class Output:
+    """Standard output and error of this process, which its children inherit."""
+
+    def __init__(self) -> None:
+        """Show what whoever started the process has to know, and no more."""
+        configure_logging(verbose=False)
+        self._first = os.dup(sys.stderr.fileno())
+        self.is_file = False
+
+    def turn_to(self, path: Path) -> None:
+        """Send all that is printed from now on to a file, with every step of ours.
+
+        Raises:
+            DiskWriteError: there can be no such file.
+        """
+        with disk_errors(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with open_to_append(path) as log:
+                for stream in (sys.stdout, sys.stderr):
+                    stream.flush()
+                    os.dup2(log.fileno(), stream.fileno())
+        self.is_file = True
+        configure_logging(verbose=True)
+
+    def say_first(self, line: str) -> None:
+        """Print a line where the process printed to when it started."""
+        os.write(self._first, f"{line}\n".encode())
+
 
 _COMMAND = "openrlhf.cli.train_ppo_ray"
 
@@ -118,11 +151,7 @@ def _known(error: Exception) -> RubricError:
 
 def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.judging.desk_actor import (  # noqa: PLC0415
-        open_desk,
-        start_desk,
-        stop_desk,
-    )
+    from rubric_train_openrlhf.cluster.judging.desk_actor import open_desk, start_desk, stop_desk  # noqa: PLC0415
     from rubric_train_openrlhf.cluster.launching.ray_session import ray_session  # noqa: PLC0415
 
     if config.cluster.device == "cpu":

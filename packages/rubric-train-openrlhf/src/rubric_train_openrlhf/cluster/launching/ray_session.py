@@ -12,9 +12,8 @@ import psutil
 import ray
 import structlog
 
-from rubric_train_openrlhf.cluster.processes.environment import process_environment
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
-from rubric_train_openrlhf.cluster.processes.temporary import RAY, temporary_folder
+from rubric_train_openrlhf.cluster.processes.orphans import RAY, temporary_folder
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths, process_environment
 from rubric_train_openrlhf.cluster.processes.workers import CPU_SETUP_HOOK, SETUP_HOOK
 from rubric_train_openrlhf.errors import ClusterError
 

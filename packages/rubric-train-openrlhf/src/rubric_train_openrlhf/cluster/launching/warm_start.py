@@ -26,7 +26,7 @@ from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console import current
 from rubric_train_openrlhf.cluster.command.flags import command_words
 from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths, sft_flags
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
 from rubric_train_openrlhf.randomness import derived_seed

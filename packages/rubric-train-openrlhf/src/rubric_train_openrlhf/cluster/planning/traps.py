@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rubric_judge.config import HybridConfig, JudgeConfig
-from rubric_train_openrlhf.cluster.command.fields import changed_local_keys
+from rubric_train_openrlhf.cluster.command.refusals import changed_local_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,11 +1,16 @@
-"""What a process of the cluster is told by its environment; the only reader of it here."""
+"""What a process of a run is told: its variables, whose only reader this is, and its files."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.config import TrainConfig
+
 
 RUN_FILE = "RUBRIC_TRAIN_RUN"
 """Names the file that every process on the policy's side reads; Ray hands it to its workers."""
@@ -49,3 +54,69 @@ def inherited() -> dict[str, str]:
 def set_default(name: str, value: str) -> None:
     """Set a variable of this process, and of those that it starts, where it is not set yet."""
     os.environ.setdefault(name, value)
+
+
+class ClusterPaths:
+    """Names inside a run folder; on several nodes the folder is on a file system they share."""
+
+    def __init__(self, out: Path) -> None:
+        """Name the files; nothing is created."""
+        self.folder = out / "cluster"
+        self.run = self.folder / "run.json"
+        """What the policy's side reads; names no task file."""
+        self.train_prompts = self.folder / "train.prompts.jsonl"
+        """Questions and task ids to train on."""
+        self.heldout_prompts = self.folder / "heldout.prompts.jsonl"
+        """Questions and task ids of the held-out passes."""
+        self.warm_start = self.folder / "warm_start"
+        """What the supervised start writes."""
+        self.trainer_state = out / "checkpoints" / "trainer"
+        """DeepSpeed's state, to go on from."""
+        self.last_model = self.trainer_state / "last"
+        """Where OpenRLHF saves the policy when it ends."""
+        self.logs = out / "logs"
+        """Output of Ray's processes."""
+
+
+def process_environment(config: TrainConfig) -> dict[str, str]:
+    """Variables that every process of a run needs before it loads anything of the stack."""
+    on_cpu = config.cluster.device == "cpu"
+    variables = {
+        RUN_FILE: str(ClusterPaths(config.out.absolute()).run),
+        DIRECTORY: str(Path.cwd()),
+        "TOKENIZERS_PARALLELISM": "false",
+        "VLLM_NO_USAGE_STATS": "1",
+        # A model is a folder; nothing of a run is looked up on a network.
+        "HF_HUB_OFFLINE": "1",
+        # The prompt files of two runs have one name, and this cache tells files by theirs.
+        "HF_DATASETS_CACHE": str(ClusterPaths(config.out.absolute()).folder / "cache"),
+        # OpenRLHF's own settings, which it makes only where it starts Ray itself.
+        "NCCL_DEBUG": "WARN",
+        "RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1",
+        # Ray would hide the GPUs of workers that ask for none, and warns that it will not.
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Under `uv run`, Ray would start every worker by `uv run` in a copy of the folder.
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    }
+    threads = config.threads or (1 if on_cpu else None)
+    if threads is not None:
+        variables["OMP_NUM_THREADS"] = str(threads)
+    if on_cpu:
+        variables["DS_ACCELERATOR"] = "cpu"
+        # Each engine would take the same cores for itself, and the policy others than those.
+        variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Its worker would be a process beside that of the engine's core, to bind cores in.
+        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    return variables
+
+
+def local_environment(config: TrainConfig) -> dict[str, str]:
+    """Variables of a driver that starts a cluster of its own: it has not all of the machine.
+
+    The GPUs that are kept for the judge's servers are the last ones.
+    """
+    cluster = config.cluster
+    if cluster.device == "cpu" or not cluster.judge_gpus_per_node:
+        return process_environment(config)
+    gpus = first_gpus(cluster.gpus_per_node - cluster.judge_gpus_per_node)
+    return {**process_environment(config), VISIBLE_GPUS: gpus}

@@ -10,7 +10,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.console import Progress, Steps
-from rubric_train_openrlhf.cluster.launching.follow import FollowedPhases
+from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
 from rubric_train_openrlhf.cluster.rehearse.checks import (
     aftermath,

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rubric_core import write_tasks
 from rubric_train_openrlhf.cluster.rehearse.judge import judging_with, language_model
 from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
-from rubric_train_openrlhf.cluster.rehearse.shrink import (
-    StandIns,
-    rehearsal_config,
-    what_shrinks,
-)
+from rubric_train_openrlhf.cluster.rehearse.shrink import StandIns, rehearsal_config, what_shrinks
 from rubric_train_openrlhf.cluster.rehearse.small_model import shrink_model, stand_in_model
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.policy import load_codec

@@ -8,11 +8,10 @@ from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
-from rubric_train_openrlhf.cluster.crossing.desk_calls import find_desk, verdict_of
-from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.sampling.judge_places import judge_places
-from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judged_sample
+from rubric_train_openrlhf.cluster.sampling.groups import Verdict
+from rubric_train_openrlhf.cluster.sampling.judge_calls import find_desk, verdict_of
+from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judge_places, judged_sample
 
 
 class AgentExecutor(AgentExecutorBase):

@@ -15,8 +15,8 @@ from vllm.v1.engine.core import EngineCoreProc
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.processes.failure import shown
 from rubric_train_openrlhf.cluster.processes.orphans import end_with
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 
 _run: Any = EngineCoreProc.run_engine_core
 

@@ -2,18 +2,39 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from weakref import WeakKeyDictionary
 
 import structlog
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""An engine's process has one event loop, and a semaphore belongs to one."""
+
+
+def judge_places(n: int) -> asyncio.Semaphore:
+    """Limit the judge calls of this process; every caller in it gets the same limiter.
+
+    It is no part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.
+
+    Args:
+        n: most calls under way, which is the same for all of a run.
+
+    Raises:
+        RuntimeError: no event loop is running.
+    """
+    return _OF_LOOPS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(n))
+
 
 _log = structlog.get_logger()
 

@@ -16,9 +16,8 @@ from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
 
 from rubric_core.files import open_file
-from rubric_train_openrlhf.cluster.crossing.verdict import JudgementId
 from rubric_train_openrlhf.cluster.sampling.fleet import Request
-from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.sampling import draw_informative

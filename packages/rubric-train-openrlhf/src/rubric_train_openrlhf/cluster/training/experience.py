@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
-from rubric_train_openrlhf.cluster.training.shares import update_order
+from rubric_train_openrlhf.cluster.training.trained import update_order
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from openrlhf.trainer.ppo_utils.experience import Experience
 
     from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.cluster.training.shares import Shares
+    from rubric_train_openrlhf.cluster.training.trained import Shares
     from rubric_train_openrlhf.step.credit import StepCredit
 
     class Crediting(Protocol):

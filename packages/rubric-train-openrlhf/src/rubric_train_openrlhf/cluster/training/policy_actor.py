@@ -22,8 +22,8 @@ from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.training.learner import RubricLearner
-from rubric_train_openrlhf.cluster.training.step_schedule import StepSchedule
 from rubric_train_openrlhf.objective import bounded_divergence
+from rubric_train_openrlhf.objective.schedule import StepSchedule
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 if TYPE_CHECKING:

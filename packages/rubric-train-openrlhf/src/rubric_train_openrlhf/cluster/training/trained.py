@@ -5,7 +5,7 @@ process of the policy reports what reached its loss: the tokens, which of them c
 advantage.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # torch is typed in part.
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rubric_train_openrlhf.cluster.training.shares import update_order
+import numpy as np
+
 from rubric_train_openrlhf.errors import ClusterError, NonFiniteUpdateError
 from rubric_train_openrlhf.run.records import ClusterStep
 from rubric_train_openrlhf.step.rows import Answer, StepRecord, UpdateMetrics
@@ -23,8 +24,35 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
-    from rubric_train_openrlhf.cluster.training.shares import Shares
     from rubric_train_openrlhf.step.credit import StepCredit
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How the responses of a step are divided."""
+
+    updates: int
+    """Optimiser updates, each on an equal share."""
+    ranks: int
+    """Processes that train, each of which takes an equal part of every share."""
+
+
+def update_order(n: int, shares: Shares) -> list[int]:
+    """Order rows so that every update takes a contiguous share of them.
+
+    OpenRLHF hands each rank a contiguous part of the rows, and every update the next part of what
+    each rank has. Rows are laid out so that the k-th part of all ranks together is the k-th share.
+
+    Args:
+        n: rows; a multiple of updates · ranks.
+        shares: updates and ranks.
+
+    Returns:
+        The row for each place.
+    """
+    rows = np.arange(n).reshape(shares.updates, shares.ranks, -1)
+    return [int(row) for row in rows.transpose(1, 0, 2).reshape(-1)]
+
 
 _DIGEST_BYTES = 16
 _CLOSE = 1e-6

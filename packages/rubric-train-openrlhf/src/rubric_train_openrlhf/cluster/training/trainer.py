@@ -19,28 +19,29 @@ import structlog
 from openrlhf.trainer import ppo_trainer
 
 from rubric_judge.console import Progress
-from rubric_train_openrlhf.cluster.crossing.desk_calls import find_desk
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
-from rubric_train_openrlhf.cluster.sampling.group_desk import GroupDesk
+from rubric_train_openrlhf.cluster.sampling.judge_calls import GroupDesk, find_desk
 from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
-from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.checkpoints import (
+    DeepSpeedStates,
+    PolicyCheckpoints,
+    TrainPosition,
+)
 from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.training.learner import FIGURES
-from rubric_train_openrlhf.cluster.training.policy_checkpoints import PolicyCheckpoints
-from rubric_train_openrlhf.cluster.training.shares import Shares
-from rubric_train_openrlhf.cluster.training.train_state import TrainPosition
 from rubric_train_openrlhf.cluster.training.trained import (
     ClusterRecord,
+    Shares,
     StepTimes,
     by_row,
     check_trained,
     check_update,
 )
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.run.events import EventWriter
 from rubric_train_openrlhf.run.live_summary import live_summary
+from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward
 from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
 

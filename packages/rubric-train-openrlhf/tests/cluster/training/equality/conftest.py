@@ -20,10 +20,9 @@ import torch
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
-from rubric_train_openrlhf.cluster.training.shares import Shares
+from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
+from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import load_policy, sample_groups

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import torch
 
-from rubric_train_openrlhf.cluster.planning.assumptions import GB, GPUS, Gpu
-from rubric_train_openrlhf.cluster.planning.shapes import model_shape
+from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu, model_shape
 from rubric_train_openrlhf.cluster.planning.sizing import (
     checkpoint_bytes,
     engine_room,
     memory_while_sampling,
     memory_while_scoring,
     memory_while_training,
+    step_time,
     total,
     trainer_state_bytes,
 )
-from rubric_train_openrlhf.cluster.planning.timing import step_time
 from rubric_train_openrlhf.cluster.rehearse.checking import Check
 from rubric_train_openrlhf.cluster.rehearse.checks.storage import room
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
-from rubric_train_openrlhf.cluster.training.deepspeed_states import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 

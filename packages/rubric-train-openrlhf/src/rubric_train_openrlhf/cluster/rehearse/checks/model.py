@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoTokenizer
 
 from rubric_core import PolicyView
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.launching.cpu_heads import REMEDY, refused_head_width
+from rubric_train_openrlhf.cluster.launching.preparation import REMEDY, refused_head_width
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
 from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError

@@ -1,21 +1,28 @@
-"""How the other processes of a run speak to the judge's desk, which may die and come back."""
+"""How the other processes of a run ask the judge's side, which may die and come back."""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # Ray's handles have no types.
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ray
 import structlog
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.crossing.verdict import Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import Verdict
 from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.step.credit import StepCredit
+    from rubric_train_openrlhf.step.heldout import HeldoutReward
+
 
 DESK = "rubric-desk"
 """The desk's name in the namespace of its run."""
@@ -120,4 +127,58 @@ def _gone(error: Exception) -> ClusterError:
     return ClusterError(
         f"the judge's desk does not answer ({type(error).__name__}); see the logs of the run and "
         "continue with --resume"
+    )
+
+
+class GroupDesk:
+    """Hands over names of judgements and lengths, never a text.
+
+    What was drawn for a step is remembered here and not at the desk, which may die in between.
+    """
+
+    def __init__(self, desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+        """Take the desk of the run."""
+        self._desk = desk
+        self._step: int | None = None
+        self._drawn: list[list[str]] = []
+
+    def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
+        """Whether the rewards of each group differ; once for every round of a step.
+
+        Raises:
+            JudgeAbortError: too many judgements of the step failed so far.
+        """
+        if step != self._step:
+            self._step, self._drawn = step, []
+        differs = ask(self._desk.spread, step, *_columns(groups), self._drawn)
+        self._drawn += [group.judgements for group in groups]
+        return differs
+
+    def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
+        """Divide the credit of a step between the groups that it is trained on.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+        """
+        kept = {tuple(group.judgements) for group in groups}
+        drawn = self._drawn if step == self._step else []
+        dropped = [names for names in drawn if tuple(names) not in kept]
+        return ask(self._desk.credit, step, *_columns(groups), dropped)
+
+    def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
+        """Average the rewards of a held-out pass.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+        """
+        return ask(self._desk.heldout, step, [group.judgements for group in groups])
+
+
+def _columns(
+    groups: Sequence[Group],
+) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
+    return (
+        [group.judgements for group in groups],
+        [group.lengths for group in groups],
+        [group.ended for group in groups],
     )

@@ -1,11 +1,14 @@
-"""The driver as a job of a cluster that this machine is no part of."""
+"""The driver to wait for and to end: a child process of this one, or a job of a distant cluster."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # Ray is typed in part only.
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
+import signal
+import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -14,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 from uuid import uuid4
 
 import structlog
-from ray.job_submission import JobStatus, JobSubmissionClient
 
-from rubric_train_openrlhf.cluster.launching.driver_process import GRACE_S, driver_words
-from rubric_train_openrlhf.cluster.processes.environment import process_environment
-from rubric_train_openrlhf.cluster.processes.paths import ClusterPaths
+from rubric_train_openrlhf.cluster.processes.settings import (
+    ClusterPaths,
+    inherited,
+    local_environment,
+    process_environment,
+)
 from rubric_train_openrlhf.errors import ClusterError, DiskWriteError
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -27,13 +32,70 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.config import TrainConfig
 
+
+_DRIVER = "rubric_train_openrlhf.cluster.launching.driver"
+GRACE_S = 60.0
+"""For a driver to end its cluster, before it is killed."""
+
+_log = structlog.get_logger()
+
+
+def driver_words(file: Path, *, failure: Path, resume: bool) -> list[str]:
+    """Arguments for Python that run the driver."""
+    words = ["-m", _DRIVER, str(file), "--failure", str(failure)]
+    return [*words, "--resume"] if resume else words
+
+
+@dataclass(frozen=True)
+class DriverHere:
+    """A child process, which starts a cluster on this machine or joins the one it is part of."""
+
+    process: subprocess.Popen[bytes]
+
+    @classmethod
+    @contextlib.contextmanager
+    def started(
+        cls, config: TrainConfig, *, file: Path, failure: Path, resume: bool
+    ) -> Generator[Self]:
+        """Start the driver; on leaving, end it and all that it left running."""
+        words = [sys.executable, *driver_words(file, failure=failure, resume=resume)]
+        words += ["--parent", str(os.getpid())]
+        environment = {**inherited(), **local_environment(config)}
+        # In a session of its own: Ctrl-C reaches this process alone, which then ends that one.
+        process = subprocess.Popen(words, env=environment, start_new_session=True)  # noqa: S603
+        try:
+            yield cls(process)
+        finally:
+            cls(process).end()
+
+    def status(self) -> int | None:
+        """Exit status; negative for a signal, None while it runs."""
+        return self.process.poll()
+
+    def end(self) -> None:
+        """Ask the driver to end its cluster, then kill whatever of its session is left.
+
+        A second Ctrl-C meanwhile goes over to the second part.
+        """
+        try:
+            if self.process.poll() is None:
+                _log.warning("train.stopping", longest_s=GRACE_S)
+                self.process.terminate()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self.process.wait(timeout=GRACE_S)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+
+
 PATIENCE_S = 600.0
 """How long a cluster that does not answer is asked again: the run needs nobody to follow it."""
 _ASK_EVERY_S = 1.0
+_SUCCEEDED = "SUCCEEDED"
+"""As Ray names it."""
 _UNANSWERED = (OSError, RuntimeError)
 """What Ray's client raises for a network that fails, and for a server that does."""
-
-_log = structlog.get_logger()
 
 
 @dataclass
@@ -58,6 +120,9 @@ class DriverJob:
         Raises:
             ClusterError: the cluster does not take it.
         """
+        # A second to load, which a driver on this machine has no need of.
+        from ray.job_submission import JobSubmissionClient  # noqa: PLC0415
+
         address = config.cluster.ray.dashboard
         name = f"rubric-{uuid4().hex[:12]}"
         try:
@@ -123,7 +188,7 @@ class DriverJob:
         self._answered_s = time.monotonic()
         if not status.is_terminal():
             return None
-        return 0 if status == JobStatus.SUCCEEDED else 1
+        return 0 if status == _SUCCEEDED else 1
 
 
 def entrypoint(config: TrainConfig, *, file: Path, failure: Path, resume: bool) -> str:

@@ -1,24 +1,61 @@
-"""DeepSpeed's states of a run, of which the last whole one is marked.
-
-A state is a folder with files of every rank, and takes minutes to write. The mark is put on it in
-one step, after all ranks have come back; only then older states are deleted. What a kill leaves
-without a mark is deleted when the run goes on.
-"""
+"""DeepSpeed's states, of which the last whole one is marked, and the policies beside them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
 
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.checkpoints import checkpoint_path, drop_after, prune
+from rubric_train_openrlhf.run.checkpoints import (
+    checkpoint_path,
+    drop_after,
+    latest_checkpoint,
+    mark_best,
+    prune,
+    step_of,
+)
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
+
+    from rubric_train_openrlhf.config.sections import CheckpointConfig
+    from rubric_train_openrlhf.run import RunFolder
+
+
+@dataclass(frozen=True)
+class TrainPosition:
+    """What goes on with DeepSpeed's state; all else follows from the seed and the weights."""
+
+    step: int
+    """Steps done."""
+    prompts_drawn: int
+    """Position in the endless order of prompts."""
+    wall_s: float
+    """Seconds spent so far, restarts included."""
+
+    @classmethod
+    def of_checkpoint(cls, state: Mapping[str, Any]) -> Self:
+        """Read it from what DeepSpeed kept; the start where it kept nothing."""
+        return cls(
+            step=int(state.get("global_step", 0)),
+            prompts_drawn=int(state.get("total_consumed_prompts", 0)),
+            wall_s=float(state.get("wall_s", 0.0)),
+        )
+
+    def client_state(self) -> dict[str, Any]:
+        """What DeepSpeed keeps beside its own state, under OpenRLHF's names where it has them."""
+        return {
+            "episode": 0,
+            "global_step": self.step,
+            "total_consumed_prompts": self.prompts_drawn,
+            "data_loader_state_dict": {},
+            "wall_s": self.wall_s,
+        }
 
 
 class StateMark(BaseModel):
@@ -146,3 +183,82 @@ def _first_wrong(state: Path, files: Mapping[str, int]) -> str | None:
         if (found := file.stat().st_size) != size:
             return f"{str(file)!r} has {found} bytes instead of {size}"
     return None
+
+
+def check_policies(checkpoints: Path, *, state: int, every: int) -> None:
+    """See that a run has not lost the state that a policy of it was saved after.
+
+    Args:
+        checkpoints: folder of the run's policies.
+        state: step of the last whole state, 0 for none.
+        every: steps between two states.
+
+    Raises:
+        ResumeError: it has; nothing was deleted.
+    """
+    later = latest_checkpoint(checkpoints)
+    if later is None:
+        return
+    # States come before the policies of their steps.
+    saved = step_of(later) // every * every
+    if saved > state:
+        raise ResumeError(
+            f"{str(checkpoints)!r} holds the policy of step {step_of(later)}, but the last state "
+            f"that DeepSpeed can go on from is that of step {state}; bring "
+            f"{str(checkpoints / 'trainer')!r} back from a copy, or start again in another `out`",
+            path=checkpoints,
+        )
+
+
+class PolicyCheckpoints:
+    """The folders `step_*` of a run, and its link `best`."""
+
+    def __init__(self, folder: RunFolder, *, config: CheckpointConfig, heldout: bool) -> None:
+        """Take the run's folder.
+
+        Args:
+            folder: of the run.
+            config: how many are kept.
+            heldout: whether there are held-out passes; without them the last policy is the best.
+        """
+        self._folder = folder
+        self._config = config
+        self._heldout = heldout
+        self._state_step = 0
+
+    def go_back(self, step: int) -> None:
+        """Drop what comes after the state of this step; the rows are cut back already."""
+        drop_after(self._folder.checkpoints, step=step)
+        self._state_step = step
+        best = self._best(up_to=step)
+        best = step if best is None else best
+        if self.path(best).exists():
+            mark_best(self._folder.checkpoints, step=best)
+
+    def state_saved(self, step: int) -> None:
+        """Note that training can go on from this step."""
+        self._state_step = step
+
+    def save(self, step: int, write: Callable[[Path], None]) -> None:
+        """Save the policy, point `best` at the best, and drop old checkpoints.
+
+        Args:
+            step: of the policy.
+            write: writes it to the folder it is given.
+        """
+        write(self.path(step))
+        best = self._best(up_to=step)
+        mark_best(self._folder.checkpoints, step=step if best is None else best)
+        resumed_best = self._best(up_to=self._state_step)
+        prune(self._folder.checkpoints, keep=self._config.keep, best={best, resumed_best})
+
+    def path(self, step: int) -> Path:
+        """Folder of a step's policy."""
+        return checkpoint_path(self._folder.checkpoints, step=step)
+
+    def _best(self, *, up_to: int) -> int | None:
+        """Step of the best held-out pass up to a step, None where there is no pass."""
+        if not self._heldout:
+            return None
+        steps = [row.step for row in self._folder.read_heldout() if row.best and row.step <= up_to]
+        return steps[-1] if steps else None
