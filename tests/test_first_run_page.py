@@ -10,7 +10,7 @@ from pathlib import Path
 from rubric_core import write_tasks
 from rubric_train_openrlhf import load_config
 from rubric_train_openrlhf.cluster.launching.preparation import CPU_HEAD_WIDTHS, check_cpu_heads
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config import PathModel, parse_config
 from rubric_train_openrlhf.policy import ChatCodec, load_policy
 

@@ -1,9 +1,8 @@
 """The objective of the policy update as pure torch functions.
 
-Read in this order: `ratio` (r_t and GSPO's s_i), `surrogate` (clip, dual clip), `kl` (k3),
-`importance` (TIS, ICEPOP, Seq-Mask-TIS), `aggregate` (means that micro-batches add up to),
-`loss` (all of it together), `schedule` (AdamW and warm-up). `config` holds the settings, `variants`
-what packages may add kinds of.
+Read in this order: `ratio` (r_t and GSPO's s_i; TIS, ICEPOP, Seq-Mask-TIS), `surrogate` (clip, dual
+clip; k3), `aggregate` (means that micro-batches add up to), `loss` (all of it together), `schedule`
+(AdamW and warm-up). `config` holds the settings, `variants` what packages may add kinds of.
 Axes: B responses (prompt-major), T response tokens, right-padded.
 
 Names load at their first use: a configuration is read without torch.
@@ -61,45 +60,22 @@ if TYPE_CHECKING:
         importance_weights,
     )
 
-_MODULE_OF: Final = {
-    "Clipped": "variants",
-    "Clips": "surrogate",
-    "Divergence": "variants",
-    "IcePop": "variants",
-    "Importance": "variants",
-    "ImportanceCorrection": "variants",
-    "K2": "variants",
-    "K3": "variants",
-    "LOG_RATIO_BOUND": "ratio",
-    "METRIC_NAMES": "loss",
-    "NoImportance": "variants",
-    "ObjectiveBatch": "loss",
-    "ObjectiveConfig": "config",
-    "OptimizerConfig": "config",
-    "PolicyLoss": "loss",
-    "SeqMaskTruncated": "variants",
-    "Surrogate": "surrogate",
-    "SurrogateLoss": "variants",
-    "Truncated": "variants",
-    "UpdateSize": "aggregate",
-    "adamw": "schedule",
-    "bounded_divergence": "kl",
-    "clipped_surrogate": "surrogate",
-    "icepop_weights": "importance",
-    "importance_ratio": "importance",
-    "importance_weights": "variants",
-    "k3": "kl",
-    "policy_loss": "loss",
-    "sequence_masked_weights": "importance",
-    "sequence_mean": "aggregate",
-    "sequence_ratio": "ratio",
-    "sequence_token_ratio": "ratio",
-    "token_mean": "aggregate",
-    "token_ratio": "ratio",
-    "truncated_weights": "importance",
-    "update_size": "aggregate",
-    "warmup": "schedule",
+_NAMES_OF: Final = {
+    "aggregate": "UpdateSize sequence_mean token_mean update_size",
+    "config": "ObjectiveConfig OptimizerConfig",
+    "loss": "METRIC_NAMES ObjectiveBatch PolicyLoss policy_loss",
+    "ratio": (
+        "LOG_RATIO_BOUND icepop_weights importance_ratio sequence_masked_weights "
+        "sequence_ratio sequence_token_ratio token_ratio truncated_weights"
+    ),
+    "schedule": "adamw warmup",
+    "surrogate": "Clips Surrogate bounded_divergence clipped_surrogate k3",
+    "variants": (
+        "Clipped Divergence IcePop Importance ImportanceCorrection K2 K3 "
+        "NoImportance SeqMaskTruncated SurrogateLoss Truncated importance_weights"
+    ),
 }
+_MODULE_OF: Final = {name: module for module, names in _NAMES_OF.items() for name in names.split()}
 
 __all__ = [
     "K2",

@@ -1,13 +1,13 @@
 """The parts of the objective that packages may add kinds of: divergence, surrogate, correction.
 
-Each kind is its settings and one method; the formulas are pure functions in `kl`, `surrogate` and
-`importance`, which load torch when they are first used.
+Each kind is its settings and one method; the formulas are pure functions in `surrogate` and
+`ratio`, which load torch when they are first used.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import Field, SerializeAsAny, model_validator
 
@@ -179,7 +179,20 @@ class Truncated(_Leveled):
         return truncated_weights(plain_BT, cap=self.cap)
 
 
-class IcePop(_Leveled):
+class _Banded(ImportanceCorrection):
+    """A correction that keeps what is between two bounds."""
+
+    low: float
+    high: float
+
+    @model_validator(mode="after")
+    def _check_band(self) -> Self:
+        if self.low >= self.high:
+            raise ValueError(f"low must be below high, got low={self.low!r}, high={self.high!r}")
+        return self
+
+
+class IcePop(_Banded, _Leveled):
     """ICEPOP: weights π_old / π_gen outside a band become 0.
 
     Source: paper, §C; Ring-1T, ICEPOP.
@@ -191,11 +204,6 @@ class IcePop(_Leveled):
     high: float = Field(default=5.0, gt=0)
     """Largest weight that is kept."""
 
-    @model_validator(mode="after")
-    def _check_band(self) -> IcePop:
-        _require_band(self.low, self.high)
-        return self
-
     def weights(
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
@@ -206,7 +214,7 @@ class IcePop(_Leveled):
         return icepop_weights(plain_BT, low=self.low, high=self.high)
 
 
-class SeqMaskTruncated(ImportanceCorrection):
+class SeqMaskTruncated(_Banded):
     """Seq-Mask-TIS: responses whose geometric mean ratio is outside a band weigh 0.
 
     Source: paper, §C.
@@ -217,11 +225,6 @@ class SeqMaskTruncated(ImportanceCorrection):
     """Smallest geometric mean of π_old / π_gen that is kept."""
     high: float = Field(default=1.002, gt=0)
     """Largest geometric mean of π_old / π_gen that is kept."""
-
-    @model_validator(mode="after")
-    def _check_band(self) -> SeqMaskTruncated:
-        _require_band(self.low, self.high)
-        return self
 
     def weights(
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
@@ -283,8 +286,3 @@ def check_shape(given: Tensor, *, like: Tensor, of: str) -> None:
             f"objective.{of} gives shape {tuple(given.shape)!r}, one value for each of "
             f"{tuple(like.shape)!r} tokens is needed"
         )
-
-
-def _require_band(low: float, high: float) -> None:
-    if low >= high:
-        raise ValueError(f"low must be below high, got low={low!r}, high={high!r}")

@@ -10,7 +10,7 @@ from transformers import AutoConfig
 from rubric_core import write_tasks
 from rubric_train_openrlhf.cluster.launching.preparation import check_cpu_heads
 from rubric_train_openrlhf.cluster.rehearse import Request, rehearse
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.policy import (
     ChatCodec,

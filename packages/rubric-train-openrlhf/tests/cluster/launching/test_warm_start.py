@@ -22,7 +22,7 @@ from rubric_train_openrlhf.cluster.launching.warm_start import (
     warm_start,
     warm_start_flags,
 )
-from rubric_train_openrlhf.cluster.rehearse.small_model import stand_in_model
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import stand_in_model
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, SftConfig, load_policy, response_logprobs
 from rubric_train_openrlhf.policy.batches import pack_responses

@@ -8,8 +8,7 @@ import pytest
 
 from rubric_core import write_tasks
 from rubric_train_openrlhf.cluster.rehearse import Report, Request, rehearse
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
-from rubric_train_openrlhf.cluster.rehearse.small_model import stand_in_model
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks, stand_in_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rubric_train_openrlhf.cluster.rehearse.addresses import why_only_there
+from rubric_train_openrlhf.cluster.rehearse.judge import why_only_there
 from rubric_train_openrlhf.config import ClusterConfig
 
 NETWORK = "in the cluster's own network"

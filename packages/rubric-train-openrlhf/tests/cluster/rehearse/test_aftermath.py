@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.rehearse.checks import aftermath
+from rubric_train_openrlhf.cluster.rehearse import aftermath
 from rubric_train_openrlhf.cluster.rehearse.finding import Status
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder

@@ -8,9 +8,9 @@ import pytest
 from rubric_core import Outcome
 from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, load_judge
 from rubric_judge.capabilities import close
+from rubric_train_openrlhf.cluster.rehearse.checking import Request, Subject
 from rubric_train_openrlhf.cluster.rehearse.judge import decided, judging_with
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
-from rubric_train_openrlhf.cluster.rehearse.subject import Request, Subject
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 

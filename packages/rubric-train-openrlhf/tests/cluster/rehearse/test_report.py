@@ -12,7 +12,7 @@ from rich.console import Console
 
 from rubric_train_openrlhf.cli import main
 from rubric_train_openrlhf.cluster.rehearse import Report, print_report
-from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
+from rubric_train_openrlhf.cluster.rehearse.checking import Check, Request, Subject, run_checks
 from rubric_train_openrlhf.cluster.rehearse.finding import (
     TWO_STEPS,
     Finding,
@@ -23,7 +23,6 @@ from rubric_train_openrlhf.cluster.rehearse.finding import (
     warning,
 )
 from rubric_train_openrlhf.cluster.rehearse.process import run_process
-from rubric_train_openrlhf.cluster.rehearse.subject import Request, Subject
 from rubric_train_openrlhf.config import TrainConfig, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 

@@ -7,7 +7,7 @@ import pytest
 
 from rubric_judge import LexicalConfig
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.rehearse.shrink import StandIns, rehearsal_config
+from rubric_train_openrlhf.cluster.rehearse.stage import StandIns, rehearsal_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,11 @@ import pytest
 import torch
 
 from rubric_core import PolicyView
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
-from rubric_train_openrlhf.cluster.rehearse.small_model import shrink_model, stand_in_model
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
+    made_tasks,
+    shrink_model,
+    stand_in_model,
+)
 from rubric_train_openrlhf.policy import ChatCodec, load_policy
 
 if TYPE_CHECKING:

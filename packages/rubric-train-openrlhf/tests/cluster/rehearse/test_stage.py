@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from rubric_core import read_tasks
 from rubric_judge import JudgeConfig
-from rubric_train_openrlhf.cluster.rehearse.checking import run_checks
+from rubric_train_openrlhf.cluster.rehearse.checking import Request, Subject, run_checks
 from rubric_train_openrlhf.cluster.rehearse.rehearsal import BEFORE
 from rubric_train_openrlhf.cluster.rehearse.stage import staged
-from rubric_train_openrlhf.cluster.rehearse.subject import Request, Subject
 from rubric_train_openrlhf.policy import load_codec
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rubric_train_openrlhf.cluster.rehearse import Request, Status
-from rubric_train_openrlhf.cluster.rehearse.checks.start import check_bytecode
-from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+from rubric_train_openrlhf.cluster.rehearse.checking import Subject
+from rubric_train_openrlhf.cluster.rehearse.machines import check_bytecode
 
 
 @pytest.fixture

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from rubric_train_openrlhf.cluster.rehearse.finding import Finding, Report, Status
+from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request
+from rubric_train_openrlhf.cluster.rehearse.finding import (
+    Finding,
+    Report,
+    Status,
+    failure_text,
+    print_report,
+)
 from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
-from rubric_train_openrlhf.cluster.rehearse.subject import JudgeChoice, Request
-from rubric_train_openrlhf.cluster.rehearse.table import failure_text, print_report
 
 __all__ = [
     "Finding",

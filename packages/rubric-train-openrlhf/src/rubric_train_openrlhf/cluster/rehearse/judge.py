@@ -1,21 +1,77 @@
-"""Who judges a rehearsal: the configuration's judge, or a stand-in that speaks its protocol."""
+"""Who judges a rehearsal, whether that judge is there, and whether it keeps to its contract."""
 
 from __future__ import annotations
 
+import ipaddress
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlsplit
 from zlib import crc32
 
-from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, LimitsConfig
+import anyio
+
+from rubric_core import Outcome, RubricError, normalized_reward
+from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, LimitsConfig, load_replicas
+from rubric_judge.capabilities import check, close
 from rubric_judge.testing import FakeEndpoint
+from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
+from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
+    from rubric_core import Judge, JudgeResult, Task
     from rubric_judge import JudgeSpec
     from rubric_judge.testing import FakeCall
-    from rubric_train_openrlhf.cluster.rehearse.subject import JudgeChoice, Subject
+    from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Subject
+    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.config import ClusterConfig
+
+
+_PRIVATE: Final = tuple(
+    ipaddress.ip_network(network)
+    for network in (
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.168.0.0/16",
+        "fc00::/7",
+        "fe80::/10",
+    )
+)
+_INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")
+"""Ends of names that only the name servers of a network of one's own know."""
+
+
+def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
+    """Say why a server need not answer on this machine.
+
+    Args:
+        address: of a judge's server; None for a provider's own.
+        cluster: the run's.
+
+    Returns:
+        What of the cluster it belongs to; nothing where it should answer from everywhere, or where
+        nothing in the configuration serves it.
+    """
+    host = (urlsplit(address).hostname or "") if address is not None else ""
+    try:
+        ip = ipaddress.ip_address(host)
+    except ValueError:
+        is_here = host == "localhost" or host.endswith(".localhost")
+        is_inside = "." not in host or host.endswith(_INSIDE)
+    else:
+        is_here = ip.is_loopback or ip.is_unspecified
+        is_inside = any(ip in network for network in _PRIVATE)
+    if not host or cluster.device == "cpu":
+        return ""
+    if is_here:
+        return "on the GPUs that the run leaves to it" if cluster.judge_gpus_per_node else ""
+    return "in the cluster's own network" if is_inside else ""
+
 
 _LEVELS: Final = 997
 """Rewards that the endpoint tells apart: enough that a group has a spread."""
@@ -106,3 +162,118 @@ def _aimed_at(url: str, model: JudgeConfig) -> JudgeConfig:
         "evidence": "off",
     }
     return JudgeConfig.model_validate({**model.model_dump(), **update})
+
+
+_CHECK_WITHIN_S: Final = 40.0
+"""For a judge that keeps no time itself; a language model's client gives up before."""
+_ANSWER: Final = "I do not know the answer to this question."
+
+
+def check_reachable(subject: Subject) -> Iterator[Finding]:
+    """Build the configuration's own judge and ask whether it is there, whoever judges here.
+
+    What does not answer is a failure, unless only the cluster can be expected to reach it.
+    """
+    spec = subject.known.judge.spec
+    model = language_model(spec)
+    addresses = model.addresses if model else (None,)
+    try:
+        silent = anyio.run(_silent, spec, addresses)
+    except RubricError as error:
+        silent = dict.fromkeys(addresses, str(error))
+    if not silent:
+        yield passed(f"{model.model if model else spec.type!r} is there", where="judge.spec")
+        return
+    yield _unanswered(subject, silent, asked=len(addresses))
+
+
+def _unanswered(subject: Subject, silent: Mapping[str | None, str], *, asked: int) -> Finding:
+    cluster, choice = subject.known.cluster, subject.request.judge
+    is_needed = chosen(subject) == "config" or subject.request.on_cluster
+    # One that should answer says more than one that need not.
+    reasons = {address: why_only_there(address, cluster) for address in silent}
+    first = min(silent, key=lambda address: bool(reasons[address]))
+    more = f" ({len(silent)} of {asked} servers)" if asked > 1 else ""
+    said = f"{silent[first]}{more}"
+    if not is_needed and choice != "auto":
+        return warning(
+            f"{said}; --judge {choice} does without it",
+            where="judge.spec",
+            remedy="have it answer before the run",
+        )
+    if not is_needed and reasons[first]:
+        return warning(
+            f"{said}; it is {reasons[first]}, and a stand-in judges here",
+            where="judge.spec",
+            remedy="start it before the run, and rehearse there with --on-cluster",
+        )
+    remedy = "repair the judge or judge.spec; the address must be one that the run reaches"
+    if not is_needed:
+        remedy += ". Where only the cluster reaches it: --judge fake"
+    return failed(said, where="judge.spec", remedy=remedy)
+
+
+def check_contract(subject: Subject) -> Iterator[Finding]:
+    """Have the chosen judge score one task: one of the run's where they are here."""
+    task = next(iter(subject.tasks.get(TRAIN, ())), made_tasks()[0])
+    try:
+        with judging_with(subject) as spec:
+            result = anyio.run(_judge_one, spec, task)
+    except RubricError as error:
+        remedy = "repair the judge or judge.spec"
+        yield failed(str(error), where="judge.spec", remedy=remedy)
+        return
+    judge = chosen(subject)
+    who = "" if judge == "config" else f" (the {judge} judge)"
+    if result.outcome is not Outcome.SCORED:
+        reason = result.reason.value if result.reason else "no reason"
+        yield failed(
+            f"the judgement of task {task.task_id} is {result.outcome.value}: {reason}"
+            f"{f', {result.detail}' if result.detail else ''}{who}",
+            where="judge.spec",
+            remedy="every response would be treated like this one: repair the judge first",
+        )
+        return
+    reward = normalized_reward(result, task.rubric)
+    seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
+    yield passed(
+        f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
+        f"reward {reward:.2f}{who}",
+        where="judge.spec",
+    )
+
+
+async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:
+    """Ask all replicas at once; those that do not answer, with what they say instead."""
+    judges = load_replicas(spec)
+    said: dict[str | None, str] = {}
+
+    async def ask(judge: Judge, address: str | None) -> None:
+        try:
+            with anyio.fail_after(_CHECK_WITHIN_S):
+                await check(judge)
+        except TimeoutError:
+            said[address] = f"no answer of {address or judge.name} within {_CHECK_WITHIN_S:.0f} s"
+        except RubricError as error:
+            said[address] = str(error)
+
+    try:
+        async with anyio.create_task_group() as group:
+            for judge, address in zip(judges, addresses, strict=True):
+                group.start_soon(ask, judge, address)
+    finally:
+        await _close_all(judges)
+    return {address: said[address] for address in addresses if address in said}
+
+
+async def _judge_one(spec: JudgeSpec, task: Task) -> JudgeResult:
+    judges = load_replicas(spec)
+    try:
+        return await judges[0].judge(task.judge_view(task.reference_answer or _ANSWER))
+    finally:
+        await _close_all(judges)
+
+
+async def _close_all(judges: tuple[Judge, ...]) -> None:
+    for judge in judges:
+        await close(judge)

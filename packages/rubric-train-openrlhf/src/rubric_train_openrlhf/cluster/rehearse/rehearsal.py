@@ -11,21 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_judge.console import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
-from rubric_train_openrlhf.cluster.rehearse.checking import Check, run_checks
-from rubric_train_openrlhf.cluster.rehearse.checks import (
+from rubric_train_openrlhf.cluster.rehearse import (
     aftermath,
     asymmetry,
     configuration,
-    data,
-    hardware,
     judge,
-    kept,
+    machines,
     model,
-    prompts,
-    questions,
-    start,
-    storage,
+    tasks,
 )
+from rubric_train_openrlhf.cluster.rehearse.checking import Check, Subject, run_checks
 from rubric_train_openrlhf.cluster.rehearse.finding import (
     TWO_STEPS,
     Report,
@@ -36,7 +31,6 @@ from rubric_train_openrlhf.cluster.rehearse.finding import (
 )
 from rubric_train_openrlhf.cluster.rehearse.process import run_process
 from rubric_train_openrlhf.cluster.rehearse.stage import staged
-from rubric_train_openrlhf.cluster.rehearse.subject import Subject
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
@@ -45,8 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+    from rubric_train_openrlhf.cluster.rehearse.checking import Request
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
-    from rubric_train_openrlhf.cluster.rehearse.subject import Request
     from rubric_train_openrlhf.config import TrainConfig
 
 REPORT: Final = "rehearse.json"
@@ -56,23 +50,23 @@ BEFORE: Final = (
     Check("what OpenRLHF can do", configuration.check_refusals),
     Check("flags", configuration.check_flags, needs=("configuration", "what OpenRLHF can do")),
     Check("known traps", configuration.check_traps, needs=("configuration",)),
-    Check("training tasks", data.check_training_tasks),
-    Check("held-out tasks", data.check_heldout_tasks),
-    Check("tasks of a step", data.check_enough_tasks),
-    Check("split", data.check_splits),
-    Check("leaks", data.check_leaks),
-    Check("warm start", data.check_warm_start),
+    Check("training tasks", tasks.check_training_tasks),
+    Check("held-out tasks", tasks.check_heldout_tasks),
+    Check("tasks of a step", tasks.check_enough_tasks),
+    Check("split", tasks.check_splits),
+    Check("leaks", tasks.check_leaks),
+    Check("warm start", tasks.check_warm_start),
     Check("model", model.check_model),
     Check("tokenizer", model.check_tokenizer),
-    Check("questions", questions.check_questions),
-    Check("prompt lengths", prompts.check_prompt_lengths),
+    Check("questions", tasks.check_questions),
+    Check("prompt lengths", tasks.check_prompt_lengths),
     Check("judge reachable", judge.check_reachable),
     Check("judge's contract", judge.check_contract),
-    Check("output folder", storage.check_output_folder),
-    Check("disk", hardware.check_disk, needs=("configuration",)),
-    Check("memory", hardware.check_memory, needs=("configuration",)),
-    Check("judge's capacity", hardware.check_judge_capacity, needs=("configuration",)),
-    Check("starting time", start.check_bytecode),
+    Check("output folder", machines.check_output_folder),
+    Check("disk", machines.check_disk, needs=("configuration",)),
+    Check("memory", machines.check_memory, needs=("configuration",)),
+    Check("judge's capacity", machines.check_judge_capacity, needs=("configuration",)),
+    Check("starting time", machines.check_bytecode),
 )
 """Before anything is started."""
 _RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's contract")
@@ -124,9 +118,9 @@ def rehearse(
         if request.run:
             findings += run_checks(runs, subject, on_check=steps.to, earlier=findings)
             if subject.rehearsed is not None:
-                after = _after(subject.rehearsed)
+                after = _after(subject.rehearsed, subject.arguments)
                 findings += run_checks(after, subject, on_check=steps.to, earlier=findings)
-                findings += run_checks(hardware.ONLY_ON_GPUS, subject, on_check=steps.to)
+                findings += run_checks(machines.ONLY_ON_GPUS, subject, on_check=steps.to)
     report = Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
@@ -184,40 +178,27 @@ def _silent(_: object) -> None:
     """Show nothing."""
 
 
-def _after(small: TrainConfig) -> tuple[Check, ...]:
+_AFTER: Final = {
+    "rows": aftermath.check_steps,
+    "rewards": aftermath.check_rewards,
+    "advantages": aftermath.check_advantages,
+    "weight sync": aftermath.check_sync,
+    "evaluation": aftermath.check_heldout,
+    "checkpoints": aftermath.check_checkpoints,
+}
+
+
+def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
     folder = RunFolder(small.out)
-    questions = {
-        "rows": aftermath.check_steps,
-        "rewards": aftermath.check_rewards,
-        "advantages": aftermath.check_advantages,
-        "weight sync": aftermath.check_sync,
-        "evaluation": aftermath.check_heldout,
-        "checkpoints": kept.check_checkpoints,
-    }
+    search = partial(asymmetry.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            Check(name, partial(_asked_of_run, question, small, folder), needs=(TWO_STEPS,))
-            for name, question in questions.items()
+            Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))
+            for name, ask in _AFTER.items()
         ),
-        Check("asymmetry", partial(_asked_of_asymmetry, small, folder)),
+        # Also of a run that failed, whose logs and errors may say more than those of another.
+        Check("asymmetry", lambda _: search()),
     )
-
-
-def _asked_of_run(
-    question: Callable[[TrainConfig, RunFolder], Iterator[Finding]],
-    small: TrainConfig,
-    folder: RunFolder,
-    subject: Subject,
-) -> Iterator[Finding]:
-    del subject
-    return question(small, folder)
-
-
-def _asked_of_asymmetry(
-    small: TrainConfig, folder: RunFolder, subject: Subject
-) -> Iterator[Finding]:
-    """Also of a run that failed, whose logs and errors may say more than those of another."""
-    return asymmetry.check_asymmetry(small, folder, arguments=subject.arguments)
 
 
 def _check_deadline(deadline_s: float) -> None:

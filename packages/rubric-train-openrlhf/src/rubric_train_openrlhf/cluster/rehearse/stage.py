@@ -1,16 +1,20 @@
-"""Puts together what a rehearsal runs on: tasks, model, judge, configuration."""
+"""What a rehearsal runs on, and its configuration: smaller, and otherwise the same."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from math import gcd
+from typing import TYPE_CHECKING, Any, Final
 
 from rubric_core import write_tasks
 from rubric_train_openrlhf.cluster.rehearse.judge import judging_with, language_model
-from rubric_train_openrlhf.cluster.rehearse.made_tasks import made_tasks
-from rubric_train_openrlhf.cluster.rehearse.shrink import StandIns, rehearsal_config, what_shrinks
-from rubric_train_openrlhf.cluster.rehearse.small_model import shrink_model, stand_in_model
-from rubric_train_openrlhf.config import PathModel
+from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
+    made_tasks,
+    shrink_model,
+    stand_in_model,
+)
+from rubric_train_openrlhf.config import PathModel, parse_config
 from rubric_train_openrlhf.policy import load_codec
 
 if TYPE_CHECKING:
@@ -18,8 +22,134 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import Task
-    from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+    from rubric_judge import JudgeSpec
+    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
     from rubric_train_openrlhf.config import TrainConfig
+
+
+STEPS: Final = 2
+GROUP_SIZE: Final = 4
+_FEWEST_PROMPTS: Final = 4
+_MOST_UPDATES: Final = 8
+_NEW_TOKENS: Final = 24
+_WORKERS: Final = 2
+_LEARNING_RATE: Final = 5e-3
+"""Moves a random model so far in a step that an engine with the weights of the last one is seen."""
+_QUESTIONS: Final = 2
+_SFT_STEPS: Final = 2
+_SFT_BATCH: Final = 4
+_LORA_RANK: Final = 4
+_GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
+
+
+@dataclass(frozen=True)
+class StandIns:
+    """What a rehearsal runs on."""
+
+    model: Path
+    train: Path
+    validation: Path | None
+    spec: JudgeSpec
+    longest_prompt: int
+    """Tokens."""
+    out: Path
+
+
+def rehearsal_config(config: TrainConfig, stand_ins: StandIns) -> TrainConfig:
+    """Shrink what costs time and memory, and keep every choice of algorithm.
+
+    Objective, advantages, shaping, dynamic sampling, updates per rollout, precision, ZeRO stage,
+    colocation, seed and further flags stay; batch, lengths, processes and models shrink. The
+    learning rate rises, and the warm-up goes, so that two steps are enough to move the weights.
+    """
+    values: dict[str, Any] = config.model_dump(mode="json")
+    values["model"] = {"type": "path", "path": str(stand_ins.model)}
+    values["data"] |= {
+        "train": str(stand_ins.train),
+        "validation": None if stand_ins.validation is None else str(stand_ins.validation),
+    }
+    values["judge"]["spec"] = stand_ins.spec.model_dump(mode="json")
+    values["judge"]["workers"] = min(_WORKERS, config.judge.workers)
+    values |= {"steps": STEPS, "threads": 1, "device": "auto", "out": str(stand_ins.out)}
+    _shrink_batch(values, config)
+    _shrink_lengths(values, config, longest_prompt=stand_ins.longest_prompt)
+    _shrink_cluster(values, config)
+    if config.sft is not None:
+        values["sft"] |= {"steps": _SFT_STEPS, "batch_size": _SFT_BATCH, "warmup_steps": 1}
+    values["validation"] |= {
+        "every": 1,
+        "questions": _QUESTIONS,
+        "samples": min(2, config.validation.samples),
+    }
+    values["checkpoint"]["every"] = 1
+    return parse_config(values, source="the rehearsal's configuration")
+
+
+def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
+    """One sentence for the report."""
+    return (
+        f"size: {STEPS} steps of {small.rollout.prompts} × {small.rollout.group_size} responses "
+        f"instead of {config.steps} of {config.rollout.prompts} × {config.rollout.group_size}, "
+        f"{small.optim.updates_per_rollout} updates each, at most {small.rollout.max_new_tokens} "
+        f"tokens, {small.cluster.policy_gpus} process for {config.cluster.policy_gpus} GPUs that "
+        f"train, {small.judge.workers} judge workers for {config.judge.workers}, learning rate "
+        f"{small.optim.learning_rate:g}"
+    )
+
+
+def _shrink_batch(values: dict[str, Any], config: TrainConfig) -> None:
+    """Few responses, in as many updates as the production run makes of its own."""
+    updates = min(config.optim.updates_per_rollout, _MOST_UPDATES)
+    step = updates // gcd(updates, GROUP_SIZE)
+    prompts = -(-_FEWEST_PROMPTS // step) * step
+    batch = prompts * GROUP_SIZE
+    share = batch // updates
+    # Two passes an update where it has so many responses: gradients are then added up too.
+    micro_batch = share // 2 if share % 2 == 0 else share
+    values["rollout"] |= {"prompts": prompts, "group_size": GROUP_SIZE}
+    values["optim"] |= {
+        "updates_per_rollout": updates,
+        "micro_batch": micro_batch,
+        "learning_rate": _LEARNING_RATE,
+        "warmup_steps": 0,
+    }
+    values["cluster"]["deepspeed"]["forward_micro_batch"] = GROUP_SIZE
+    values["cluster"]["warm_start"]["micro_batch"] = 1
+
+
+def _shrink_lengths(values: dict[str, Any], config: TrainConfig, *, longest_prompt: int) -> None:
+    tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
+    values["rollout"]["max_new_tokens"] = tokens
+    values["cluster"]["max_len"] = longest_prompt + tokens
+    penalty = config.shaping.length_penalty
+    if penalty is not None:
+        buffer = max(1, min(penalty.buffer_tokens, tokens // 2))
+        values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
+
+
+def _shrink_cluster(values: dict[str, Any], config: TrainConfig) -> None:
+    """One process that trains and one engine, laid out as the production run's are."""
+    cluster: dict[str, Any] = values["cluster"]
+    cluster |= {
+        "nodes": 1,
+        "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
+        "judge_gpus_per_node": 0,
+        "device": "cpu",
+        "ray": {},
+    }
+    cluster["engines"] |= {
+        "count": 1,
+        "tensor_parallel": 1,
+        "sleep": None,
+        "enforce_eager": True,
+    }
+    cluster["deepspeed"] |= {"sleep": None, "attention": "eager", "packing": False}
+    if (lora := cluster["warm_start"]["lora"]) is not None:
+        lora["rank"] = min(lora["rank"], _LORA_RANK)
+    cluster["extra_flags"] = {
+        name: value for name, value in cluster["extra_flags"].items() if name not in _GPU_ONLY
+    }
+
 
 _TRAIN: Final = 8
 _HELDOUT: Final = 4

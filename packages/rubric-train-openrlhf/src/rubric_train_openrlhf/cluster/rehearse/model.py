@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
-    from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+
 
 _INDEX: Final = "model.safetensors.index.json"
 _TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")

@@ -1,21 +1,27 @@
-"""Are the tasks there, well formed, apart from each other, and short enough?"""
+"""Are the tasks there, well formed, apart from each other, and short enough to be asked?"""
 
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# transformers annotates these methods in part only.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+from transformers import AutoTokenizer
 
 from rubric_core import RubricFileError, SchemaError, Task
 from rubric_core import read_tasks as read_parquet
 from rubric_core.files import read_each_line
 from rubric_core.leak import leaked_ngrams
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.config import PathModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
-    from rubric_train_openrlhf.cluster.rehearse.subject import Subject
+
 
 _REPORTED: Final = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -189,3 +195,136 @@ def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
 
 def _by_id(tasks: list[Task] | tuple[Task, ...]) -> dict[str, Task]:
     return {task.task_id: task for task in tasks}
+
+
+def check_questions(subject: Subject) -> Iterator[Finding]:
+    """Look for questions that would be read as something else, or scored in two ways."""
+    tasks = (*subject.train_tasks, *subject.tasks.get("data.validation", ()))
+    findings = [
+        *_asked_twice(subject, subject.train_tasks),
+        *_with_nul(subject, tasks),
+        *_with_special_tokens(subject, tasks),
+    ]
+    yield from findings
+    if not findings:
+        yield passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
+
+
+def _asked_twice(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """Tasks of one question are judged by different rubrics or passages: else they were one."""
+    same: dict[str, list[Task]] = {}
+    for task in tasks:
+        same.setdefault(task.question, []).append(task)
+    repeated = [group for group in same.values() if len(group) > 1]
+    if repeated:
+        places = _named(subject, repeated[0])
+        yield warning(
+            f"{len(repeated)} questions are asked by several tasks, which reward the same answer "
+            f"differently, the first by {len(repeated[0])}: {places}",
+            where="data.train",
+            remedy="keep one task of each question, or say in the questions what differs",
+        )
+
+
+def _with_nul(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
+    if found := [task for task in tasks if "\0" in task.question]:
+        yield warning(
+            f"{len(found)} questions hold a NUL character: {_named(subject, found)}",
+            where="data.train",
+            remedy="remove it: the text was probably read from a file that is none",
+        )
+
+
+def _with_special_tokens(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
+    """A special token in a question ends or begins a turn, as if the template had written it."""
+    model = subject.known.model
+    if subject.codec is None or not isinstance(model, PathModel):
+        return
+    read: Any = AutoTokenizer
+    tokenizer = read.from_pretrained(model.path, local_files_only=True)
+    added: list[Any] = list(tokenizer.added_tokens_decoder.values())
+    named: list[str] = tokenizer.all_special_tokens
+    special = {str(token) for token in added if token.special} | set(named)
+    found = [task for task in tasks if any(token in task.question for token in special)]
+    if found:
+        token = min(token for token in special if token in found[0].question)
+        yield warning(
+            f"{len(found)} questions hold special tokens of the model, which it does not read as "
+            f"text, the first {token!r}: {_named(subject, found)}",
+            where="data.train",
+            remedy="reword the questions, or drop the tasks",
+        )
+
+
+def _named(subject: Subject, tasks: Sequence[Task]) -> str:
+    shown = [subject.place(task.task_id) for task in tasks[:_REPORTED]]
+    more = f" and {len(tasks) - _REPORTED} more" if len(tasks) > _REPORTED else ""
+    return f"{', '.join(shown)}{more}"
+
+
+_TEMPLATE_BYTES: Final = 256
+"""Room for a chat template around a question; a system text of Llama 3.1's has some 130 bytes."""
+
+
+def check_prompt_lengths(subject: Subject) -> Iterator[Finding]:
+    """Count each prompt's tokens against what `cluster.max_len` leaves beside a response."""
+    config = subject.known
+    limit = config.cluster.max_len - config.rollout.max_new_tokens
+    room = (
+        f"cluster.max_len={config.cluster.max_len} − "
+        f"rollout.max_new_tokens={config.rollout.max_new_tokens} = {limit} tokens"
+    )
+    tasks = (*subject.train_tasks, *subject.tasks.get("data.validation", ()))
+    if subject.codec is None:
+        # No tokenizer joins two words in one token.
+        words = {task.task_id: len(task.question.split()) for task in tasks}
+        too_long = list(_too_long(subject, words, "words, each a token or more", limit, room))
+        yield from too_long or [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
+        return
+    lengths = {
+        task.task_id: len(subject.codec.encode_prompt(task.policy_view()).token_ids)
+        for task in tasks
+    }
+    too_long = list(_too_long(subject, lengths, "tokens", limit, room))
+    yield from too_long
+    if not too_long:
+        yield passed(
+            f"the longest of {len(tasks)} prompts has {max(lengths.values())} tokens, of {room}"
+        )
+
+
+def _too_long(
+    subject: Subject, lengths: Mapping[str, int], unit: str, limit: int, room: str
+) -> Iterator[Finding]:
+    """Name the longest of those that do not fit, and count the others."""
+    over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
+    for task_id in over[:_REPORTED]:
+        yield failed(
+            f"the prompt of task {subject.place(task_id)} has {lengths[task_id]} {unit}: more than "
+            f"{room}",
+            where="cluster.max_len",
+            remedy="raise cluster.max_len, lower rollout.max_new_tokens, or drop the task",
+        )
+    if len(over) > _REPORTED:
+        more = f"and {len(over) - _REPORTED} more of {len(lengths)} prompts are too long"
+        yield failed(more, where="cluster.max_len")
+
+
+def _bounded_by_bytes(
+    subject: Subject, tasks: tuple[Task, ...], *, limit: int, room: str
+) -> Finding:
+    """Without a tokenizer: one that knows every byte makes no more tokens than there are bytes."""
+    most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
+    if most <= limit:
+        return passed(
+            f"no prompt has more than {most} bytes, chat template included, and so no more "
+            f"tokens: {room}"
+        )
+    model = subject.known.model
+    at = str(model.path) if isinstance(model, PathModel) else model.type
+    return subject.absent(
+        f"no tokenizer at {at!r} to count with; the longest prompt has up to {most} bytes, and "
+        f"there is room for {room}",
+        where="model.path",
+        remedy="copy the model's tokenizer files and config.json here",
+    )

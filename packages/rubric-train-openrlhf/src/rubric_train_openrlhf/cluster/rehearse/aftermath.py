@@ -1,5 +1,7 @@
-"""What the two steps left behind: is it what the method says, and is it whole?"""
+"""What the two steps left behind: is it what the method says, whole, and does it load?"""
 
+# pyright: reportUnknownMemberType=false
+# torch annotates these methods in part only.
 from __future__ import annotations
 
 from itertools import groupby
@@ -7,11 +9,16 @@ from math import isfinite
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+import torch
 
 from rubric_core import group_advantages
 from rubric_core.estimators import GroupAdvantages
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
+from rubric_train_openrlhf.policy import load_policy
+from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.records import RolloutRow
 from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
 
@@ -22,7 +29,9 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.cluster.rehearse.finding import Finding
     from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.policy import Policy
     from rubric_train_openrlhf.run import MetricsRow, RunFolder
+
 
 _LARGEST_DIFFERENCE: Final = 1e-6
 _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
@@ -196,3 +205,32 @@ def _recomputed(
         max_new_tokens=config.rollout.max_new_tokens,
     )
     return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
+
+
+def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
+    """The last checkpoint loads, and holds other weights than the start."""
+    last = checkpoint_path(folder.checkpoints, step=config.steps)
+    policy, start = load_policy(last), load_policy(config.model.path)  # type: ignore[union-attr]
+    moved = _largest_change(policy, start)
+    if moved == 0:
+        trained = any(row.advantage_abs_mean for row in folder.read_metrics())
+        finding = failed if trained else warning  # equal rewards move nothing
+        yield finding(f"{last.name} holds the weights of the start", where="checkpoint")
+    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
+    resumable = states.check() == config.steps
+    if not resumable:
+        yield failed("there is no state of DeepSpeed to resume from", where="checkpoint")
+    if config.data.validation is not None and not (folder.checkpoints / "best").exists():
+        yield failed("no checkpoint is marked as the best", where="checkpoint")
+    if moved and resumable:
+        yield passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
+
+
+def _largest_change(policy: Policy, start: Policy) -> float:
+    before = dict(start.model.named_parameters())
+    with torch.no_grad():
+        changes = (
+            (weight - before[name]).abs().max().item()
+            for name, weight in policy.model.named_parameters()
+        )
+        return max(changes)

@@ -1,1 +1,0 @@
-"""Questions that can be answered before anything is started, most of them in milliseconds."""

@@ -1,0 +1,298 @@
+"""What stands in for a run's tasks and model where they are not on this machine.
+
+The model is of the same class, with random weights: same vocabulary, special tokens and chat
+template; few layers and narrow ones.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# transformers and tokenizers annotate these in part only.
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
+
+from rubric_core import Criterion, Grounding, Rubric, Task
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+_FACTS: Final = (
+    ("a heat pump", "moves heat", "electricity", "warmer side", "A pump of heat works by a cycle."),
+    ("a fuel cell", "oxidises hydrogen", "a catalyst", "water", "Cells turn fuel into current."),
+    ("a wind turbine", "slows the air", "rotor blades", "a generator", "Air pushes on blades."),
+    ("a transformer", "changes voltage", "two coils", "a magnetic core", "Coils share a field."),
+    ("a solar cell", "absorbs light", "a junction", "an electric field", "Light frees electrons."),
+    ("a flywheel", "stores energy", "rotation", "low friction", "A spinning mass keeps energy."),
+    ("a battery", "stores charge", "two electrodes", "an electrolyte", "Ions move between poles."),
+    ("a gas turbine", "burns fuel", "a compressor", "hot gas", "Compressed air meets a flame."),
+    ("a dam", "holds back water", "its height", "a penstock", "Falling water turns wheels."),
+    ("a boiler", "makes steam", "a burner", "high pressure", "Water takes up heat and boils."),
+    ("a condenser", "cools vapour", "a cold surface", "a liquid", "Vapour gives its heat away."),
+    ("a capacitor", "keeps charges apart", "two plates", "a dielectric", "Plates face each other."),
+)
+
+
+def made_tasks() -> tuple[Task, ...]:
+    """Tasks whose rubrics both a program and a language model can score, one document each."""
+    return tuple(_task(*fact) for fact in _FACTS)
+
+
+def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Task:
+    return Task(
+        question=f"How does {thing} work? Name what it does, what it needs, and what comes of it.",
+        grounding=Grounding(text=f"{passage} Key facts: {action}; {means}; {outcome}."),
+        rubric=Rubric(
+            criteria=(
+                Criterion(
+                    id="action",
+                    weight=3,
+                    description="Says what happens",
+                    required_elements=(action,),
+                ),
+                Criterion(
+                    id="means",
+                    weight=2,
+                    description="Names what is needed",
+                    expected_keywords=(means,),
+                ),
+                Criterion(
+                    id="outcome",
+                    weight=1,
+                    description="Names the outcome",
+                    expected_keywords=(outcome,),
+                ),
+            )
+        ),
+        reference_answer=f"It {action} by means of {means}, which leads to {outcome}.",
+    )
+
+
+_VOCABULARY: Final = 2048
+
+
+@dataclass(frozen=True)
+class Family:
+    """How models of a family are called, and what stands around a message."""
+
+    model_type: str
+    """As transformers names it."""
+    bos: str
+    eos: str
+    """Ends an answer."""
+    pad: str
+    special: tuple[str, ...]
+    """Further special tokens of the chat template."""
+    template: str
+    """Jinja, one message after the other."""
+
+
+_LLAMA_3: Final = Family(
+    model_type="llama",
+    bos="<|begin_of_text|>",
+    eos="<|eot_id|>",
+    pad="<|finetune_right_pad_id|>",
+    special=("<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>"),
+    template=(
+        "{{ bos_token }}{% for message in messages %}"
+        "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}"
+        "{{ message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
+        "{% if add_generation_prompt %}"
+        "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
+    ),
+)
+_CHATML: Final = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+_MISTRAL: Final = Family(
+    model_type="mistral",
+    bos="<s>",
+    eos="</s>",
+    pad="<pad>",
+    special=("[INST]", "[/INST]"),
+    template=(
+        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
+        "{{ '[INST] ' + message['content'] + '[/INST]' }}{% else %}"
+        "{{ ' ' + message['content'] + eos_token }}{% endif %}{% endfor %}"
+    ),
+)
+
+
+def family_of(name: str) -> Family:
+    """Tell a family by a model's name; Llama 3 where it says nothing."""
+    lower = name.lower()
+    if "qwen" in lower:
+        kind = "qwen3" if "qwen3" in lower else "qwen2"
+        return Family(kind, "<|endoftext|>", "<|im_end|>", "<|pad|>", ("<|im_start|>",), _CHATML)
+    if "mistral" in lower or "ministral" in lower:
+        return _MISTRAL
+    return _LLAMA_3
+
+
+def write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:  # noqa: ANN401  # no types of its own
+    """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
+    backend: Any = Tokenizer(models.BPE())
+    byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.pre_tokenizer = byte_level
+    backend.decoder = decoders.ByteLevel()
+    special = list(dict.fromkeys([family.pad, family.bos, family.eos, *family.special]))
+    trainer = trainers.BpeTrainer(
+        vocab_size=_VOCABULARY,
+        special_tokens=special,
+        initial_alphabet=sorted(byte_level.alphabet()),
+        show_progress=False,
+    )
+    backend.train_from_iterator(texts, trainer)
+    fast: Any = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        bos_token=family.bos,
+        eos_token=family.eos,
+        pad_token=family.pad,
+        clean_up_tokenization_spaces=False,
+    )
+    fast.chat_template = family.template
+    out.mkdir(parents=True, exist_ok=True)
+    fast.save_pretrained(out)
+    return fast
+
+
+_LAYERS: Final = 2
+_HIDDEN: Final = 64
+_INTERMEDIATE: Final = 128
+_HEAD_DIM: Final = 32
+"""The smallest that vLLM's attention on a CPU takes."""
+_EXPERTS: Final = 4
+_POSITIONS: Final = 32_768
+_INITIAL_STD: Final = 0.02
+_TOKENIZER_FILES: Final = (
+    "added_tokens.json",
+    "chat_template.jinja",
+    "merges.txt",
+    "special_tokens_map.json",
+    "spiece.model",
+    "tokenizer.json",
+    "tokenizer.model",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+
+
+def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
+    """Write a small model of a folder's architecture, with the folder's tokenizer.
+
+    Args:
+        folder: of the production model; only config.json and the tokenizer are read.
+        out: where it goes.
+        seed: of the weights.
+
+    Returns:
+        What it is, for the report.
+    """
+    config: Any = AutoConfig.from_pretrained(folder, local_files_only=True)
+    _shrink_config(config)
+    model = _save_model(config, out, seed=seed)
+    for name in _TOKENIZER_FILES:
+        if (folder / name).is_file():
+            shutil.copyfile(folder / name, out / name)
+    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
+
+
+def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> str:
+    """Write a small model of the family that a model's name belongs to, and a tokenizer for it.
+
+    Args:
+        name: of the production model, or its folder's.
+        out: where it goes.
+        texts: what the vocabulary is learnt from.
+        seed: of the weights.
+
+    Returns:
+        What it is, for the report.
+    """
+    family = family_of(name)
+    tokenizer = write_tokenizer(family, out, texts=texts)
+    ids: dict[str, int] = tokenizer.get_vocab()
+    config: Any = AutoConfig.for_model(
+        family.model_type,
+        vocab_size=len(tokenizer),
+        max_position_embeddings=_POSITIONS,
+        bos_token_id=ids[family.bos],
+        eos_token_id=ids[family.eos],
+        pad_token_id=ids[family.pad],
+    )
+    _shrink_config(config)
+    model = _save_model(config, out, seed=seed)
+    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
+
+
+def _save_model(config: Any, out: Path, *, seed: int) -> Any:  # noqa: ANN401  # as transformers has it
+    """Weights in bfloat16, from a generator of their own."""
+    state = torch.get_rng_state()
+    model: Any = AutoModelForCausalLM.from_config(config)
+    torch.set_rng_state(state)
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.normal_(0.0, _INITIAL_STD, generator=generator)
+    model.to(torch.bfloat16).save_pretrained(out)
+    # Otherwise a server would stop at the end token of a model that is not this one.
+    (out / "generation_config.json").unlink(missing_ok=True)
+    return model
+
+
+def _shrink_config(config: Any) -> None:  # noqa: ANN401  # one of hundreds of classes
+    """Make a configuration of any text model small; what it does not have is left alone."""
+    heads, kv_heads = _heads(config)
+    # What many families call by names of their own is reached by these through `attribute_map`.
+    sizes = {
+        "hidden_size": _HIDDEN,
+        "intermediate_size": _INTERMEDIATE,
+        "moe_intermediate_size": _INTERMEDIATE,
+        "shared_expert_intermediate_size": _INTERMEDIATE,
+        "num_hidden_layers": _LAYERS,
+        "max_window_layers": _LAYERS,
+        "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads,
+        # Latent attention has widths of its own instead.
+        "head_dim": None if getattr(config, "kv_lora_rank", None) else _HEAD_DIM,
+        "num_local_experts": _EXPERTS,
+        "num_experts": _EXPERTS,
+        "n_routed_experts": _EXPERTS,
+    }
+    for name, size in sizes.items():
+        if size is not None and getattr(config, name, None) is not None:
+            setattr(config, name, size)
+    config.dtype = "bfloat16"
+    if getattr(config, "head_dim", None) is None:
+        config.hidden_size = heads * _HEAD_DIM
+    if getattr(config, "layer_types", None):
+        config.layer_types = _one_of_each(config.layer_types)
+    if getattr(config, "num_experts_per_tok", None):
+        config.num_experts_per_tok = min(config.num_experts_per_tok, _EXPERTS)
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+
+
+def _heads(config: Any) -> tuple[int, int]:  # noqa: ANN401  # as above
+    """Heads and key-value heads in the proportion that the model has."""
+    heads = int(config.num_attention_heads)
+    kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
+    if kv_heads == heads:
+        return 2, 2
+    return min(4, heads // kv_heads), 1
+
+
+def _one_of_each(layer_types: list[str]) -> list[str]:
+    """Two layers, of two kinds where the model has two."""
+    kinds = list(dict.fromkeys(layer_types))
+    return (kinds * _LAYERS)[:_LAYERS]
