@@ -1,10 +1,10 @@
 """Time of a step whose responses are judged as they end, over the longer of its two halves alone.
 
-The executor that OpenRLHF's engines load runs in two Ray actors; desk, ledger and judge's actors
-are those of a run, and the judge is a real HTTP endpoint. Only the engine is a stand-in: it takes
-a given time for each response. For several latencies of the judge, this measures one step, the same
-responses generated and not judged, and the same judged all at once, on the same desk. One latency
-makes judging take as long as generation, where it is hardest to hide.
+The executor that OpenRLHF's engines load runs in two Ray actors; coordinator, ledger and judge's
+actors are those of a run, and the judge is a real HTTP endpoint. Only the engine is a stand-in: it
+takes a given time for each response. For several latencies of the judge, this measures one step, the same
+responses generated and not judged, and the same judged all at once, by the same coordinator. One
+latency makes judging take as long as generation, where it is hardest to hide.
 
     uv run --extra openrlhf-cpu python benchmarks/judge_overlap.py [--quick] [--json PATH]
 """
@@ -35,7 +35,10 @@ import structlog
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.testing import FakeEndpoint, marked, marked_share
 from rubric_train_openrlhf.cluster import sampling
-from rubric_train_openrlhf.cluster.judging.desk_actor import start_desk, stop_desk
+from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
+    start_coordinator,
+    stop_coordinator,
+)
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
@@ -151,12 +154,12 @@ class Judge:
 
 
 class Bench:
-    """A desk and its engines."""
+    """A coordinator and its engines."""
 
-    def __init__(self, config: TrainConfig, tasks: Sequence[Task], desk: Any) -> None:  # noqa: ANN401
+    def __init__(self, config: TrainConfig, tasks: Sequence[Task], coordinator: Any) -> None:  # noqa: ANN401
         """Start the engines."""
         self._tasks = tasks
-        self._desk = desk
+        self._coordinator = coordinator
         self._views = 0
         run_file = config.out / "cluster" / "run.json"
         PolicyRun.of(config, namespace="overlap").write(run_file)
@@ -204,7 +207,9 @@ class Bench:
         groups = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         shape = (len(groups), GROUP)
         lengths = [[8] * shape[1]] * shape[0]
-        credit = ask(self._desk.credit, first, groups, lengths, [[True] * shape[1]] * shape[0])
+        credit = ask(
+            self._coordinator.credit, first, groups, lengths, [[True] * shape[1]] * shape[0]
+        )
         seconds = time.perf_counter() - started_s
         wrong = [
             row
@@ -262,8 +267,8 @@ def measure(size: Size, folder: Path) -> Iterator[Outcome]:
     with FakeEndpoint(marked_share, latency=judge, keep="counts") as endpoint:
         config = make_config(folder, size=size, url=endpoint.url)
         config.out.mkdir()
-        desk = start_desk(config, namespace="overlap")
-        bench = Bench(config, tasks, desk)
+        coordinator = start_coordinator(config, namespace="overlap")
+        bench = Bench(config, tasks, coordinator)
         judge.latency_s = 0.5
         bench.warm_up()
         for latency_s in size.latencies_s:
@@ -282,7 +287,7 @@ def measure(size: Size, folder: Path) -> Iterator[Outcome]:
             )
             yield outcome
         bench.close()
-        stop_desk(desk)
+        stop_coordinator(coordinator)
 
 
 def record(size: Size, outcomes: Sequence[Outcome]) -> dict[str, Any]:
@@ -329,7 +334,7 @@ def make_tasks(n: int) -> list[Task]:
 
 
 def make_config(folder: Path, *, size: Size, url: str) -> TrainConfig:
-    """Configure the desk; nothing is trained."""
+    """Configure the coordinator; nothing is trained."""
     spec = {"type": "llm", "model": "openai/fake", "api_base": url, "transport": "direct"}
     return parse_config(
         {

@@ -40,7 +40,7 @@ from rubric_core import (
 from rubric_train_openrlhf import TrainConfig
 from rubric_train_openrlhf.local import run_grpo
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy
-from rubric_train_openrlhf.policy.slots import SLOT_FILE
+from rubric_train_openrlhf.policy.codec import SLOT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

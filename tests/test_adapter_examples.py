@@ -173,7 +173,7 @@ def test_openrlhf_takes_the_flags_and_the_file_is_its_reward(
     monkeypatch.setitem(sys.modules, "openrlhf.utils", utils)
     monkeypatch.delitem(sys.modules, "openrlhf.utils.agent", raising=False)
     agent = importlib.import_module("openrlhf.utils.agent")
-    from rubric_train_openrlhf.cluster.command.command_check import check_command
+    from rubric_train_openrlhf.cluster.command.refusals import check_command
 
     module = example("openrlhf")
     module.write_rows()

@@ -11,7 +11,7 @@ import pytest
 from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.local import run_grpo
-from rubric_train_openrlhf.policy.slots import SlotCodec
+from rubric_train_openrlhf.policy.codec import SlotCodec
 from rubric_train_openrlhf.report import write_report
 from rubric_train_openrlhf.run import RolloutRow, RunFolder
 

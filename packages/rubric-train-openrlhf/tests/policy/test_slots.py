@@ -14,7 +14,7 @@ from rubric_train_openrlhf.policy import (
     sample_groups,
     slot_names,
 )
-from rubric_train_openrlhf.policy.slots import SLOT_TOKENS
+from rubric_train_openrlhf.policy.codec import SLOT_TOKENS
 
 TEXTS = ("Explain `convolve` with `mode`. It takes two arrays, and returns their convolution.",)
 CODEC = SlotCodec(build_tokenizer(TEXTS, 400))

@@ -2,7 +2,7 @@
 
 Read in this order: `ratio` (r_t and GSPO's s_i; TIS, ICEPOP, Seq-Mask-TIS), `surrogate` (clip, dual
 clip; k3), `aggregate` (means that micro-batches add up to), `loss` (all of it together), `schedule`
-(AdamW and warm-up). `config` holds the settings, `variants` what packages may add kinds of.
+(AdamW and warm-up). `variants` holds the settings, and what packages may add kinds of.
 Axes: B responses (prompt-major), T response tokens, right-padded.
 
 Names load at their first use: a configuration is read without torch.
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
         token_mean,
         update_size,
     )
-    from rubric_train_openrlhf.objective.config import ObjectiveConfig, OptimizerConfig
     from rubric_train_openrlhf.objective.loss import (
         METRIC_NAMES,
         ObjectiveBatch,
@@ -54,6 +53,8 @@ if TYPE_CHECKING:
         Importance,
         ImportanceCorrection,
         NoImportance,
+        ObjectiveConfig,
+        OptimizerConfig,
         SeqMaskTruncated,
         SurrogateLoss,
         Truncated,
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
 
 _NAMES_OF: Final = {
     "aggregate": "UpdateSize sequence_mean token_mean update_size",
-    "config": "ObjectiveConfig OptimizerConfig",
     "loss": "METRIC_NAMES ObjectiveBatch PolicyLoss policy_loss",
     "ratio": (
         "LOG_RATIO_BOUND icepop_weights importance_ratio sequence_masked_weights "
@@ -73,6 +73,7 @@ _NAMES_OF: Final = {
     "variants": (
         "Clipped Divergence IcePop Importance ImportanceCorrection K2 K3 "
         "NoImportance SeqMaskTruncated SurrogateLoss Truncated importance_weights"
+        " ObjectiveConfig OptimizerConfig"
     ),
 }
 _MODULE_OF: Final = {name: module for module, names in _NAMES_OF.items() for name in names.split()}

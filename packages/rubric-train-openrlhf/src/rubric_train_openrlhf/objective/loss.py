@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from rubric_train_openrlhf.objective.aggregate import UpdateSize
-    from rubric_train_openrlhf.objective.config import ObjectiveConfig
     from rubric_train_openrlhf.objective.surrogate import Surrogate
+    from rubric_train_openrlhf.objective.variants import ObjectiveConfig
 
 METRIC_NAMES: Final = (
     "kl",

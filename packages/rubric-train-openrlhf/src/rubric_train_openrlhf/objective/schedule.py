@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
-    from rubric_train_openrlhf.objective.config import OptimizerConfig
+    from rubric_train_openrlhf.objective.variants import OptimizerConfig
 
 
 def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> AdamW:

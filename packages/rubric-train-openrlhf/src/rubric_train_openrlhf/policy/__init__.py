@@ -16,14 +16,19 @@ Everything random takes a `torch.Generator` or a seed; torch's global random sta
 from __future__ import annotations
 
 from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses, pack_rollouts
-from rubric_train_openrlhf.policy.codec import ChatCodec, TextCodec
-from rubric_train_openrlhf.policy.load import Policy, load_codec, load_policy
+from rubric_train_openrlhf.policy.codec import ChatCodec, SlotCodec, TextCodec, slot_names
+from rubric_train_openrlhf.policy.load import (
+    Policy,
+    build_tiny_llama,
+    build_tiny_policy,
+    build_tokenizer,
+    load_codec,
+    load_policy,
+)
 from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs, response_logprobs
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts, concatenate
 from rubric_train_openrlhf.policy.sampling import sample_groups
-from rubric_train_openrlhf.policy.slots import SlotCodec, slot_names
 from rubric_train_openrlhf.policy.supervised import SftReport, SupervisedStep, pretrain, sft
-from rubric_train_openrlhf.policy.tiny import build_tiny_llama, build_tiny_policy, build_tokenizer
 from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig, TinyConfig
 
 __all__ = [

@@ -1,11 +1,16 @@
-"""Between text and tokens: what a policy is asked, and what its tokens say."""
+"""Between text and tokens: what a policy is asked, and what its tokens say; names as slots."""
 
 from __future__ import annotations
 
+import json
+import re
+from itertools import groupby
 from typing import TYPE_CHECKING, Protocol
 
+from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
+from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -195,3 +200,140 @@ class ChatCodec:
 
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+
+
+SLOT_TOKENS = ("<F>", "<P1>", "<P2>", "<P3>", "<P4>", "<P5>", "<P6>")
+_NAME = re.compile(r"`([A-Za-z_][\w.]*)`")
+
+
+def slot_names(question: str) -> tuple[str, ...]:
+    """List the names that fill a question's slots.
+
+    Args:
+        question: any text.
+
+    Returns:
+        Its distinct identifiers in backticks, in order of appearance, at most seven.
+    """
+    return tuple(dict.fromkeys(_NAME.findall(question)))[: len(SLOT_TOKENS)]
+
+
+def check_slot_file(folder: Path) -> None:
+    """Make sure that a folder's mark is ours.
+
+    Raises:
+        PolicyLoadError: it is damaged, or names other slots.
+    """
+    path = folder / SLOT_FILE
+    try:
+        mark = json.loads(read_file(path))
+    except (OSError, ValueError, RecursionError):
+        mark = None
+    if mark != {"slot_tokens": list(SLOT_TOKENS)}:
+        message = (
+            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
+            "folder again"
+        )
+        raise PolicyLoadError(message, path=folder)
+
+
+class SlotCodec:
+    """Questions and answers through slot tokens.
+
+    Slots that a question does not have are banned from its answers, as are the padding and start
+    tokens: no token can be sampled that would be rendered as nothing.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Take a tokenizer that knows the slot tokens.
+
+        Args:
+            tokenizer: with the slot tokens of this module and start, end and padding tokens.
+
+        Raises:
+            PolicyLoadError: one of these tokens is missing.
+        """
+        control = (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
+        wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
+        vocabulary = tokenizer.get_vocab()
+        missing = [token for token in wanted if token not in vocabulary]
+        if missing:
+            message = (
+                f"the tokenizer at {tokenizer.name_or_path!r} lacks the tokens {missing!r} that a "
+                "slot codec needs; build it with build_tokenizer"
+            )
+            raise PolicyLoadError(message, path=tokenizer.name_or_path)
+        self._tokenizer = tokenizer
+        self._slot_ids = tuple(vocabulary[token] for token in SLOT_TOKENS)
+        self._bos_id, self._eos_id, self._pad_id = (
+            vocabulary[token] for token in wanted[len(SLOT_TOKENS) :]
+        )
+
+    @property
+    def eos_token_id(self) -> int:
+        """Token that ends an answer."""
+        return self._eos_id
+
+    @property
+    def pad_token_id(self) -> int:
+        """Token that fills rectangles; never read."""
+        return self._pad_id
+
+    def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
+        """Turn the question into a prompt with slots, and ban the slots it does not have."""
+        n_slots = len(slot_names(view.question))
+        return EncodedPrompt(
+            self.encode_text(f"Question: {view.question}\nAnswer:"),
+            banned_token_ids=(self._pad_id, self._bos_id, *self._slot_ids[n_slots:]),
+        )
+
+    def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
+        """Turn an answer into tokens, its backticked names of the question into slots."""
+        slots = self._slots(view.question)
+        return (*self._encode(f" {answer.strip()}", slots, spelled=False), self._eos_id)
+
+    def encode_text(self, text: str) -> tuple[int, ...]:
+        """Turn running text into tokens; its first backticked names become slots, spelled once."""
+        return (self._bos_id, *self._encode(text, self._slots(text), spelled=True))
+
+    def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
+        """Turn response tokens into the answer, with the question's names in backticks.
+
+        A slot that the question does not have is shown as it is, `<P6>`, never as nothing.
+        """
+        names = {slot: f"`{name}`" for name, slot in self._slots(view.question).items()}
+        rendered = dict(zip(self._slot_ids, SLOT_TOKENS, strict=True)) | names
+        parts: list[str] = []
+        for is_slot, tokens in groupby(token_ids, rendered.__contains__):
+            run = list(tokens)
+            parts += [rendered[token] for token in run] if is_slot else [self._text(run)]
+        return "".join(parts).strip()
+
+    def save(self, path: Path) -> None:
+        """Write the tokenizer's files and the mark that it is read through slots."""
+        self._tokenizer.save_pretrained(path)
+        mark = json.dumps({"slot_tokens": SLOT_TOKENS})
+        (path / SLOT_FILE).write_text(f"{mark}\n", encoding="utf-8")
+
+    def _slots(self, question: str) -> dict[str, int]:
+        return dict(zip(slot_names(question), self._slot_ids, strict=False))
+
+    def _encode(self, text: str, slots: dict[str, int], *, spelled: bool) -> list[int]:
+        token_ids: list[int] = []
+        pending, end = "", 0
+        unspelled = set(slots) if spelled else set[str]()
+        for match in _NAME.finditer(text):
+            name = match[1]
+            if name not in slots:
+                continue
+            token_ids += [*self._ids(pending + text[end : match.start()]), slots[name]]
+            pending, end = f" {name}" if name in unspelled else "", match.end()
+            unspelled.discard(name)
+        return token_ids + self._ids(pending + text[end:])
+
+    def _ids(self, text: str) -> list[int]:
+        # Slot tokens that stand in the text itself must stay ordinary characters.
+        return self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
+
+    def _text(self, token_ids: list[int]) -> str:
+        return self._tokenizer.decode(token_ids, skip_special_tokens=True)

@@ -52,7 +52,7 @@ _STYLE = {
 
 
 def svg(chart: Chart, *, width: str) -> Markup:
-    """Draw a chart at the width of a desk or of a phone.
+    """Draw a chart at the width of a coordinator or of a phone.
 
     Args:
         chart: the series.

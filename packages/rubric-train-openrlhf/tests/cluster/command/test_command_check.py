@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.command.command_check import check_command, openrlhf_installed
 from rubric_train_openrlhf.cluster.command.flags import NOT_PASSED_ON, command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_command, openrlhf_installed
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:

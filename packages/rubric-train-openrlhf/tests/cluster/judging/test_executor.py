@@ -1,6 +1,6 @@
-"""The executor, the desk and the judge's actors on a real Ray; the engine is a stand-in.
+"""The executor, the coordinator and the judge's actors on a real Ray; the engine is a stand-in.
 
-`test_run` has real engines. Here judge, desk and network fail in the middle of a step.
+`test_run` has real engines. Here judge, coordinator and network fail in the middle of a step.
 """
 
 from __future__ import annotations
@@ -31,8 +31,12 @@ from rubric_train_openrlhf.run.records import JudgementRow
 from rubric_train_openrlhf.step.tasks import TaskBook
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster.judging.desk_actor import open_desk, start_desk, stop_desk
-from rubric_train_openrlhf.cluster.sampling.judge_calls import ask, find_desk, verdict_of
+from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
+    open_coordinator,
+    start_coordinator,
+    stop_coordinator,
+)
+from rubric_train_openrlhf.cluster.sampling.judge_calls import ask, find_coordinator, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -40,7 +44,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import Task
-    from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics
+    from rubric_train_openrlhf.cluster.judging.judge_side import CoordinatorStatistics
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy.codec import Tokenizer
     from rubric_train_openrlhf.step.credit import StepCredit
@@ -64,11 +68,11 @@ LENGTHS = [[8] * GROUP] * PROMPTS
 
 @dataclass(frozen=True)
 class Step:
-    """What is left of a step in which a third of the calls failed, a judge died, and the desk."""
+    """What is left of a step: a third of the calls failed, a judge and the coordinator died."""
 
     samples: list[dict[str, Any]]
     credit: StepCredit
-    lives: tuple[DeskStatistics, DeskStatistics]
+    lives: tuple[CoordinatorStatistics, CoordinatorStatistics]
     leaks: list[object]
     folder: Path
 
@@ -120,7 +124,7 @@ def step(
     tokenizer: Tokenizer,
     canaries: Any,  # noqa: ANN401
 ) -> Step:
-    """One step through the executor; its desk is gone afterwards."""
+    """One step through the executor; its coordinator is gone afterwards."""
     # The first asks whether the judge is there.
     kinds = [Fault.SERVER_ERROR] * 2 + [Fault.RATE_LIMIT] + [None] * 7
     faults = [None, *random.Random(0).choices(kinds, k=200)]
@@ -138,26 +142,26 @@ def step(
         )
         run_file = run_folder / "run" / "cluster" / "run.json"
         PolicyRun.of(config, namespace="faults").write(run_file)
-        desk = start_desk(config, namespace="faults")
-        open_desk(desk)
+        coordinator = start_coordinator(config, namespace="faults")
+        open_coordinator(coordinator)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(RUN_FILE, str(run_file))
-            first, samples = asyncio.run(_sample(desk, planted, tokenizer))
+            first, samples = asyncio.run(_sample(coordinator, planted, tokenizer))
         names = [sample["label"] for sample in samples]
         names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
-        credit = ask(desk.credit, 1, names_PG, LENGTHS, ENDED)
-        second = ask(desk.statistics)
+        credit = ask(coordinator.credit, 1, names_PG, LENGTHS, ENDED)
+        second = ask(coordinator.statistics)
         leaks = canaries.in_reach(run_folder / "run", ray_folder)
-        stop_desk(desk)
+        stop_coordinator(coordinator)
     return Step(samples, credit, (first, second), leaks, run_folder / "run")
 
 
 async def _sample(
-    desk: Any,  # noqa: ANN401
+    coordinator: Any,  # noqa: ANN401
     tasks: Sequence[Task],
     tokenizer: Tokenizer,
-) -> tuple[DeskStatistics, list[dict[str, Any]]]:
-    """Generate and judge, and kill a judge and then the desk in the middle of it."""
+) -> tuple[CoordinatorStatistics, list[dict[str, Any]]]:
+    """Generate and judge, and kill a judge and then the coordinator in the middle of it."""
     from rubric_train_openrlhf.cluster.sampling.agent import AgentExecutor  # imports OpenRLHF
 
     executor = AgentExecutor()
@@ -176,10 +180,10 @@ async def _sample(
 
     responses = asyncio.gather(*(respond(row) for row in range(len(texts))))
     await asyncio.sleep(1.5)
-    await desk.__ray_call__.remote(_kill_a_judge)
+    await coordinator.__ray_call__.remote(_kill_a_judge)
     await asyncio.sleep(1.5)
-    first = await desk.statistics.remote()
-    os.kill(await desk.__ray_call__.remote(_pid), signal.SIGKILL)
+    first = await coordinator.statistics.remote()
+    os.kill(await coordinator.__ray_call__.remote(_pid), signal.SIGKILL)
     return first, await responses
 
 
@@ -206,7 +210,7 @@ def test_what_was_not_judged_is_masked_and_counted(step: Step) -> None:
     assert step.credit.unavailable_frac == (~step.scored_PG).mean()
 
 
-def test_the_rows_are_those_of_the_step_though_its_desk_died(step: Step) -> None:
+def test_the_rows_are_those_of_the_step_though_its_coordinator_died(step: Step) -> None:
     text = (step.folder / "judgements" / "step_000001.jsonl").read_text()
     rows = [JudgementRow.model_validate_json(line) for line in text.splitlines()]
 
@@ -245,40 +249,44 @@ def test_no_text_of_the_judges_is_where_the_policy_could_read_it(
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("ray_folder")
-async def test_what_the_desk_raises_reaches_its_caller_as_it_is(
+async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     unset = {"type": "llm", "model": "openai/x", "api_key_env": "NO_SUCH_KEY"}
-    keyless = start_desk(make_config(judge={"spec": unset, "workers": 1}), namespace="lexical")
+    keyless = start_coordinator(
+        make_config(judge={"spec": unset, "workers": 1}), namespace="lexical"
+    )
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
-        open_desk(keyless)
-    stop_desk(keyless)
-    with pytest.raises(ClusterError, match="no judge's desk in Ray's namespace 'nowhere'"):
-        find_desk("nowhere")
+        open_coordinator(keyless)
+    stop_coordinator(keyless)
+    with pytest.raises(ClusterError, match="no judge coordinator in Ray's namespace 'nowhere'"):
+        find_coordinator("nowhere")
 
-    desk = start_desk(make_config(), namespace="lexical")
-    open_desk(desk)
+    coordinator = start_coordinator(make_config(), namespace="lexical")
+    open_coordinator(coordinator)
     name = tasks[0].task_id
-    assert (await verdict_of(find_desk("lexical"), name, "The function fn_0 adds.")).reward == 1 / 3
-    lost = JudgementId.read((await verdict_of(desk, "feedfeedfeedfeed", "x")).judgement)
+    assert (
+        await verdict_of(find_coordinator("lexical"), name, "The function fn_0 adds.")
+    ).reward == 1 / 3
+    lost = JudgementId.read((await verdict_of(coordinator, "feedfeedfeedfeed", "x")).judgement)
     assert lost.reason == "judge_error"
     with pytest.raises(JudgeAbortError, match="step 4") as caught:
-        ask(desk.credit, 4, [[lost.text] * 4], [[8] * 4], [[True] * 4])
+        ask(coordinator.credit, 4, [[lost.text] * 4], [[8] * 4], [[True] * 4])
     assert caught.value.step == 4
-    stop_desk(desk)
+    stop_coordinator(coordinator)
     started = time.monotonic()
-    gone = JudgementId.read((await verdict_of(desk, name, "x")).judgement)
+    gone = JudgementId.read((await verdict_of(coordinator, name, "x")).judgement)
     assert gone.reason == "connection"
     with pytest.raises(ClusterError, match="does not answer"):
-        ask(desk.statistics)
+        ask(coordinator.statistics)
     assert time.monotonic() - started < 30
     assert TaskBook(tasks).rubric(name)
 
 
-def _kill_a_judge(desk: Any) -> None:  # noqa: ANN401
+def _kill_a_judge(coordinator: Any) -> None:  # noqa: ANN401
     import ray
 
-    ray.kill(desk._opened._pool._judges[0].actor)
+    ray.kill(coordinator._opened._pool._judges[0].actor)
 
 
 def _pid(_: Any) -> int:  # noqa: ANN401

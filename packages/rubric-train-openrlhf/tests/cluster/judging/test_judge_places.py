@@ -1,4 +1,4 @@
-"""One limiter for all executors of a process; the desk is a stand-in that counts its calls."""
+"""One limiter for all executors of a process; a stand-in counts the calls that arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BOUND = 6
 RESPONSES = 5 * BOUND
 
 
-class CountingDesk:
+class CountingCoordinator:
     """Judges nobody before as many calls are there as may be, and nobody else has come."""
 
     def __init__(self) -> None:
@@ -74,8 +74,8 @@ async def test_executors_of_a_process_share_its_judge_calls(
     config = make_config(judge={"workers": 2, "micro_batch": 3})
     PolicyRun.of(config, namespace="test").write(tmp_path / "run.json")
     monkeypatch.setenv(RUN_FILE, str(tmp_path / "run.json"))
-    desk = CountingDesk()
-    monkeypatch.setattr(judge_calls, "find_desk", lambda _: desk)
+    coordinator = CountingCoordinator()
+    monkeypatch.setattr(judge_calls, "find_coordinator", lambda _: coordinator)
     agent = Path(judged_sample.__file__).with_name("agent.py")
     loaded = [_load_agent_executor(str(agent)) for _ in range(executors)]
 
@@ -93,6 +93,6 @@ async def test_executors_of_a_process_share_its_judge_calls(
         )
     )
 
-    assert desk.most == BOUND
-    assert desk.done == RESPONSES
+    assert coordinator.most == BOUND
+    assert coordinator.done == RESPONSES
     assert {sample["reward"] for sample in made} == {0.5}

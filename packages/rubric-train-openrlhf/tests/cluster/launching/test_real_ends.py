@@ -236,7 +236,7 @@ def killed_driver(config: TrainConfig) -> KilledDriver:
 
 
 def test_nothing_outlives_a_driver_that_is_killed(killed_driver: KilledDriver) -> None:
-    for kind in ("raylet", "gcs_server", "ray::JudgeActor", "ray::JudgeDesk", "EngineCore"):
+    for kind in ("raylet", "gcs_server", "ray::JudgeActor", "ray::JudgeCoordinator", "EngineCore"):
         assert kind in killed_driver.before
     assert killed_driver.left == ""
     assert len(killed_driver.folders) == 2

@@ -54,7 +54,7 @@ POLICYS = {
 }
 """All that hold what the policy is trained on. The driver is not among them: before anything else
 is started it reads the task files, to check them and to write the policy's prompts, so that it is
-on the judge's side, as the desk and the judge's actors are."""
+on the judge's side, as the coordinator and the judge's actors are."""
 LONG = 250_000
 """Characters of some passages: more than Ray sends without its object store, and more than the
 judge reads of one."""

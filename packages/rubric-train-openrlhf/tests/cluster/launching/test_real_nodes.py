@@ -121,8 +121,8 @@ def test_both_nodes_train_and_sample(runs: dict[str, Ran]) -> None:
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_the_judges_desk_stays_beside_the_task_files(runs: dict[str, Ran], name: str) -> None:
-    assert runs[name].nodes_of("JudgeDesk") == ["first"]
+def test_the_judge_coordinator_stays_beside_the_task_files(runs: dict[str, Ran], name: str) -> None:
+    assert runs[name].nodes_of("JudgeCoordinator") == ["first"]
 
 
 @pytest.mark.parametrize("name", LAYOUTS)

@@ -13,8 +13,8 @@ from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
 from rubric_judge.console import Progress
-from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words
+from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths
 from rubric_train_openrlhf.cluster.launching.warm_start import (
     batches_done,

@@ -22,7 +22,7 @@ from rubric_train_openrlhf.cluster.rehearse.finding import (
     unchecked,
     warning,
 )
-from rubric_train_openrlhf.cluster.rehearse.process import run_process
+from rubric_train_openrlhf.cluster.rehearse.stage import run_process
 from rubric_train_openrlhf.config import TrainConfig, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
 

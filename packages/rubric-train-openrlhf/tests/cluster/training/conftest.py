@@ -141,8 +141,8 @@ def make_batch(make_config: Callable[..., TrainConfig]) -> Callable[..., Batch]:
 
 
 @dataclass
-class CoreDesk:
-    """A desk in this process: judgements by name, and the arithmetic of the real one."""
+class CoreCoordinator:
+    """A coordinator in this process: judgements by name, and the arithmetic of the real one."""
 
     config: TrainConfig
     results: dict[str, JudgeResult]
@@ -182,7 +182,7 @@ class Batch:
     """P groups of G, as they come from the engines."""
 
     groups: list[Group]
-    desk: CoreDesk
+    coordinator: CoreCoordinator
 
     @property
     def labels(self) -> list[str]:
@@ -225,4 +225,4 @@ def _make_batch(
             )
             samples.append(Sample(experience, judgement, f"answer {p}.{g}", tokens, ended=True))
         groups.append(Group(Prompt(f"p{p}", f"t{p}", f"q{p}"), tuple(samples)))
-    return Batch(groups, CoreDesk(config, results))
+    return Batch(groups, CoreCoordinator(config, results))

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import run_file
 from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates

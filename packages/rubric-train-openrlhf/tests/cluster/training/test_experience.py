@@ -66,7 +66,7 @@ def made(
         *(None,) * 5,
         SimpleNamespace(args=args),
         SimpleNamespace(pad_token_id=0),
-        judge_side=batch.desk,
+        judge_side=batch.coordinator,
         shares=shares,
         ratio_to_sampler=ratio_to_sampler,
     )
@@ -171,7 +171,7 @@ def test_the_loss_and_its_denominators_leave_masked_responses_out(
             / whole([one.action_mask for one in passes]).sum(1).clamp(min=1),
             mask_BT=whole([one.action_mask for one in passes]).bool(),
         ),
-        config=batch.desk.config.objective,
+        config=batch.coordinator.config.objective,
     )
     ours.loss.backward()
     assert float(info["global_batch_size"]) == sum(r is not None for g in REWARDS for r in g)
@@ -205,7 +205,7 @@ def test_penalties_of_ours_are_in_the_advantages(make_batch: Callable[..., Any])
         shaping={"length_penalty": {"buffer_tokens": 8}},
         rollout={"max_new_tokens": 12},
     )
-    credit = batch.desk.credit(1, batch.groups)
+    credit = batch.coordinator.credit(1, batch.groups)
     assert not np.allclose(credit.shaped_PG, credit.rewards_PG)
     expected = dict(zip(batch.labels, credit.advantages_PG.reshape(-1), strict=True))
     for row in rows_of(made(batch).batches):

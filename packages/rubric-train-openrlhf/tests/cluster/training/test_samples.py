@@ -28,7 +28,7 @@ class Answering:
     """Answers every request; tasks whose number is even get responses of one reward."""
 
     def __init__(self, batch: Any) -> None:  # noqa: ANN401 -- a Batch of the conftest
-        self._results = batch.desk.results
+        self._results = batch.coordinator.results
         self._groups = batch.groups
         self.asked: list[Any] = []
         self.calls: list[str] = []
@@ -76,17 +76,17 @@ def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
             cluster={"gpus_per_node": 1, "max_len": 64, "deepspeed": {"forward_micro_batch": 4}},
             **sections,
         )
-        run = PolicyRun.of(batch.desk.config, namespace="n")
+        run = PolicyRun.of(batch.coordinator.config, namespace="n")
         fleet = Answering(batch)
         generator = RubricSamplesGenerator(
             SimpleNamespace(args=None),
             run=run,
             fleet=fleet,
-            judge_side=batch.desk,
+            judge_side=batch.coordinator,
             prompts=PROMPTS,
             heldout=PROMPTS[:2],
         )
-        return generator, fleet, batch.desk
+        return generator, fleet, batch.coordinator
 
     return make
 

@@ -56,7 +56,7 @@ def probe_judge(config: TrainConfig) -> None:
     """Ask the judge of a run whether it answers and takes the key, within seconds.
 
     The processes of a cluster that runs already have an environment and a network of their own:
-    there the judge's desk alone asks, as it does on any cluster.
+    there the judge coordinator alone asks, as it does on any cluster.
 
     Raises:
         JudgeSetupError: no replica of the judge answers; says why, and what to do.
@@ -108,7 +108,7 @@ class Pool(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DeskStatistics:
+class CoordinatorStatistics:
     """What the judge's side has done since its process started."""
 
     pool: PoolStatistics
@@ -202,9 +202,9 @@ class JudgeSide:
         self._older, self._recent = self._recent, {}
         self._warming.clear()
 
-    def statistics(self) -> DeskStatistics:
+    def statistics(self) -> CoordinatorStatistics:
         """Return what was done; waits for the judge's limiter."""
-        return DeskStatistics(
+        return CoordinatorStatistics(
             pool=self._pool.statistics(),
             actors_replaced=self._replaced,
             unwritten=self._ledger.unwritten,
@@ -238,12 +238,12 @@ class JudgeSide:
         found = self._recent.get(name) or self._older.get(name)
         if found is not None:
             return found
-        # The desk was started again since.
+        # The coordinator was started again since.
         judgement = JudgementId.read(name)
         if judgement.reason is not None:
             return JudgeResult.unavailable(judgement.reason)
         return self._ledger.find(judgement.key) or JudgeResult.unavailable(
-            Reason.JUDGE_ERROR, detail="the ledger did not keep it when the judge's desk died"
+            Reason.JUDGE_ERROR, detail="the ledger did not keep it when the judge coordinator died"
         )
 
     async def _judge_in_turn(self, view: JudgeView) -> JudgeResult:

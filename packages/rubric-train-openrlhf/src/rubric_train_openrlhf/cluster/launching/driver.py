@@ -116,7 +116,7 @@ def _leave(path: Path, error: BaseException) -> bool:
 
 
 def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
-    """Train, with Ray running and the judge's desk open for as long as that takes.
+    """Train, with Ray running and the judge coordinator open for as long as that takes.
 
     Args:
         config: of the run.
@@ -151,7 +151,11 @@ def _known(error: Exception) -> RubricError:
 
 def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.judging.desk_actor import open_desk, start_desk, stop_desk  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.judging.coordinator_actor import (  # noqa: PLC0415
+        open_coordinator,
+        start_coordinator,
+        stop_coordinator,
+    )
     from rubric_train_openrlhf.cluster.launching.ray_session import ray_session  # noqa: PLC0415
 
     if config.cluster.device == "cpu":
@@ -159,12 +163,12 @@ def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -
     with contextlib.ExitStack() as held:
         with progress.phase("starting Ray"):
             held.enter_context(ray_session(config, namespace=prepared.namespace))
-            desk = start_desk(config, namespace=prepared.namespace)
-            held.callback(stop_desk, desk)
+            coordinator = start_coordinator(config, namespace=prepared.namespace)
+            held.callback(stop_coordinator, coordinator)
         with progress.phase("loading OpenRLHF, starting the judge"):
-            # Loading OpenRLHF takes as long as the desk takes to start.
+            # Loading OpenRLHF takes as long as the coordinator takes to start.
             install(config)
-            open_desk(desk)
+            open_coordinator(coordinator)
         # Until the trainer says what it does itself.
         with progress.phase("starting the engines, loading the models"):
             sys.argv = [_COMMAND, *prepared.words]

@@ -14,8 +14,8 @@ from transformers import AutoConfig
 from rubric_judge import HybridConfig, JudgeConfig
 from rubric_judge.console import Progress
 from rubric_judge.settings import api_key
-from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun

@@ -29,7 +29,7 @@ _OWN = "local"
 _TRIES = 5
 """Of half a minute each, which is as long as Ray waits for its own processes."""
 _SPARE_CPUS = 8
-"""For the trainer, the desk and the judges, which ask Ray for less than one each."""
+"""For the trainer, the coordinator and the judges, which ask Ray for less than one each."""
 
 _log = structlog.get_logger()
 

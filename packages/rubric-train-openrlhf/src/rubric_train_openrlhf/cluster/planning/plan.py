@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final
 
-from rubric_train_openrlhf.cluster.command.command_check import check_command, openrlhf_installed
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_command, openrlhf_installed
 from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, all_assumptions, model_shape
 from rubric_train_openrlhf.cluster.planning.sizing import (
     checkpoint_bytes,

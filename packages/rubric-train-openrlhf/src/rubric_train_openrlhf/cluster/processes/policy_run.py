@@ -36,7 +36,7 @@ class PolicyRun(Section):
     out: Path
     """Run folder."""
     namespace: str
-    """Of Ray, where the judge's desk is found."""
+    """Of Ray, where the judge coordinator is found."""
     steps: int
     """Steps in all."""
     seed: int

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.command.refusals import check_expressible
+from rubric_train_openrlhf.cluster.command.refusals import check_command, check_expressible
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags
 from rubric_train_openrlhf.cluster.planning.traps import traps
 from rubric_train_openrlhf.cluster.rehearse.checking import UnknownError

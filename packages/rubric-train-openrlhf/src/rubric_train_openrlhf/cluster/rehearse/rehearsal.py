@@ -29,8 +29,7 @@ from rubric_train_openrlhf.cluster.rehearse.finding import (
     passed,
     unchecked,
 )
-from rubric_train_openrlhf.cluster.rehearse.process import run_process
-from rubric_train_openrlhf.cluster.rehearse.stage import staged
+from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text

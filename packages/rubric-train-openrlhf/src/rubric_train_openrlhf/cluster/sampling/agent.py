@@ -10,7 +10,7 @@ from openrlhf.utils.agent import AgentExecutorBase
 
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.sampling.groups import Verdict
-from rubric_train_openrlhf.cluster.sampling.judge_calls import find_desk, verdict_of
+from rubric_train_openrlhf.cluster.sampling.judge_calls import find_coordinator, verdict_of
 from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judge_places, judged_sample
 
 
@@ -18,17 +18,17 @@ class AgentExecutor(AgentExecutorBase):
     """Generates responses and has each judged as it ends, behind the generation of the others.
 
     One is made in every engine's process, where at most as many judge calls are under way as the
-    judge itself takes, so that what waits does so here and not at the desk of all engines.
+    judge itself takes, so that what waits does so here and not at the coordinator of all engines.
     """
 
     def __init__(self) -> None:
-        """Find the run's desk.
+        """Find the run's coordinator.
 
         Raises:
-            ClusterError: this process belongs to no run, or the run has no desk.
+            ClusterError: this process belongs to no run, or the run has no coordinator.
         """
         run = read_policy_run()
-        self._desk = find_desk(run.namespace)
+        self._coordinator = find_coordinator(run.namespace)
         self._calls = run.judge_calls
 
     async def execute(  # noqa: PLR0913, PLR0917  # OpenRLHF's
@@ -60,4 +60,4 @@ class AgentExecutor(AgentExecutorBase):
 
     async def _judge(self, task_id: str, response: str) -> Verdict:
         async with judge_places(self._calls):
-            return await verdict_of(self._desk, task_id, response)
+            return await verdict_of(self._coordinator, task_id, response)

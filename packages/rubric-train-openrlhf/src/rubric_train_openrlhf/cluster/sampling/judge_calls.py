@@ -24,40 +24,40 @@ if TYPE_CHECKING:
     from rubric_train_openrlhf.step.heldout import HeldoutReward
 
 
-DESK = "rubric-desk"
-"""The desk's name in the namespace of its run."""
+COORDINATOR = "rubric-judge"
+"""The coordinator's name in the namespace of its run."""
 PATIENCE_S = 300.0
-"""How long a desk that died is waited for, from the first call that finds it dead: its process
-imports, reads the tasks and starts the judge's actors again."""
+"""How long a coordinator that died is waited for, from the first call that finds it dead: its
+process imports, reads the tasks and starts the judge's actors again."""
 _TRY_AGAIN_S = 1.0
 
 _log = structlog.get_logger()
 
 
-def find_desk(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
-    """Find the desk of a run.
+def find_coordinator(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Find the coordinator of a run.
 
     Raises:
         ClusterError: there is none.
     """
     try:
-        return ray.get_actor(DESK, namespace=namespace)
+        return ray.get_actor(COORDINATOR, namespace=namespace)
     except ValueError as error:
         raise ClusterError(
-            f"no judge's desk in Ray's namespace {namespace!r}: it has ended for good; see the "
-            "logs of the run"
+            f"no judge coordinator in Ray's namespace {namespace!r}: it has ended for good; see "
+            "the logs of the run"
         ) from error
 
 
 def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
-    """Call a method of the desk and wait for its answer, also through a restart.
+    """Call a method of the coordinator and wait for its answer, also through a restart.
 
     Args:
-        method: such as `desk.credit`.
-        args: its arguments. A call may be carried out twice; the desk's methods allow it.
+        method: such as `coordinator.credit`.
+        args: its arguments. A call may be carried out twice; the coordinator's methods allow it.
 
     Raises:
-        ClusterError: the desk stays away.
+        ClusterError: the coordinator stays away.
         Exception: whatever the method raises.
     """
     patience = _Patience()
@@ -73,16 +73,16 @@ def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
         time.sleep(_TRY_AGAIN_S)
 
 
-async def verdict_of(desk: Any, task_id: str, response: str) -> Verdict:  # noqa: ANN401
+async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:  # noqa: ANN401
     """Have a response judged.
 
     Returns:
-        The verdict; `unavailable` where the desk fails or stays away. Nothing is ever raised.
+        The verdict; `unavailable` where the coordinator fails or stays away. Nothing is raised.
     """
     patience = _Patience()
     while True:
         try:
-            return await desk.judge.remote(task_id, response)
+            return await coordinator.judge.remote(task_id, response)
         except RayActorError as error:
             if not _may_come_back(error) or patience.ends():
                 return _unreachable(task_id, Reason.CONNECTION, error)
@@ -94,13 +94,13 @@ async def verdict_of(desk: Any, task_id: str, response: str) -> Verdict:  # noqa
 
 
 class _Patience:
-    """Of one call, which may take as long as it likes while the desk lives."""
+    """Of one call, which may take as long as it likes while the coordinator lives."""
 
     def __init__(self) -> None:
         self._gives_up_s: float | None = None
 
     def ends(self) -> bool:
-        """Note that the desk is away, and tell whether that has lasted too long."""
+        """Note that the coordinator is away, and tell whether that has lasted too long."""
         now_s = time.monotonic()
         if self._gives_up_s is None:
             self._gives_up_s = now_s + PATIENCE_S
@@ -108,7 +108,7 @@ class _Patience:
 
 
 def _may_come_back(error: RayActorError) -> bool:
-    """Whether the desk is being started again: it is for ever, unless the run was ended."""
+    """Whether the coordinator is being started again: it is for ever, unless the run was ended."""
     return isinstance(error, ActorUnavailableError)
 
 
@@ -125,20 +125,20 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
 
 def _gone(error: Exception) -> ClusterError:
     return ClusterError(
-        f"the judge's desk does not answer ({type(error).__name__}); see the logs of the run and "
-        "continue with --resume"
+        f"the judge coordinator does not answer ({type(error).__name__}); see the logs of the run "
+        "and continue with --resume"
     )
 
 
-class GroupDesk:
+class CoordinatorClient:
     """Hands over names of judgements and lengths, never a text.
 
-    What was drawn for a step is remembered here and not at the desk, which may die in between.
+    What was drawn for a step is remembered here: the coordinator may die in between.
     """
 
-    def __init__(self, desk: Any) -> None:  # noqa: ANN401  # Ray's handle
-        """Take the desk of the run."""
-        self._desk = desk
+    def __init__(self, coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
+        """Take the coordinator of the run."""
+        self._coordinator = coordinator
         self._step: int | None = None
         self._drawn: list[list[str]] = []
 
@@ -150,7 +150,7 @@ class GroupDesk:
         """
         if step != self._step:
             self._step, self._drawn = step, []
-        differs = ask(self._desk.spread, step, *_columns(groups), self._drawn)
+        differs = ask(self._coordinator.spread, step, *_columns(groups), self._drawn)
         self._drawn += [group.judgements for group in groups]
         return differs
 
@@ -163,7 +163,7 @@ class GroupDesk:
         kept = {tuple(group.judgements) for group in groups}
         drawn = self._drawn if step == self._step else []
         dropped = [names for names in drawn if tuple(names) not in kept]
-        return ask(self._desk.credit, step, *_columns(groups), dropped)
+        return ask(self._coordinator.credit, step, *_columns(groups), dropped)
 
     def heldout(self, step: int, groups: Sequence[Group]) -> HeldoutReward:
         """Average the rewards of a held-out pass.
@@ -171,7 +171,7 @@ class GroupDesk:
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        return ask(self._desk.heldout, step, [group.judgements for group in groups])
+        return ask(self._coordinator.heldout, step, [group.judgements for group in groups])
 
 
 def _columns(

@@ -100,8 +100,8 @@ async def judged_sample(
 
     Returns:
         A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
-        not happen is reward 0 too, and the label, its name, tells the desk to mask it. So does that
-        of a response that the engine did not finish, which no judge sees.
+        not happen is reward 0 too, and the label, its name, tells the coordinator to mask
+        it. So does that of a response that the engine did not finish, which no judge sees.
 
     Raises:
         Exception: whatever the engine raises. No reward is made up for an engine that died.

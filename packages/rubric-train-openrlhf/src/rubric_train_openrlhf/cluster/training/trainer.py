@@ -22,7 +22,7 @@ from rubric_judge.console import Progress
 from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
-from rubric_train_openrlhf.cluster.sampling.judge_calls import GroupDesk, find_desk
+from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
 from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
 from rubric_train_openrlhf.cluster.training.checkpoints import (
     DeepSpeedStates,
@@ -71,7 +71,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints = PolicyCheckpoints(
             self._folder, config=run.checkpoint, heldout=run.heldout
         )
-        self._desk = GroupDesk(find_desk(run.namespace))
+        self._coordinator = CoordinatorClient(find_coordinator(run.namespace))
         self._fleet = EngineFleet(
             self.vllm_engines, max_len=run.cluster.max_len, rejoin=self._rejoin_engines
         )
@@ -82,7 +82,7 @@ class RubricPPOTrainer(_Trainer):
             self.strategy,
             run=run,
             fleet=self._fleet,
-            judge_side=self._desk,
+            judge_side=self._coordinator,
             prompts=read_prompts(paths.train_prompts),
             heldout=heldout[: run.validation.questions],
         )
@@ -90,7 +90,7 @@ class RubricPPOTrainer(_Trainer):
         self.experience_maker = RubricExperienceMaker(
             *(theirs.actor_model_group, theirs.critic_model_group, theirs.reward_model_group),
             *(theirs.initial_model_group, theirs.kl_ctl, theirs.strategy, theirs.tokenizer),
-            judge_side=self._desk,
+            judge_side=self._coordinator,
             shares=self._shares(),
             ratio_to_sampler=run.objective.importance.type == "none",
         )
@@ -106,8 +106,8 @@ class RubricPPOTrainer(_Trainer):
             JudgeAbortError: too many judgements failed.
             NoInformativePromptError: dynamic sampling found too few groups with a spread.
             NonFiniteUpdateError: the loss or its gradient is not a number.
-            ClusterError: an engine or the judge's desk died for good, or responses were trained on
-                by what is not theirs.
+            ClusterError: an engine or the judge coordinator died for good, or responses were
+                trained on by what is not theirs.
             DiskWriteError: the run folder could not be written.
         """
         del global_step
@@ -253,7 +253,7 @@ class RubricPPOTrainer(_Trainer):
     def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int]]:
         groups = self.samples_generator.draw_heldout().groups
         lengths = [length for group in groups for length in group.lengths]
-        return self._desk.heldout(step, groups), lengths
+        return self._coordinator.heldout(step, groups), lengths
 
     def _save_state(self, position: TrainPosition) -> None:
         """Save what training goes on from: DeepSpeed's state, and where the run is."""

@@ -18,8 +18,8 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.command.command_check import check_command
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trained import Shares

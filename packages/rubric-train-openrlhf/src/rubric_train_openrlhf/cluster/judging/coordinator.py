@@ -1,4 +1,4 @@
-"""The judge's desk: all of the judge's side of a run, in one process that outlives its own death.
+"""The judge coordinator: all of the judge's side of a run, in a process that Ray restarts.
 
 Tasks, judge, ledger and judgement rows stay here. The policy's side hands in a task id and a
 response, and gets a reward and a name for the judgement.
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import JudgeResult, Rubric
-    from rubric_train_openrlhf.cluster.judging.judge_side import DeskStatistics, JudgeSide
+    from rubric_train_openrlhf.cluster.judging.judge_side import CoordinatorStatistics, JudgeSide
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 
 
-class JudgeDesk:
+class JudgeCoordinator:
     """Judges responses the moment they come, and divides the credit of a step.
 
     Its process may die and start again: what was judged is in the ledger, and the name of a
@@ -192,7 +192,7 @@ class JudgeDesk:
         side.forget([name for group in judgements_NS for name in group])
         return reward
 
-    async def statistics(self) -> DeskStatistics:
+    async def statistics(self) -> CoordinatorStatistics:
         """Return what the judge's side has done since its process started."""
         side = await self._side()
         return await asyncio.to_thread(side.statistics)

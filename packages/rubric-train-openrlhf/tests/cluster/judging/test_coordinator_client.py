@@ -1,4 +1,4 @@
-"""The trainer's view of a desk that is a class here, and not behind Ray."""
+"""The trainer's view of a coordinator that is a class here, and not behind Ray."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
 from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
 
 pytest.importorskip("ray")
@@ -37,11 +37,11 @@ def group(task: Task, judgements: Sequence[str]) -> Group:
     return Group(Prompt(task.question, task.task_id, task.question), samples)
 
 
-def test_the_rounds_of_a_step_are_counted_together_also_by_a_desk_that_started_again(
+def test_the_rounds_of_a_step_are_counted_together_also_by_a_coordinator_that_started_again(
     make_config: Callable[..., TrainConfig], tasks: Sequence[Task], portal: BlockingPortal
 ) -> None:
     config = make_config(judge={"max_unavailable_frac": 0.3})
-    first, second = JudgeDesk(config), JudgeDesk(config)
+    first, second = JudgeCoordinator(config), JudgeCoordinator(config)
 
     def judged(number: int, *responses: str) -> list[str]:
         task_id = tasks[number].task_id
@@ -52,21 +52,23 @@ def test_the_rounds_of_a_step_are_counted_together_also_by_a_desk_that_started_a
     lost = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
     late = group(tasks[2], [*judged(2, "The function fn_2 adds.", "Nobody knows."), *lost])
 
-    desk = judge_calls.GroupDesk(first)
-    assert desk.spread(1, [kept, flat]) == [True, False]
-    assert desk.spread(1, [late]) == [True]
+    coordinator = judge_calls.CoordinatorClient(first)
+    assert coordinator.spread(1, [kept, flat]) == [True, False]
+    assert coordinator.spread(1, [late]) == [True]
     portal.call(first.aclose)
-    desk = _moved(desk, second)
-    credit = desk.credit(1, [kept, late])
+    coordinator = _moved(coordinator, second)
+    credit = coordinator.credit(1, [kept, late])
 
     assert credit.unavailable_frac == 2 / 12
     assert credit.degenerate_group_frac == pytest.approx(1 / 3)
-    assert desk.spread(2, [kept]) == [True]
-    assert desk.credit(2, [kept]).degenerate_group_frac == 0.0
+    assert coordinator.spread(2, [kept]) == [True]
+    assert coordinator.credit(2, [kept]).degenerate_group_frac == 0.0
     portal.call(second.aclose)
 
 
-def _moved(desk: judge_calls.GroupDesk, to: JudgeDesk) -> judge_calls.GroupDesk:
+def _moved(
+    coordinator: judge_calls.CoordinatorClient, to: JudgeCoordinator
+) -> judge_calls.CoordinatorClient:
     """Ray's handle stays the same when the process behind it is another one."""
-    desk._desk = to
-    return desk
+    coordinator._coordinator = to
+    return coordinator

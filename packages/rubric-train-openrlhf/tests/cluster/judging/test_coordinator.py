@@ -1,4 +1,4 @@
-"""The judge's desk, called as a class; `test_desk_calls` calls it through Ray."""
+"""The judge coordinator, called as a class; `test_coordinator_calls` calls it through Ray."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
 from rubric_judge import JudgeSetupError, Ledger
 from rubric_train_openrlhf.cluster.judging import judge_side
-from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
+from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
 from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
@@ -49,9 +49,11 @@ def named(number: int) -> str:
     return f"The function fn_{number} adds."
 
 
-async def judged(desk: JudgeDesk, tasks: Sequence[Task], numbers: Sequence[int]) -> list[list[str]]:
+async def judged(
+    coordinator: JudgeCoordinator, tasks: Sequence[Task], numbers: Sequence[int]
+) -> list[list[str]]:
     verdicts = [
-        [await desk.judge(tasks[number].task_id, response) for response in answers(number)]
+        [await coordinator.judge(tasks[number].task_id, response) for response in answers(number)]
         for number in numbers
     ]
     return [[verdict.judgement for verdict in group] for group in verdicts]
@@ -61,10 +63,10 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     config = make_config()
-    desk = JudgeDesk(config)
-    judgements = await judged(desk, tasks, [2, 4])
+    coordinator = JudgeCoordinator(config)
+    judgements = await judged(coordinator, tasks, [2, 4])
 
-    credit = await desk.credit(1, judgements, LENGTHS, ENDED)
+    credit = await coordinator.credit(1, judgements, LENGTHS, ENDED)
 
     rewards = np.array([[1, 1 / 3, 5 / 6, 0]] * 2)
     np.testing.assert_allclose(credit.rewards_PG, rewards, rtol=1e-12)
@@ -85,46 +87,46 @@ async def test_credit_is_what_rubric_core_says_and_its_rows_are_on_disk(
         assert sum(row.attribution.values()) == pytest.approx(advantage, abs=1e-9)
     mean_abs = np.mean([abs(row.attribution["named"]) for row in rows])
     assert credit.attribution_abs["named"] == pytest.approx(mean_abs)
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 async def test_penalties_are_the_desks(make_config: MakeConfig, tasks: Sequence[Task]) -> None:
-    desk = JudgeDesk(make_config(shaping={"alpha_stop": 0.5}))
-    judgements = await judged(desk, tasks, [0, 1])
+    coordinator = JudgeCoordinator(make_config(shaping={"alpha_stop": 0.5}))
+    judgements = await judged(coordinator, tasks, [0, 1])
 
-    credit = await desk.credit(1, judgements, LENGTHS, ENDED)
+    credit = await coordinator.credit(1, judgements, LENGTHS, ENDED)
 
     assert credit.shaped_PG[0].tolist() == pytest.approx([1, 1 / 6, 5 / 6, 0])
     np.testing.assert_array_equal(credit.advantages_PG, group_advantages(credit.shaped_PG))
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 async def test_a_verdict_is_a_reward_and_a_name(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config())
+    coordinator = JudgeCoordinator(make_config())
 
-    verdict = await desk.judge(tasks[0].task_id, named(0))
+    verdict = await coordinator.judge(tasks[0].task_id, named(0))
 
     assert verdict.reward == 1 / 3
     judgement = JudgementId.read(verdict.judgement)
     assert (judgement.task_id, judgement.reason) == (tasks[0].task_id, None)
     assert "quokka" not in repr(verdict)
     with pytest.raises(ClusterError, match="no task 'feedfeedfeedfeed'"):
-        await desk.judge("feedfeedfeedfeed", named(0))
-    await desk.aclose()
+        await coordinator.judge("feedfeedfeedfeed", named(0))
+    await coordinator.aclose()
 
 
-async def test_a_desk_that_starts_again_loses_nothing(
+async def test_a_coordinator_that_starts_again_loses_nothing(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     config = make_config()
-    first = JudgeDesk(config)
+    first = JudgeCoordinator(config)
     judgements = await judged(first, tasks, [0, 3])
     await first.aclose()
     judgements[1][2] = JudgementId.failed(tasks[3].task_id, Reason.TIMEOUT).text
 
-    credit = await JudgeDesk(config).credit(1, judgements, LENGTHS, ENDED)
+    credit = await JudgeCoordinator(config).credit(1, judgements, LENGTHS, ENDED)
 
     assert credit.rewards_PG[0].tolist() == pytest.approx([1, 1 / 3, 5 / 6, 0])
     assert credit.valid_PG.tolist() == [[True] * 4, [True, True, False, True]]
@@ -135,45 +137,48 @@ async def test_a_desk_that_starts_again_loses_nothing(
 async def test_what_the_ledger_did_not_keep_is_masked(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config())
+    coordinator = JudgeCoordinator(make_config())
     lost = JudgementId(tasks[0].task_id, key="0" * 64).text
-    judgements = [[*(await judged(desk, tasks, [0]))[0][:3], lost]]
+    judgements = [[*(await judged(coordinator, tasks, [0]))[0][:3], lost]]
 
-    credit = await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+    credit = await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
 
     assert credit.outcomes_PG[0][3] == "unavailable"
     assert not credit.valid_PG[0, 3]
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 async def test_spread_follows_the_shaped_rewards(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config(shaping={"alpha_stop": 0.5}))
-    same = [(await desk.judge(tasks[5].task_id, named(5))).judgement] * 4
-    different = (await judged(desk, tasks, [0]))[0]
+    coordinator = JudgeCoordinator(make_config(shaping={"alpha_stop": 0.5}))
+    same = [(await coordinator.judge(tasks[5].task_id, named(5))).judgement] * 4
+    different = (await judged(coordinator, tasks, [0]))[0]
     ended = [True, True, True, True]
 
-    assert await desk.spread(1, [same, different], [[8] * 4] * 2, [ended] * 2) == [False, True]
-    assert await desk.spread(1, [same], [[8] * 4], [[True, True, True, False]]) == [True]
-    assert await desk.spread(1, [same], [[8] * 4], [ended]) == [False]
-    await desk.aclose()
+    assert await coordinator.spread(1, [same, different], [[8] * 4] * 2, [ended] * 2) == [
+        False,
+        True,
+    ]
+    assert await coordinator.spread(1, [same], [[8] * 4], [[True, True, True, False]]) == [True]
+    assert await coordinator.spread(1, [same], [[8] * 4], [ended]) == [False]
+    await coordinator.aclose()
 
 
 async def test_rates_are_of_all_that_was_judged_for_a_step_however_often_they_are_asked_for(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     config = make_config()
-    desk = JudgeDesk(config)
-    [kept] = await judged(desk, tasks, [0])
+    coordinator = JudgeCoordinator(config)
+    [kept] = await judged(coordinator, tasks, [0])
     failed = [JudgementId.failed(tasks[5].task_id, Reason.TIMEOUT).text] * 2
-    dropped = [(await desk.judge(tasks[5].task_id, named(5))).judgement] * 2 + failed
+    dropped = [(await coordinator.judge(tasks[5].task_id, named(5))).judgement] * 2 + failed
     asked = (1, [kept], LENGTHS[:1], ENDED[:1], [dropped])
 
-    first = await desk.credit(*asked)
-    again = await desk.credit(*asked)
-    await desk.aclose()
-    restarted = JudgeDesk(config)
+    first = await coordinator.credit(*asked)
+    again = await coordinator.credit(*asked)
+    await coordinator.aclose()
+    restarted = JudgeCoordinator(config)
     after_its_death = await restarted.credit(*asked)
     await restarted.aclose()
 
@@ -186,13 +191,13 @@ async def test_a_credit_that_was_lost_on_its_way_is_given_again_as_it_was(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     config = make_config()
-    desk = JudgeDesk(config)
-    side = opened(desk, config, FailingPool(None), tasks)
+    coordinator = JudgeCoordinator(config)
+    side = opened(coordinator, config, FailingPool(None), tasks)
     side._ledger.close()  # keeps nothing from here on, as on a full disk
-    [group] = await judged(desk, tasks, [0])
+    [group] = await judged(coordinator, tasks, [0])
 
-    first = await desk.credit(1, [group], LENGTHS[:1], ENDED[:1])
-    again = await desk.credit(1, [group], LENGTHS[:1], ENDED[:1])
+    first = await coordinator.credit(1, [group], LENGTHS[:1], ENDED[:1])
+    again = await coordinator.credit(1, [group], LENGTHS[:1], ENDED[:1])
 
     assert again.outcomes_PG == first.outcomes_PG == (("scored",) * 4,)
 
@@ -200,32 +205,32 @@ async def test_a_credit_that_was_lost_on_its_way_is_given_again_as_it_was(
 async def test_the_limits_are_of_a_step_so_far_and_not_of_its_last_round(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config(judge={"max_unavailable_frac": 0.2}))
-    before = await judged(desk, tasks, [0, 1])
+    coordinator = JudgeCoordinator(make_config(judge={"max_unavailable_frac": 0.2}))
+    before = await judged(coordinator, tasks, [0, 1])
     failed = [JudgementId.failed(tasks[2].task_id, Reason.TIMEOUT).text] * 2
-    last = [*(await judged(desk, tasks, [2]))[0][:2], *failed]
+    last = [*(await judged(coordinator, tasks, [2]))[0][:2], *failed]
 
-    assert await desk.spread(3, [last], LENGTHS[:1], ENDED[:1], before) == [True]
+    assert await coordinator.spread(3, [last], LENGTHS[:1], ENDED[:1], before) == [True]
     with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* of 4 responses"):
-        await desk.spread(3, [last], LENGTHS[:1], ENDED[:1])
-    await desk.aclose()
+        await coordinator.spread(3, [last], LENGTHS[:1], ENDED[:1])
+    await coordinator.aclose()
 
 
 async def test_a_judge_that_fails_too_often_stops_the_run(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config(judge={"max_unavailable_frac": 0.2}))
+    coordinator = JudgeCoordinator(make_config(judge={"max_unavailable_frac": 0.2}))
     failed = [JudgementId.failed(tasks[0].task_id, Reason.TIMEOUT).text] * 2
-    group = [[*(await judged(desk, tasks, [0]))[0][:2], *failed]]
+    group = [[*(await judged(coordinator, tasks, [0]))[0][:2], *failed]]
 
     for call in (
-        desk.credit(3, group, LENGTHS[:1], ENDED[:1]),
-        desk.spread(3, group, LENGTHS[:1], ENDED[:1]),
-        desk.heldout(3, group),
+        coordinator.credit(3, group, LENGTHS[:1], ENDED[:1]),
+        coordinator.spread(3, group, LENGTHS[:1], ENDED[:1]),
+        coordinator.heldout(3, group),
     ):
         with pytest.raises(JudgeAbortError, match=r"step 3: unavailable .* timeout 2"):
             await call
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 async def test_a_judge_that_does_not_answer_is_found_before_the_run(
@@ -233,15 +238,15 @@ async def test_a_judge_that_does_not_answer_is_found_before_the_run(
 ) -> None:
     monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     config = make_config()
-    desk = JudgeDesk(config)
-    opened(desk, config, pool := FailingPool(None), tasks)
+    coordinator = JudgeCoordinator(config)
+    opened(coordinator, config, pool := FailingPool(None), tasks)
 
     pool.checks = [True, True, False]
-    await desk.open()
+    await coordinator.open()
     assert pool.checks == []
     pool.checks = [True] * 4
     with pytest.raises(JudgeSetupError, match="nobody there"):
-        await desk.open()
+        await coordinator.open()
 
 
 @pytest.mark.parametrize(("policy", "reward"), [("mask", None), ("zero", 0.0), ("raise", None)])
@@ -249,19 +254,19 @@ async def test_what_an_unreachable_judge_means_is_configured(
     make_config: MakeConfig, tasks: Sequence[Task], policy: str, reward: float | None
 ) -> None:
     config = make_config(judge={"on_unavailable": policy, "max_unavailable_frac": 0.9})
-    desk = JudgeDesk(config)
-    side = opened(desk, config, FailingPool(Reason.SERVER_ERROR), tasks)
-    verdicts = [await desk.judge(tasks[0].task_id, text) for text in ("a", "b", "c")]
+    coordinator = JudgeCoordinator(config)
+    side = opened(coordinator, config, FailingPool(Reason.SERVER_ERROR), tasks)
+    verdicts = [await coordinator.judge(tasks[0].task_id, text) for text in ("a", "b", "c")]
     side._pool = FailingPool(None)
-    verdicts.append(await desk.judge(tasks[0].task_id, "d"))
+    verdicts.append(await coordinator.judge(tasks[0].task_id, "d"))
     assert [one.reward for one in verdicts] == [*[reward] * 3, 1.0]
     judgements = [[one.judgement for one in verdicts]]
 
     if policy == "raise":
         with pytest.raises(UnavailableRewardError):
-            await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+            await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
         return
-    credit = await desk.credit(1, judgements, LENGTHS[:1], ENDED[:1])
+    credit = await coordinator.credit(1, judgements, LENGTHS[:1], ENDED[:1])
     assert credit.valid_PG.tolist() == [[policy == "zero"] * 3 + [True]]
     assert (credit.advantages_PG != 0).any() == (policy == "zero")
 
@@ -269,28 +274,28 @@ async def test_what_an_unreachable_judge_means_is_configured(
 async def test_the_held_out_pass_is_averaged_over_questions(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
-    desk = JudgeDesk(make_config())
-    judgements = await judged(desk, tasks, [6, 7])
+    coordinator = JudgeCoordinator(make_config())
+    judgements = await judged(coordinator, tasks, [6, 7])
 
-    reward = await desk.heldout(0, judgements)
+    reward = await coordinator.heldout(0, judgements)
 
     assert reward.reward_mean == pytest.approx(13 / 24)
     assert (reward.n, reward.reward_std) == (2, pytest.approx(0))
     assert reward.criteria["returns"] == 0.25
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 async def test_the_same_response_is_judged_once_and_a_group_waits_for_its_first_where_asked(
     make_config: MakeConfig, tasks: Sequence[Task]
 ) -> None:
     config = make_config()
-    desk = JudgeDesk(config)
+    coordinator = JudgeCoordinator(config)
     pool = FailingPool(None, warm_call=True)
-    opened(desk, config, pool, tasks)
+    opened(coordinator, config, pool, tasks)
     verdicts: list[Verdict] = []
 
     async def ask(task: Task, response: str) -> None:
-        verdicts.append(await desk.judge(task.task_id, response))
+        verdicts.append(await coordinator.judge(task.task_id, response))
 
     async with anyio.create_task_group() as group:
         for response in ("one", "one", "two", "three"):
@@ -303,30 +308,32 @@ async def test_the_same_response_is_judged_once_and_a_group_waits_for_its_first_
     assert len({verdict.judgement for verdict in verdicts}) == 4
 
 
-async def test_a_desk_without_tasks_says_so_when_it_opens(
+async def test_a_coordinator_without_tasks_says_so_when_it_opens(
     make_config: MakeConfig, tmp_path: Path
 ) -> None:
-    desk = JudgeDesk(make_config(data={"train": tmp_path / "no.jsonl"}))
+    coordinator = JudgeCoordinator(make_config(data={"train": tmp_path / "no.jsonl"}))
 
     with pytest.raises(TrainConfigError, match="no task file"):
-        await desk.open()
+        await coordinator.open()
 
 
-async def test_the_desk_remembers_little(make_config: MakeConfig, tasks: Sequence[Task]) -> None:
-    desk = JudgeDesk(make_config())
-    await desk.open()
-    side = desk._opened
+async def test_the_coordinator_remembers_little(
+    make_config: MakeConfig, tasks: Sequence[Task]
+) -> None:
+    coordinator = JudgeCoordinator(make_config())
+    await coordinator.open()
+    side = coordinator._opened
     assert side is not None
     for step in range(1, 4):
-        judgements = await judged(desk, tasks, [0])
-        await desk.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
-        await desk.credit(step, judgements, LENGTHS[:1], ENDED[:1])
+        judgements = await judged(coordinator, tasks, [0])
+        await coordinator.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
+        await coordinator.credit(step, judgements, LENGTHS[:1], ENDED[:1])
     assert len(side._recent) + len(side._older) <= 2
-    statistics = await desk.statistics()
+    statistics = await coordinator.statistics()
     assert statistics.pool.by_outcome == {Outcome.SCORED: 15}
     assert statistics.pool.from_ledger == 8
     assert (statistics.actors_replaced, statistics.unwritten) == (0, 0)
-    await desk.aclose()
+    await coordinator.aclose()
 
 
 class FailingPool:
@@ -368,15 +375,15 @@ class FailingPool:
 
 
 def opened(
-    desk: JudgeDesk, config: TrainConfig, pool: FailingPool, tasks: Sequence[Task]
+    coordinator: JudgeCoordinator, config: TrainConfig, pool: FailingPool, tasks: Sequence[Task]
 ) -> JudgeSide:
-    """Give a desk a judge that can be told to fail."""
+    """Give a coordinator a judge that can be told to fail."""
     folder = RunFolder(config.out)
-    desk._opened = JudgeSide(
+    coordinator._opened = JudgeSide(
         books=[TaskBook(tasks)],
         pool=pool,
         ledger=Ledger(folder.ledger),
         folder=folder,
         deadline_s=None,
     )
-    return desk._opened
+    return coordinator._opened

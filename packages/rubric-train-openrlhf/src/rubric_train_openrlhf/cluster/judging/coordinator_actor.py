@@ -1,4 +1,4 @@
-"""The judge's desk as an actor of Ray, from its start to its end."""
+"""The judge coordinator as an actor of Ray, from its start to its end."""
 
 # pyright: reportUnknownMemberType=false, reportMissingTypeStubs=false
 # Ray's handles have no types.
@@ -11,8 +11,8 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.judging.desk import JudgeDesk
-from rubric_train_openrlhf.cluster.sampling.judge_calls import DESK, ask
+from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
+from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR, ask
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.config import TrainConfig
@@ -22,8 +22,8 @@ _AT_ONCE = 100_000
 _log = structlog.get_logger()
 
 
-def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
-    """Start the judge's side of a run in an actor of its own; `open_desk` waits for it.
+def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+    """Start the judge's side of a run in an actor of its own; `open_coordinator` waits for it.
 
     It stays on this node, where the task files and the run folder are, and is started again
     whenever it dies. It ends with the process that calls this.
@@ -33,25 +33,25 @@ def start_desk(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  
         namespace: of Ray, one for each run.
 
     Returns:
-        Ray's handle of a `JudgeDesk`.
+        Ray's handle of a `JudgeCoordinator`.
     """
     here = ray.get_runtime_context().get_node_id()
     options: dict[str, Any] = {
-        "name": DESK,
+        "name": COORDINATOR,
         "namespace": namespace,
         "num_cpus": 0,
         "max_restarts": -1,
         "max_concurrency": _AT_ONCE,
         "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
     }
-    return cast("Any", ray).remote(JudgeDesk).options(**options).remote(config)
+    return cast("Any", ray).remote(JudgeCoordinator).options(**options).remote(config)
 
 
-def open_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
+def open_coordinator(coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
     """Wait until the judge's side can judge.
 
     Args:
-        desk: of `start_desk`.
+        coordinator: of `start_coordinator`.
 
     Raises:
         TrainConfigError, RubricFileError, LeakError: as `read_book`.
@@ -59,13 +59,13 @@ def open_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
         LedgerError: the ledger cannot be used.
         ClusterError: the actor does not come up.
     """
-    ask(desk.open)
+    ask(coordinator.open)
 
 
-def stop_desk(desk: Any) -> None:  # noqa: ANN401  # Ray's handle
-    """End the judge and then its desk; one that is dead already is as good."""
+def stop_coordinator(coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
+    """End the judge and then its coordinator; one that is dead already is as good."""
     try:
-        ray.get(desk.aclose.remote(), timeout=30)
+        ray.get(coordinator.aclose.remote(), timeout=30)
     except RayError as error:
-        _log.warning("cluster.desk.not_closed", error=type(error).__name__)
-    ray.kill(desk)
+        _log.warning("cluster.coordinator.not_closed", error=type(error).__name__)
+    ray.kill(coordinator)

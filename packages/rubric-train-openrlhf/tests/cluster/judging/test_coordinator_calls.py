@@ -1,4 +1,4 @@
-"""How long a desk that died is waited for; the desk is a stand-in with a clock of its own."""
+"""How long a coordinator that died is waited for; it is a stand-in with a clock of its own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AnsweredError(Exception):
     """A call was made again: Ray's `get` takes no answer of a stand-in."""
 
 
-class MortalDesk:
+class MortalCoordinator:
     """Dies over calls that took a while, and comes back after some of them."""
 
     def __init__(self, *, call_s: float, deaths: int) -> None:
@@ -52,12 +52,12 @@ class MortalDesk:
 
 
 @pytest.fixture
-def mortal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> MortalDesk:
-    desk = MortalDesk(**request.param)
-    clock = SimpleNamespace(monotonic=lambda: desk.now_s, sleep=desk.sleep)
+def mortal(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> MortalCoordinator:
+    coordinator = MortalCoordinator(**request.param)
+    clock = SimpleNamespace(monotonic=lambda: coordinator.now_s, sleep=coordinator.sleep)
     monkeypatch.setattr(judge_calls, "time", clock)
     monkeypatch.setattr(judge_calls, "_TRY_AGAIN_S", 0.0)
-    return desk
+    return coordinator
 
 
 LONG_CALL = {"call_s": 2 * judge_calls.PATIENCE_S, "deaths": 1}
@@ -65,18 +65,22 @@ STAYS_AWAY = {"call_s": judge_calls.PATIENCE_S / 10, "deaths": 1000}
 
 
 @pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
-async def test_a_desk_that_dies_over_a_long_call_is_waited_for(mortal: MortalDesk) -> None:
+async def test_a_coordinator_that_dies_over_a_long_call_is_waited_for(
+    mortal: MortalCoordinator,
+) -> None:
     assert await judge_calls.verdict_of(mortal, "task", "because") == VERDICT
 
 
 @pytest.mark.parametrize("mortal", [LONG_CALL], indirect=True)
-def test_a_long_question_about_groups_is_asked_again(mortal: MortalDesk) -> None:
+def test_a_long_question_about_groups_is_asked_again(mortal: MortalCoordinator) -> None:
     with pytest.raises(AnsweredError):
         judge_calls.ask(mortal.credit)
 
 
 @pytest.mark.parametrize("mortal", [STAYS_AWAY], indirect=True)
-async def test_a_desk_that_stays_away_is_not_waited_for_for_ever(mortal: MortalDesk) -> None:
+async def test_a_coordinator_that_stays_away_is_not_waited_for_for_ever(
+    mortal: MortalCoordinator,
+) -> None:
     assert (await judge_calls.verdict_of(mortal, "task", "because")).reward is None
     with pytest.raises(ClusterError, match="does not answer"):
         judge_calls.ask(mortal.credit)
