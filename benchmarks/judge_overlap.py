@@ -2,9 +2,9 @@
 
 The executor that OpenRLHF's engines load runs in two Ray actors; coordinator, ledger and judge's
 actors are those of a run, and the judge is a real HTTP endpoint. Only the engine is a stand-in: it
-takes a given time for each response. For several latencies of the judge, this measures one step, the same
-responses generated and not judged, and the same judged all at once, by the same coordinator. One
-latency makes judging take as long as generation, where it is hardest to hide.
+takes a given time for each response. For several latencies of the judge, this measures one step,
+the same responses generated and not judged, and the same judged all at once, by the same
+coordinator. One latency makes judging take as long as generation, where it is hardest to hide.
 
     uv run --extra openrlhf-cpu python benchmarks/judge_overlap.py [--quick] [--json PATH]
 """
