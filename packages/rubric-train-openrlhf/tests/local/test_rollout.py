@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config import JudgingConfig
-from rubric_train_openrlhf.local.rollout import Examiner, Sampling, background_judge
+from rubric_train_openrlhf.local.rollout import JudgedSampler, Sampling, background_judge
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskBook
 
@@ -62,8 +62,8 @@ def test_earlier_answers_are_judged_while_later_ones_are_sampled(
     book = TaskBook(tasks[:2])
     waiting = Policy(policy.model, WaitingCodec(policy.codec, judged=judged))
     with background_judge(ScriptedJudge(score), config=JudgingConfig()) as judge:
-        examiner = Examiner(waiting, judge=judge, autocast=False)
-        batch, timing = examiner.examine(book.views, book=book, sampling=SAMPLING, seed=SEED)
+        sampler = JudgedSampler(waiting, judge=judge, autocast=False)
+        batch, timing = sampler.sample(book.views, book=book, sampling=SAMPLING, seed=SEED)
 
     assert len(batch.results) == 4
     assert timing.generate_s > 0
@@ -75,8 +75,8 @@ def test_every_answer_is_judged_against_its_own_task(
     spy = ScriptedJudge(0.5)
     book = TaskBook(tasks[:3])
     with background_judge(spy, config=JudgingConfig()) as judge:
-        examiner = Examiner(policy, judge=judge, autocast=False)
-        batch, _ = examiner.examine(book.views, book=book, sampling=SAMPLING, seed=SEED)
+        sampler = JudgedSampler(policy, judge=judge, autocast=False)
+        batch, _ = sampler.sample(book.views, book=book, sampling=SAMPLING, seed=SEED)
 
     asked = {(call.task_id, call.response, call.rubric) for call in spy.calls}
     owed = {
@@ -91,9 +91,9 @@ def test_every_answer_is_judged_against_its_own_task(
 def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:
     book = TaskBook(tasks[:2])
     with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
-        examiner = Examiner(policy, judge=judge, autocast=False)
+        sampler = JudgedSampler(policy, judge=judge, autocast=False)
         one, again, other = (
-            examiner.examine(book.views, book=book, sampling=SAMPLING, seed=seed)[0].responses
+            sampler.sample(book.views, book=book, sampling=SAMPLING, seed=seed)[0].responses
             for seed in (SEED, SEED, SEED + 1)
         )
 

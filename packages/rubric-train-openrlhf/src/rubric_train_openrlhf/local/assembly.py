@@ -16,7 +16,7 @@ from rubric_judge import Ledger, LexicalConfig
 from rubric_train_openrlhf.config import PathModel, TinyModel
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.inputs import go_back, state_to_resume
-from rubric_train_openrlhf.local.rollout import Examiner, background_judge
+from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.opening import begin
@@ -132,7 +132,7 @@ class LocalRun:
     learner: Learner
     book: TaskBook
     heldout: TaskBook | None
-    examiner: Examiner
+    sampler: JudgedSampler
     order: PromptOrder
     start: TrainerState
     """Where the loop begins."""
@@ -167,7 +167,9 @@ def assembled(
             background_judge(*inputs.judges, config=config.judge, ledger=ledger)
         )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
-        examiner = Examiner(policy, judge=background, autocast=learner.autocast, progress=progress)
+        sampler = JudgedSampler(
+            policy, judge=background, autocast=learner.autocast, progress=progress
+        )
         watch.summary_file.start_clock()
         yield LocalRun(
             config=config,
@@ -177,7 +179,7 @@ def assembled(
             learner=learner,
             book=inputs.book,
             heldout=inputs.heldout,
-            examiner=examiner,
+            sampler=sampler,
             order=PromptOrder(len(inputs.book), seed=config.seed),
             start=start,
             watch=watch,

@@ -18,7 +18,13 @@ from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
 from rubric_train_openrlhf.run.summary import best_row
 from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
-from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.passes import (
+    HeldoutPasses,
+    HeldoutReward,
+    Timing,
+    draw_informative,
+    heldout_reward,
+)
 from rubric_train_openrlhf.step.rows import (
     Answer,
     StepRecord,
@@ -26,7 +32,6 @@ from rubric_train_openrlhf.step.rows import (
     metrics_row,
     rollout_rows,
 )
-from rubric_train_openrlhf.step.sampling import Timing, draw_informative
 
 if TYPE_CHECKING:
     from rubric_core import JudgeResult
@@ -227,7 +232,7 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         micro_batch=config.rollout.micro_batch,
     )
     seed = derived_seed(config.seed, step=0, purpose="validation")
-    batch, _ = run.examiner.examine(book.views, book=book, sampling=sampling, seed=seed)
+    batch, _ = run.sampler.sample(book.views, book=book, sampling=sampling, seed=seed)
     check_judge(batch.results, config=config.judge, step=step)
     reward = heldout_reward(
         batch.results_PG,
@@ -250,7 +255,7 @@ class _Drawing:
     def draw(self, number: int, before: int, n: int) -> JudgedBatch:
         run = self._run
         order = run.order.take(n, start=self._position + before)
-        batch, timing = run.examiner.examine(
+        batch, timing = run.sampler.sample(
             [run.book.views[index] for index in order],
             book=run.book,
             sampling=Sampling.for_training(run.config.rollout),

@@ -16,8 +16,8 @@ from rubric_judge.console import Progress
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.policy import concatenate, sample_groups
 from rubric_train_openrlhf.randomness import torch_generator
+from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
-from rubric_train_openrlhf.step.sampling import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -189,7 +189,7 @@ def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # no
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
-class Examiner:
+class JudgedSampler:
     """Asks the policy questions and has the answers judged.
 
     The policy gets views; passages and rubrics go from the book to the judge alone.
@@ -209,7 +209,7 @@ class Examiner:
         self._judge = judge
         self._autocast = autocast
 
-    def examine(
+    def sample(
         self, views: Sequence[PolicyView], *, book: TaskBook, sampling: Sampling, seed: int
     ) -> tuple[JudgedBatch, Timing]:
         """Sample and judge a group for each prompt, part by part.

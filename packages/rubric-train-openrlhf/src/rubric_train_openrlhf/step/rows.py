@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rubric_core import Rubric
     from rubric_train_openrlhf.run.records import ClusterStep
     from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
-    from rubric_train_openrlhf.step.sampling import Timing
+    from rubric_train_openrlhf.step.passes import Timing
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from rubric_train_openrlhf.cluster.judging import judge_side
 from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
 from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
-from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.training.checkpoints import PolicyCheckpoints, check_policies
+from rubric_train_openrlhf.cluster.training.trainer_states import PolicyCheckpoints, check_policies
 from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import RunFolder

@@ -19,13 +19,13 @@ import torch
 
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
-from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
     TrainedSample,
     by_row,
     check_trained,
 )
+from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup

@@ -16,8 +16,8 @@ from rubric_train_openrlhf.cluster.training.trained import (
 )
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.step.credit import StepCredit
+from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
-from rubric_train_openrlhf.step.sampling import Timing
 
 FIGURES = {
     "loss": 0.5,

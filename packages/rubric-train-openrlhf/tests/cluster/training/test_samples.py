@@ -13,7 +13,7 @@ from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.groups import Prompt
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
-from rubric_train_openrlhf.step.sampling import Timing
+from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from rubric_train_openrlhf.cluster.training.checkpoints import TrainPosition
+from rubric_train_openrlhf.cluster.training.trainer_states import TrainPosition
 
 
 def test_a_position_comes_back_from_what_deepspeed_keeps() -> None:

@@ -16,7 +16,7 @@ from rubric_core import Outcome, normalized_reward
 from rubric_train_openrlhf.cluster.judging.judge_side import open_judge_side
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
 from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
-from rubric_train_openrlhf.step.heldout import HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.rows import judgement_rows
 

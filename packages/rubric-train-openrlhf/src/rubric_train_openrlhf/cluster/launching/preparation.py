@@ -21,7 +21,7 @@ from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
-from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates, check_policies
+from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
 from rubric_train_openrlhf.config import PathModel, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.opening import (

@@ -16,7 +16,7 @@ from rubric_core.estimators import GroupAdvantages
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
-from rubric_train_openrlhf.cluster.training.checkpoints import DeepSpeedStates
+from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.records import RolloutRow

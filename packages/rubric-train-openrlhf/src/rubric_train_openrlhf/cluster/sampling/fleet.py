@@ -21,7 +21,7 @@ from ray.exceptions import ActorDiedError, RayActorError
 from rubric_judge.console import Phase, current
 from rubric_train_openrlhf.cluster.processes.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.step.sampling import Timing
+from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

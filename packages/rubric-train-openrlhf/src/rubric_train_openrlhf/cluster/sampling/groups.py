@@ -13,7 +13,7 @@ from uuid import uuid4
 from rubric_core import Reason
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run.writing import write_lines
-from rubric_train_openrlhf.step.sampling import Timing
+from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from rubric_train_openrlhf.cluster.sampling.groups import Group
     from rubric_train_openrlhf.step.credit import StepCredit
-    from rubric_train_openrlhf.step.heldout import HeldoutReward
+    from rubric_train_openrlhf.step.passes import HeldoutReward
 
 
 COORDINATOR = "rubric-judge"

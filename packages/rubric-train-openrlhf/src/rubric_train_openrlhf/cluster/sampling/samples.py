@@ -20,7 +20,7 @@ from rubric_train_openrlhf.cluster.sampling.fleet import Request
 from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
-from rubric_train_openrlhf.step.sampling import draw_informative
+from rubric_train_openrlhf.step.passes import draw_informative
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,11 +24,6 @@ from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
 from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
-from rubric_train_openrlhf.cluster.training.checkpoints import (
-    DeepSpeedStates,
-    PolicyCheckpoints,
-    TrainPosition,
-)
 from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.training.learner import FIGURES
 from rubric_train_openrlhf.cluster.training.trained import (
@@ -39,10 +34,15 @@ from rubric_train_openrlhf.cluster.training.trained import (
     check_trained,
     check_update,
 )
+from rubric_train_openrlhf.cluster.training.trainer_states import (
+    DeepSpeedStates,
+    PolicyCheckpoints,
+    TrainPosition,
+)
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import EventWriter
-from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import pytest
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.config import ValidationConfig
 from rubric_train_openrlhf.run import RunFolder
-from rubric_train_openrlhf.step.heldout import HeldoutPasses, HeldoutReward
+from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 
 if TYPE_CHECKING:
     from pathlib import Path
