@@ -152,7 +152,7 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
     run("run", "c", "--out", "d")
     empty = next(s for s in ("validation", "test") if not (tmp_path / f"d/{s}.jsonl").read_text())
     done = run("questions", "d", "--split", empty, "--out", "-")
-    assert done.status == 1
+    assert done.status == 2
     assert "holds no task" in done.err
 
 
@@ -168,11 +168,11 @@ def test_questions_of_an_unknown_or_empty_split_are_an_error(
         (("run", "c", "--out", "d", "--config", "absent.yaml"), "absent.yaml: cannot be read"),
     ],
 )
-def test_an_expected_error_is_one_message_and_status_one(
+def test_an_expected_error_is_one_message_and_status_two(
     run: Callable[..., _Done], arguments: tuple[str, ...], part: str
 ) -> None:
     done = run(*arguments)
-    assert done.status == 1
+    assert done.status == 2
     assert part in done.err.replace("\n", " ")
 
 

@@ -28,7 +28,7 @@ def test_every_configuration_can_be_written_and_read(
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "train.yaml").write_text("mine", encoding="utf-8")
 
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match="2"):
         main(["init", str(tmp_path)])
 
     assert "there already, and not overwritten" in capsys.readouterr().err
@@ -38,7 +38,7 @@ def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_an_unknown_configuration_is_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit, match="1"):
+    with pytest.raises(SystemExit, match="2"):
         main(["init", str(tmp_path), "--preset", "huge"])
 
     said = " ".join(capsys.readouterr().err.split())

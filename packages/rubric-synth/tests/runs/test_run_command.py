@@ -90,7 +90,7 @@ def test_an_override_is_checked_as_the_configuration_is(
     tmp_path: Path, collected: Callable[[], Path], run: Callable[..., _Done]
 ) -> None:
     done = run(collected(), "--out", tmp_path / "data", "--max-cost-usd", "-1")
-    assert done.status == 1
+    assert done.status == 2
     assert "max_cost_usd" in done.err
 
 

@@ -109,4 +109,4 @@ def test_an_interrupt_while_commands_are_loaded_shows_no_stack(tmp_path: Path) -
         check=False,
     )
     assert done.returncode == 130
-    assert done.stderr == "rubric-synth: interrupted\n"
+    assert done.stderr == "rubric-synth: stopped\n"

@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from cyclopts import App, Parameter
+from cyclopts import Parameter
 from rich.console import Console
 
-from rubric_core import FolderLockError, RubricError, find_trainer
+from rubric_core import FolderLockError, find_trainer
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress, sigterm_raised, typed_command
-from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.log import configure_logging, quieten_libraries
+from rubric_judge.console import Progress, typed_command
+from rubric_judge.console.command import FAILED, command_app, configure_log, run_command
+from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
+from rubric_train_openrlhf.log import quieten_libraries
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,25 +29,16 @@ Overrides = Annotated[
     str, Parameter(allow_leading_hyphen=True, help="Values over the file: --section.key value.")
 ]
 
-_INTERRUPTED = 130
-
 _LOG_COLUMNS = 140
 """Width of a table where there is no terminal."""
 
-app = App(name="rubric-train", help="Train a policy on rubric rewards.")
+app = command_app("rubric-train", summary="Train a policy on rubric rewards.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; an error that has a name is one line and exit status 1."""
+    """Run the command; a known error is one message, and status 2, or 1 of a run that broke off."""
     quieten_libraries()
-    try:
-        with sigterm_raised():
-            app(arguments)
-    except RubricError as error:
-        _fail(error)
-    except KeyboardInterrupt:
-        # What was running has ended by now, and the user knows why.
-        sys.exit(_INTERRUPTED)
+    run_command(app, arguments, broken_off=RUN_ERRORS)
 
 
 @app.command
@@ -76,7 +68,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         resume: go on from the last checkpoint in `out`.
         verbose: log every step to stderr.
     """
-    configure_logging(verbose=verbose)
+    configure_log(verbose=verbose)
     words = [*overrides, *(["--verbose"] if verbose else [])]
     go_on = typed_command(app.name[0], ["run", str(config), *words], "--resume")
     with Progress.of(app.name[0], at_once=True) as progress:
@@ -202,7 +194,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         deadline_s: longest time for the two steps.
         verbose: log every check to stderr.
     """
-    configure_logging(verbose=verbose)
+    configure_log(verbose=verbose)
     from rubric_train_openrlhf.cluster.rehearse import Request, failure_text, print_report, rehearse  # noqa: PLC0415  # as above
     from rubric_train_openrlhf.config import read_values  # noqa: PLC0415  # as above
 
@@ -227,7 +219,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
     shown = console if console.is_terminal else Console(width=_LOG_COLUMNS)
     print_report(found, shown, folder=request.folder)
     if not found.passed:
-        sys.exit(1)
+        sys.exit(FAILED)
 
 
 @app.command
@@ -248,15 +240,6 @@ def _backend_from_elsewhere(values: Mapping[str, object]) -> TrainerBackend | No
     """Find the backend that a configuration names; None for ours, which show progress here."""
     name = str(values.get("backend", "local"))
     return None if name in {"local", "openrlhf"} else find_trainer(name)
-
-
-def _fail(error: RubricError) -> NoReturn:
-    Console(stderr=True, highlight=False, soft_wrap=True).print(
-        "\n".join([f"{app.name[0]}: {error}", *getattr(error, "__notes__", ())]),
-        style="red",
-        markup=False,
-    )
-    sys.exit(1)
 
 
 if __name__ == "__main__":

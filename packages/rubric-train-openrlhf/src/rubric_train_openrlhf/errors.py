@@ -19,7 +19,7 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, RubricError
 
@@ -123,3 +123,14 @@ class DiskWriteError(TrainError, OSError):
         """Keep the path beside the message."""
         super().__init__(message)
         self.path = path
+
+
+RUN_ERRORS: Final = (
+    JudgeAbortError,
+    NoInformativePromptError,
+    NonFiniteUpdateError,
+    NonFiniteLogitsError,
+    ClusterError,
+    DiskWriteError,
+)
+"""Errors of a run that broke off after it began: the command ends with status 1."""

@@ -1,33 +1,9 @@
-"""The only place where structlog is configured: called by the command line."""
+"""What libraries say when they are imported, and a reader need not see."""
 
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
-
-import structlog
-
-
-def configure_logging(*, verbose: bool) -> None:
-    """Log to stderr: for a reader on a terminal, as JSON lines elsewhere."""
-    level = logging.INFO if verbose else logging.WARNING
-    renderer: structlog.typing.Processor = (
-        structlog.dev.ConsoleRenderer()
-        if sys.stderr.isatty()
-        else structlog.processors.JSONRenderer()
-    )
-    structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            renderer,
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
 
 
 def quieten_libraries() -> None:

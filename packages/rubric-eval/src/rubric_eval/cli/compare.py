@@ -9,7 +9,8 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import console, figures_table, print_edited, working
+from rubric_eval.cli.app import print_edited, working
+from rubric_judge.console.command import console, figures_table
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult

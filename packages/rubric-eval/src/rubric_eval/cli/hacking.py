@@ -10,8 +10,9 @@ import anyio
 from cyclopts import Parameter
 
 from rubric_core import ConfigError
-from rubric_eval.cli.app import configure_log, console, print_edited, working
+from rubric_eval.cli.app import print_edited, working
 from rubric_judge.console import current
+from rubric_judge.console.command import configure_log, console
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import configure_log, note, working
+from rubric_eval.cli.app import note, working
 from rubric_eval.cli.decoding import GREEDY, DecodingOptions
 from rubric_judge.console import current
+from rubric_judge.console.command import configure_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

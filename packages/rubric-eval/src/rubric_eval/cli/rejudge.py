@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import configure_log, working
+from rubric_eval.cli.app import working
+from rubric_judge.console.command import configure_log
 
 if TYPE_CHECKING:
     from rubric_eval.heldout import HeldoutProgress, HeldoutTable

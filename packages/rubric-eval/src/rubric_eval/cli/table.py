@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from rubric_eval.cli.app import FAILED, console, figures_table, working
+from rubric_eval.cli.app import working
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.heldout import HeldoutProgress
 from rubric_eval.records import EvalFolder
+from rubric_judge.console.command import FAILED, console, figures_table
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

@@ -10,14 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 import anyio
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import (
-    FAILED,
-    configure_log,
-    console,
-    figures_table,
-    working,
-)
+from rubric_eval.cli.app import working
 from rubric_eval.cli.decoding import DecodingOptions
+from rubric_judge.console.command import FAILED, configure_log, console, figures_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

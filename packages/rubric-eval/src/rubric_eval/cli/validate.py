@@ -7,7 +7,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from rubric_eval.cli.app import FAILED, working
+from rubric_eval.cli.app import working
+from rubric_judge.console.command import FAILED
 
 
 def tasks_path() -> int:

@@ -1,18 +1,14 @@
-"""The command line's own furniture: the application, exit statuses, the log, progress, tables."""
+"""The application, its progress, and the tables of a report."""
 
 from __future__ import annotations
 
-import logging
-import sys
 from typing import TYPE_CHECKING, Final
 
-import structlog
-from cyclopts import App
 from rich import box
-from rich.console import Console
 from rich.table import Table as RichTable
 
 from rubric_judge.console import Progress
+from rubric_judge.console.command import command_app, console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,41 +16,11 @@ if TYPE_CHECKING:
     from rubric_judge.tables import Table
 
 
-FAILED: Final = 1
-"""Exit status of a command that ran and found what it must not."""
-BAD_INPUT: Final = 2
-"""Exit status for input that cannot be used."""
-
 _SHORT_CELL: Final = 14
 _SHORT_NAME: Final = 20
 """Cells up to these are not broken into lines; the last column's always may be."""
 
-app = App(
-    name="rubric-judge",
-    help="Judge responses against rubrics.",
-    suppress_keyboard_interrupt=False,  # `main` says what was kept
-)
-
-
-def configure_log(*, verbose: bool) -> None:
-    """Send the log to stderr: readable on a terminal, JSON elsewhere."""
-    to_terminal = sys.stderr.isatty()
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso"),
-            structlog.dev.ConsoleRenderer() if to_terminal else structlog.processors.JSONRenderer(),
-        ],
-        wrapper_class=structlog.make_filtering_bound_logger(
-            logging.INFO if verbose else logging.WARNING
-        ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
-    )
-
-
-def console(*, stderr: bool = False) -> Console:
-    """Return a console that prints names and paths as they are, brackets included."""
-    return Console(stderr=stderr, markup=False, highlight=False)
+app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 
 
 def working() -> Progress:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, print_tables, working
+from rubric_judge.cli.app import print_tables, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
 from rubric_judge.cli.outputs import make_folder
 from rubric_judge.console import current
+from rubric_judge.console.command import FAILED, configure_log
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport

@@ -19,8 +19,8 @@ from rubric_core.formats import (
     import_tasks,
     is_penalty,
 )
-from rubric_judge.cli.app import FAILED, console
 from rubric_judge.cli.outputs import require_writable
+from rubric_judge.console.command import FAILED, console
 
 _SHOWN = 5
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rubric_judge.cli.app import console
+from rubric_judge.console.command import console
 from rubric_judge.starting import example_files, preset, write_new
 
 

@@ -13,8 +13,9 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import FAILED, console, working
+from rubric_judge.cli.app import working
 from rubric_judge.cli.outputs import require_writable
+from rubric_judge.console.command import FAILED, console
 
 if TYPE_CHECKING:
     from rubric_judge.lint import Finding

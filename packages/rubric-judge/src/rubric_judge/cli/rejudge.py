@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, console, working
+from rubric_judge.cli.app import working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -21,6 +21,7 @@ from rubric_judge.cli.judging import (
     say_suspect,
 )
 from rubric_judge.cli.outputs import require_writable
+from rubric_judge.console.command import FAILED, configure_log, console
 from rubric_judge.responses import JudgedResponse, write_judgements
 
 if TYPE_CHECKING:

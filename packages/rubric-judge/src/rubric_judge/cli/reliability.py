@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log, print_tables, working
+from rubric_judge.cli.app import print_tables, working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -21,6 +21,7 @@ from rubric_judge.cli.judging import (
 )
 from rubric_judge.cli.outputs import make_folder
 from rubric_judge.console import current
+from rubric_judge.console.command import FAILED, configure_log
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport

@@ -10,7 +10,6 @@ import anyio
 from cyclopts import Parameter
 
 from rubric_core import Task, read_tasks
-from rubric_judge.cli.app import FAILED, configure_log
 from rubric_judge.cli.judging import (
     check_replicas,
     local_pool,
@@ -18,6 +17,7 @@ from rubric_judge.cli.judging import (
     require_positive,
     say_unwritten,
 )
+from rubric_judge.console.command import FAILED, configure_log
 from rubric_judge.serve.config import ServeConfig
 
 if TYPE_CHECKING:

@@ -10,27 +10,25 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130
-_TERMINATED = 143
-
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line; an expected error is one message and exit status 1.
+    """Run the command line; an expected error is one message and exit status 2.
 
     Args:
         arguments: What stands after the program's name; the process's own if None.
     """
     try:
-        # Loaded here: whoever interrupts it meanwhile is not shown a stack either.
-        from rubric_judge.console import sigterm_raised  # noqa: PLC0415
-        from rubric_synth.cli.commands import run_command_line  # noqa: PLC0415
-
-        with sigterm_raised():
-            run_command_line(arguments)
+        # Loaded here: an interruption meanwhile shows no stack either.
+        from rubric_judge.console.command import configure_log, run_command  # noqa: PLC0415
+        from rubric_synth.cli.commands import app  # noqa: PLC0415
+        from rubric_synth.errors import CallsStoppedError, EngineError  # noqa: PLC0415
     except KeyboardInterrupt:
-        sys.stderr.write("rubric-synth: interrupted\n")
-        sys.exit(_INTERRUPTED)
-    except SystemExit as error:
-        if error.code == _TERMINATED:
-            sys.stderr.write("rubric-synth: terminated\n")
-        raise
+        sys.stderr.write("rubric-synth: stopped\n")
+        sys.exit(130)
+    configure_log(verbose=False)
+    run_command(
+        app,
+        arguments,
+        stopped=lambda _: "rubric-synth: stopped",
+        broken_off=(CallsStoppedError, EngineError),
+    )

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cyclopts import App
+from rubric_judge.console.command import command_app
 
-app = App(name="rubric-synth", help="From technical documents to tasks with rubrics.")
+app = command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
@@ -10,6 +9,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from rubric_judge.console import Progress
+from rubric_judge.console.command import FAILED, say_on_stderr
+from rubric_judge.console.command import fail as end_with
+from rubric_synth.cli.app import app
 from rubric_synth.config import SynthConfig, load_config
 from rubric_synth.remedies import what_to_do
 
@@ -25,7 +27,7 @@ err_console = Console(stderr=True)
 
 def working() -> Progress:
     """Return what is entered around the work of a command, and left before results are printed."""
-    return Progress.of("rubric-synth")
+    return Progress.of(app.name[0])
 
 
 def read_settings(path: Path | None) -> SynthConfig:
@@ -66,15 +68,9 @@ def print_line(text: str) -> None:
 
 def warn(message: str) -> None:
     """Print one message on standard error."""
-    _say(message, style="yellow")
+    say_on_stderr(f"rubric-synth: {message}", style="yellow")
 
 
-def fail(message: str, *, status: int = 1) -> NoReturn:
+def fail(message: str, *, status: int = FAILED) -> NoReturn:
     """Print one message on standard error and end."""
-    _say(message, style="red")
-    sys.exit(status)
-
-
-def _say(message: str, *, style: str) -> None:
-    shown = f"rubric-synth: {message}"
-    err_console.print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+    end_with(app.name[0], message, status=status)

@@ -18,6 +18,7 @@ from rubric_judge import (
     load_replicas,
     read_judge_spec,
 )
+from rubric_judge.console.command import FAILED
 from rubric_synth.check import check_dataset
 from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
@@ -113,7 +114,7 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
     tasks = counted(sum(report.tasks.values()), "tasks")
     out_console.print(f"{tasks}, {counted(report.problem_count, 'problems')}")
     if report.problem_count:
-        sys.exit(1)
+        sys.exit(FAILED)
 
 
 @app.command

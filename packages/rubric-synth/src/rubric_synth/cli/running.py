@@ -85,8 +85,6 @@ def run(
         _stop(error, _STATUS[error.cause])
     except JudgeSetupError as error:
         _stop(error, _NO_ANSWER)
-    except RubricError as error:
-        _stop(error, 1)
     except (KeyboardInterrupt, Terminated):
         _stop(RubricError(f"left at once; {go_on}"), _STATUS["interrupted"])
     place = report.out / REJECTED_FILE

@@ -25,13 +25,13 @@ from rubric_core import RubricError
 from rubric_core.files import open_to_append
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
+from rubric_judge.console.command import configure_log
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
 from rubric_train_openrlhf.cluster.processes.orphans import end_with
 from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.config import load_config
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.log import configure_logging
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
@@ -49,7 +49,7 @@ class Output:
 
     def __init__(self) -> None:
         """Show what whoever started the process has to know, and no more."""
-        configure_logging(verbose=False)
+        configure_log(verbose=False)
         self._first = os.dup(sys.stderr.fileno())
         self.is_file = False
 
@@ -66,7 +66,7 @@ class Output:
                     stream.flush()
                     os.dup2(log.fileno(), stream.fileno())
         self.is_file = True
-        configure_logging(verbose=True)
+        configure_log(verbose=True)
 
     def say_first(self, line: str) -> None:
         """Print a line where the process printed to when it started."""

@@ -1,0 +1,151 @@
+"""What the commands of all packages share: the application, exit statuses, errors, the log, tables.
+
+The table of exit statuses stands in docs/index.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, get_args
+
+import structlog
+from cyclopts import App, CycloptsError, Parameter, convert
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from rubric_core import RubricError
+from rubric_core.files import os_problem
+from rubric_judge.console.stopping import Terminated, sigterm_raised
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cyclopts import Token
+
+
+FAILED: Final = 1
+"""Exit status of a command whose work has a bad result, or broke off."""
+BAD_INPUT: Final = 2
+"""Exit status for arguments, files or settings that cannot be used."""
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C."""
+_BROKEN_PIPE: Final = 141
+"""What a shell says of a program that SIGPIPE ended."""
+
+_SHORT_NAME: Final = 7
+"""A name up to this is not broken, however narrow the terminal."""
+
+
+def _exactly(kind: type, tokens: Sequence[Token]) -> object:
+    """Convert an argument, but refuse a fraction for a whole number, which cyclopts would round."""
+    if int in (kind, *get_args(kind)):
+        for token in tokens:
+            try:
+                whole = float(token.value).is_integer()
+            except ValueError:
+                continue  # cyclopts says what is wrong with it, or it is of another type of a union
+            if not whole:
+                raise ValueError(f"{token.value!r} is no whole number")
+    return cast("Any", convert)(kind, tokens)
+
+
+def command_app(name: str, *, summary: str) -> App:
+    """Return the application of a command, to which its subcommands are added."""
+    return App(
+        name=name,
+        help=summary,
+        suppress_keyboard_interrupt=False,  # `run_command` says what was kept
+        default_parameter=Parameter(converter=_exactly),
+    )
+
+
+def run_command(
+    app: App,
+    arguments: Sequence[str] | None = None,
+    *,
+    stopped: Callable[[Sequence[str]], str | None] | None = None,
+    broken_off: tuple[type[RubricError], ...] = (),
+) -> NoReturn:
+    """Run a command line and end the process with its status; a known error is one message.
+
+    Args:
+        app: the application.
+        arguments: what stands after the program's name; the process's own if None.
+        stopped: says, given the arguments, what a stopped command kept; None says nothing.
+        broken_off: errors of work that broke off after it began, which end with status 1.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that has no τ still gets its table
+    words = [*(sys.argv[1:] if arguments is None else arguments)]
+    try:
+        with sigterm_raised():
+            status = app(words, result_action="return_value", exit_on_error=False)
+            sys.stdout.flush()
+    except CycloptsError:  # an unknown option or a bad value: cyclopts has said so on stderr
+        sys.exit(BAD_INPUT)
+    except (KeyboardInterrupt, Terminated) as stop:
+        if stopped is not None and (message := stopped(words)) is not None:
+            say_on_stderr(message)
+        if isinstance(stop, Terminated):
+            raise
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # The reader of the output has gone: the rest goes nowhere, at the end too.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(_BROKEN_PIPE)
+    except (RubricError, OSError) as error:
+        fail(app.name[0], error, status=FAILED if isinstance(error, broken_off) else BAD_INPUT)
+    sys.exit(status or 0)
+
+
+def fail(program: str, error: RubricError | OSError | str, *, status: int) -> NoReturn:
+    """Print an error and its notes on standard error, and end the process."""
+    known = isinstance(error, (RubricError, str))
+    lines = [f"{program}: {error if known else os_problem(error)}"]
+    lines += getattr(error, "__notes__", ())
+    say_on_stderr("\n".join(lines), style="red")
+    sys.exit(status)
+
+
+def say_on_stderr(message: str, *, style: str | None = None) -> None:
+    """Print a message whole on standard error, coloured where that is a terminal."""
+    console(stderr=True).print(message, style=style, soft_wrap=True)
+
+
+def configure_log(*, verbose: bool) -> None:
+    """Send the log to standard error: readable on a terminal, as JSON lines elsewhere."""
+    to_terminal = sys.stderr.isatty()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.dev.ConsoleRenderer() if to_terminal else structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.INFO if verbose else logging.WARNING
+        ),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+    )
+
+
+def console(*, stderr: bool = False) -> Console:
+    """Return a console that prints names and paths as they are, brackets included."""
+    return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def figures_table(title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()) -> Table:
+    """Return a table that fits a terminal of 80 columns: names are broken before figures are."""
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+    table.padding = (0, 1, 0, 0)
+    for name in names:
+        table.add_column(name, overflow="fold", min_width=_SHORT_NAME)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
