@@ -16,7 +16,7 @@ from rubric_core import Criterion, JudgeResult, JudgeView, Outcome, Reason, Rubr
 from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge
 from rubric_judge.chat import ChatRequest
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.reply_model import reply_model
+from rubric_judge.llm import reply_model
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, replies
 
 ViewFactory = Callable[..., JudgeView]

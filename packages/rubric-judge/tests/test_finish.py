@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from rubric_core import Reason
+from rubric_judge.completion import ended
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.finish import ended
 from rubric_judge.litellm_replies import chat_reply
 
 

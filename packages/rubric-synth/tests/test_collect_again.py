@@ -27,7 +27,7 @@ from rubric_synth import (
     read_collected,
 )
 from rubric_synth.collect import collected_hashes, read_document
-from rubric_synth.collect.admission import admit
+from rubric_synth.collect.intake import admit
 
 _CONFIG = CollectConfig(min_document_words=1, languages=())
 _SUBJECTS = ("tide", "yeast", "steel", "orbit", "canopy", "sonar")

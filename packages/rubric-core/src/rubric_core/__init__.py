@@ -12,9 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from rubric_core.answerer import Answerer
 from rubric_core.configuration import config_error
-from rubric_core.criterion import Criterion
 from rubric_core.errors import (
     ConfigError,
     FolderLockError,
@@ -32,9 +30,9 @@ from rubric_core.errors import (
 from rubric_core.evidence import Evidence
 from rubric_core.grounding import Grounding
 from rubric_core.outcome import Outcome, Reason
-from rubric_core.protocols import Judge, JudgeFactory, TrainerBackend
-from rubric_core.result import JudgeResult
-from rubric_core.rubric import Rubric
+from rubric_core.plugins import Judge, JudgeFactory, TrainerBackend
+from rubric_core.result import Answerer, JudgeResult
+from rubric_core.rubric import Criterion, Rubric
 from rubric_core.task import DocumentAnalysis, Task
 from rubric_core.usage import Usage
 from rubric_core.views import JudgeView, PolicyView, SftExample

@@ -12,7 +12,7 @@ from rubric_core.sealed import Sealed
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rubric_core.criterion import Criterion
+    from rubric_core.rubric import Criterion
     from rubric_core.task import Task
 
 _WORD: Final = re.compile(r"\w+")

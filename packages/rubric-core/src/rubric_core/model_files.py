@@ -6,7 +6,7 @@ import hashlib
 import json
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
 from rubric_core.errors import ConfigError
 from rubric_core.files import open_file, read_file
@@ -110,3 +110,24 @@ def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
     del stamp
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+PromptForm: TypeAlias = Literal["chat", "plain"]
+
+_FILES: Final = ("chat_template.jinja", "additional_chat_templates/default.jinja")
+
+
+def prompt_form(folder: Path) -> PromptForm:
+    """Return how questions are put to the model of a tokenizer's folder.
+
+    Args:
+        folder: that the tokenizer is read from; `model_files` has the hash of each of its files.
+    """
+    if any((folder / name).is_file() for name in _FILES):
+        return "chat"
+    try:
+        content = json.loads(read_file(folder / "tokenizer_config.json"))
+    except (OSError, ValueError):  # what is wrong is said when the tokenizer loads
+        return "plain"
+    settings = cast("dict[str, object]", content) if isinstance(content, dict) else {}
+    return "chat" if settings.get("chat_template") else "plain"

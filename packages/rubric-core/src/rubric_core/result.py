@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Self
 
 from pydantic import Field, model_validator
 
-from rubric_core.answerer import Answerer
 from rubric_core.errors import ReplyError, SchemaError
 from rubric_core.evidence import Evidence, find_quote
 from rubric_core.fields import Amount, Count, Text
@@ -20,6 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rubric_core.rubric import Rubric
+
+
+class Answerer(Sealed):
+    """Who answered one judge call. Scores of another model are another reward."""
+
+    model: Text
+    """The model, as the server names it; as the configuration does where the server does not."""
+
+    deployment: Text = ""
+    """Host and port of the server, or the `id` of its deployment in a `litellm_config`; empty for
+    the provider's own address. Never a key."""
+
+    fallback: Text = ""
+    """The group of a `litellm_config` that answered in place of the one that was asked."""
+
 
 _DETAIL_CHARS = 200
 

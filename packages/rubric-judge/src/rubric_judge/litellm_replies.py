@@ -8,6 +8,7 @@ from typing import Any
 from rubric_core import Reason, Usage
 from rubric_judge.answering import answerer
 from rubric_judge.chat import ChatReply
+from rubric_judge.completion import ended
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import (
     reason_of_status,
@@ -16,7 +17,6 @@ from rubric_judge.failures import (
     transport_error,
     usage,
 )
-from rubric_judge.finish import ended
 from rubric_judge.unreachable import causes_of, why_unreachable
 
 

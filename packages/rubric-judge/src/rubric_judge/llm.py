@@ -5,18 +5,91 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Any, Self
 
-from rubric_core import Answerer, JudgeResult, JudgeView, Reason
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from rubric_core import Answerer, JudgeResult, JudgeView, Reason, Rubric
 from rubric_judge import events
 from rubric_judge.chat import ChatClient, ChatReply
 from rubric_judge.chat_model import ChatModel
-from rubric_judge.config import JudgeConfig
+from rubric_judge.config import JudgeConfig, PromptLayout
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.limits import Limiter
 from rubric_judge.prompt import RenderedPrompt, load_prompt
-from rubric_judge.reply_model import reply_model
+
+_Fields = dict[str, Any]
+
+
+class _Contract(BaseModel):
+    """A model that writes its JSON schema once; clients ask for it at every call."""
+
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_by_name=False)
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+        """Return the schema, the same object every time."""
+        if "_json_schema" not in cls.__dict__:
+            cls._json_schema = super().model_json_schema(*args, **kwargs)
+        return cls._json_schema
+
+
+def reply_model(rubric: Rubric, layout: PromptLayout, *, evidence: bool = False) -> type[BaseModel]:
+    """Return the model of a valid reply: one required score per criterion, bounded by its weight.
+
+    Args:
+        rubric: ids and weights.
+        layout: decides the order of the keys, which constrained decoding follows: with
+            `shared_prefix` the reasoning comes before the scores.
+        evidence: whether there is a quote for each criterion; quotes come before the scores too.
+            Their length is not in the schema: some servers' grammars get bounded strings wrong.
+
+    Returns:
+        A model class named `JudgeReply`, the same for the same arguments.
+    """
+    weights = tuple((criterion.id, criterion.weight) for criterion in rubric)
+    return _build(weights, rubric.total_weight, layout, evidence)
+
+
+# A class costs a thousand times what an instance does, and a group of responses shares one.
+@lru_cache(maxsize=1024)
+def _build(
+    weights: tuple[tuple[str, float], ...],
+    total: float,
+    layout: PromptLayout,
+    evidence: bool,  # noqa: FBT001  # a cache's key
+) -> type[BaseModel]:
+    # Ids may be no Python names, so the fields are numbered and the ids are aliases.
+    by_number: _Fields = {
+        f"criterion_{number}": (_between(0, weight, alias=name), ...)
+        for number, (name, weight) in enumerate(weights)
+    }
+    scores = create_model("Scores", __base__=_Contract, **by_number)
+    numbers: _Fields = {
+        "scores": (scores, ...),
+        "total": (_between(0, total), ...),
+        "max_total": (_between(total, total), ...),
+    }
+    reasoning: _Fields = {"reasoning": (str, ...)}
+    quotes: _Fields = {"evidence": (_quotes([name for name, _ in weights]), ...)}
+    numbers = quotes | numbers if evidence else numbers
+    ordered = reasoning | numbers if layout == "shared_prefix" else numbers | reasoning
+    return create_model("JudgeReply", __base__=_Contract, **ordered)
+
+
+def _quotes(ids: list[str]) -> type[BaseModel]:
+    by_number: _Fields = {
+        f"criterion_{number}": (Annotated[str, Field(alias=name)], ...)
+        for number, name in enumerate(ids)
+    }
+    return create_model("Evidence", __base__=_Contract, **by_number)
+
+
+def _between(low: float, high: float, *, alias: str | None = None) -> object:
+    return Annotated[float, Field(ge=low, le=high, alias=alias)]
+
 
 # A valid reply has a few thousand characters; one like this would only fill memory and files.
 _LONGEST_REPLY_CHARS = 1_000_000

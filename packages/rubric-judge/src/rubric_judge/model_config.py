@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Literal, cast
+from urllib.parse import urlsplit
 
 from pydantic import (
     BaseModel,
@@ -21,8 +23,107 @@ from pydantic_core import PydanticCustomError
 from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key
 from rubric_core.fields import Many
-from rubric_judge.address import wrong_with
-from rubric_judge.parameters import wrong_with_parameters
+
+_NOT_PARAMETERS = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "authorization",
+        "base_url",
+        "extra_headers",
+        "headers",
+        "max_retries",
+        "max_tokens",
+        "messages",
+        "model",
+        "n",
+        "num_retries",
+        "response_format",
+        "response_model",
+        "stream",
+        "temperature",
+        "timeout",
+        "tool_choice",
+        "tools",
+    }
+)
+"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
+_INSTEAD = {
+    "api_key": "api_key_env",
+    "authorization": "api_key_env",
+    "base_url": "api_base",
+    "max_retries": "max_transport_attempts",
+    "num_retries": "max_transport_attempts",
+    "timeout": "timeout_s",
+}
+
+
+def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
+    """Say what to write instead of a parameter that is none.
+
+    Args:
+        names: what `parameters` names.
+        settings: the keys of the judge's configuration.
+
+    Returns:
+        One line; none for parameters that may all stand.
+    """
+    taken = sorted(_NOT_PARAMETERS & set(names))
+    if not taken:
+        return ""
+    setting = _INSTEAD.get(taken[0], taken[0])
+    remedy = "the judge sets it itself, so leave it out"
+    if setting in settings:
+        remedy = f"write `{setting}:` at the top level, beside `parameters:`"
+    return f"{taken[0]!r} is none of `parameters`: {remedy}"
+
+
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
+_LONGEST_HOST = 253
+
+
+def wrong_with(address: str) -> str:
+    """Say what keeps a client from calling an address.
+
+    Args:
+        address: an `api_base`.
+
+    Returns:
+        Words without anything of the address, which may hold a key; none for a good one.
+    """
+    if any(character <= " " or not character.isprintable() for character in address):
+        return "it has white space in it"
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "its host is none"
+    if parts.scheme not in {"http", "https"}:
+        return "it starts with neither http:// nor https://"
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return "leave out users, passwords and queries, and name the key's variable in api_key_env"
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return "its port is no number from 1 to 65535"
+    return "" if _is_host(parts.hostname or "") else "its host is none (international ones: xn--…)"
+
+
+def _is_host(host: str) -> bool:
+    labels = host.removesuffix(".").split(".")
+    if ":" in host or labels[-1].isdigit():
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+    try:
+        host.encode("ascii").decode("idna")
+    except UnicodeError:
+        return False
+    return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+
 
 _MILLION = 1e6
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")

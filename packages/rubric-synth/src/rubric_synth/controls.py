@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_judge import JudgePool, LexicalJudge
 from rubric_synth.extractive.cues import PROSE_VERBS, VERBS
-from rubric_synth.extractive.inflection import base_form
-from rubric_synth.extractive.wording import listed
+from rubric_synth.extractive.wording import base_form, listed
 from rubric_synth.language import content_words, lower_first, sentences
 
 if TYPE_CHECKING:

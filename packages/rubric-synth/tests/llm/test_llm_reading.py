@@ -14,8 +14,7 @@ from rubric_judge import ChatReply
 from rubric_judge.chat import Finish
 from rubric_judge.verification import parse_verification
 from rubric_synth import CriterionDraft, StageRefusal
-from rubric_synth.llm.enricher import enriched
-from rubric_synth.llm.method import in_words
+from rubric_synth.llm.enricher import enriched, in_words
 from rubric_synth.llm.reading import LONGEST_REPLY_CHARS, checked, decoded, items_of
 from rubric_synth.llm.replies import (
     AnalysisReply,

@@ -14,8 +14,7 @@ import anyio.to_thread
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError, config_error
-from rubric_core.model_files import model_files
-from rubric_core.prompt_form import prompt_form
+from rubric_core.model_files import model_files, prompt_form
 from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyLoadError
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 

@@ -6,10 +6,9 @@ import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from rubric_core.criterion import Criterion
 from rubric_core.formats.penalties import PENALTY_GUIDE, penalty_description
 from rubric_core.grounding import Grounding
-from rubric_core.rubric import Rubric
+from rubric_core.rubric import Criterion, Rubric
 from rubric_core.task import Task
 
 NO_PASSAGE: Final = "(This task has no source passage. Judge by the question and the criteria.)"

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from rubric_core.criterion import Criterion
-    from rubric_core.rubric import Rubric
+    from rubric_core.rubric import Criterion, Rubric
 
 _MARK: Final = "To avoid: "
 PENALTY_GUIDE: Final = (

@@ -22,8 +22,7 @@ from rubric_core import (
     config_error,
 )
 from rubric_core.errors import install_command
-from rubric_core.model_files import adapter_base, model_files
-from rubric_core.prompt_form import prompt_form
+from rubric_core.model_files import adapter_base, model_files, prompt_form
 from rubric_eval.records.run import FROZEN
 from rubric_eval.responders.draws import SeededDraw
 from rubric_eval.responders.held import hold_positions
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from rubric_core.prompt_form import PromptForm
+    from rubric_core.model_files import PromptForm
     from rubric_eval.responders.spec import ModelSpec
 
 _VERSION: Final = 1

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from rubric_judge.console.pace import Pace
 from rubric_judge.console.progress import Phase, Progress, Steps, current
-from rubric_judge.console.snapshot import PhaseSnapshot, duration_text, phase_line
+from rubric_judge.console.snapshot import Pace, PhaseSnapshot, duration_text, phase_line
 from rubric_judge.console.stopping import Terminated, sigterm_raised, typed_command
 
 __all__ = [

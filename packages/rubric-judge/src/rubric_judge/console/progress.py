@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from rubric_judge.console import display
 from rubric_judge.console.display import Display, Lines
-from rubric_judge.console.pace import Pace
-from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
+from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

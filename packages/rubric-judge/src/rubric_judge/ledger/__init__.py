@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rubric_judge.ledger.entry import LedgerEntry
 from rubric_judge.ledger.keys import check_replicate
-from rubric_judge.ledger.salvage import salvage
-from rubric_judge.ledger.store import Ledger
+from rubric_judge.ledger.store import Ledger, salvage
 
 __all__ = ["Ledger", "LedgerEntry", "check_replicate", "salvage"]

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
-from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric
-from rubric_judge.lexical.matching import SentenceTest
+from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric, SentenceTest
 from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share
 from rubric_judge.verification.deciding import Verdict
 from rubric_judge.verification.excerpts import head

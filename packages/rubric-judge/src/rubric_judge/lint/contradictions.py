@@ -9,7 +9,6 @@ from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.lint.finding import Finding
-from rubric_judge.lint.pairs import pairs_of
 from rubric_judge.lint.reading import (
     content,
     demanded_terms,
@@ -17,6 +16,7 @@ from rubric_judge.lint.reading import (
     is_negated,
     numbers,
     overlap,
+    pairs_of,
     said,
 )
 from rubric_judge.verification.numeric import NumericCheck

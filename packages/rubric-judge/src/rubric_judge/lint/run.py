@@ -11,11 +11,9 @@ from rubric_core import SchemaError, Task, parquet, read_tasks
 from rubric_core.files import read_each_line
 from rubric_judge.lint.contradictions import check_contradictions
 from rubric_judge.lint.finding import Check, Finding
-from rubric_judge.lint.grounding import check_grounding
-from rubric_judge.lint.leaks import check_leaks
-from rubric_judge.lint.pairs import check_size
-from rubric_judge.lint.reach import check_reach
-from rubric_judge.lint.weights import check_weights
+from rubric_judge.lint.grounding import check_grounding, check_leaks
+from rubric_judge.lint.reach import check_reach, check_weights
+from rubric_judge.lint.reading import check_size
 from rubric_judge.lint.wording import check_wording
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -9,13 +9,13 @@ from typing import Final, NamedTuple
 
 from rubric_core import Criterion, Task
 from rubric_judge.lint.finding import Finding
-from rubric_judge.lint.pairs import pairs_of
 from rubric_judge.lint.reading import (
     content,
     content_of_all,
     directive_of,
     is_negated,
     overlap,
+    pairs_of,
     terms_of,
 )
 from rubric_judge.verification import Directive, ProgramCheck

@@ -24,10 +24,10 @@ from rubric_judge.config import (
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
 from rubric_judge.model_config import LimitsConfig
-from rubric_judge.pool.hedging import Hedging
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.pool.ray_judge import RemoteJudge
+from rubric_judge.pool.schedule import Hedging
 from rubric_judge.pool.statistics import PoolStatistics
 
 

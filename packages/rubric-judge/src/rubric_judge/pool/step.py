@@ -14,9 +14,8 @@ from rubric_core import JudgeResult, Outcome, Reason
 from rubric_judge.errors import EventLoopError
 from rubric_judge.home_loop import HomeLoop
 from rubric_judge.pool.calling import ask
-from rubric_judge.pool.hedging import Hedger
 from rubric_judge.pool.replicas import Replica, Replicas
-from rubric_judge.pool.schedule import Call, Hedge, Schedule
+from rubric_judge.pool.schedule import Call, Hedge, Hedger, Schedule
 from rubric_judge.pool.statistics import Tally
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rubric_judge.rejudge.comparison import Comparison, compare, reward_before
-from rubric_judge.rejudge.matching import Matched, match_tasks
-from rubric_judge.rejudge.sources import StoredResponse, read_stored
+from rubric_judge.rejudge.sources import Matched, StoredResponse, match_tasks, read_stored
 
 __all__ = [
     "Comparison",

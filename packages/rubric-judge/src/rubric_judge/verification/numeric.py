@@ -23,17 +23,15 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.asserted import (
+from rubric_judge.verification.excerpts import head, tail
+from rubric_judge.verification.quantities import (
+    Quantity,
     begins_bare,
     ends_bare,
     fills_a_box,
     is_asserted,
     is_enumerated,
     is_joined,
-)
-from rubric_judge.verification.excerpts import head, tail
-from rubric_judge.verification.quantities import (
-    Quantity,
     plain_numbers,
     read_number,
     read_quantities,

@@ -16,11 +16,13 @@ from typing import Any, cast
 from rubric_judge.verification.schema_parts import (
     LAST_KEYWORDS,
     PART_KEYWORDS,
+    VALUE_KEYWORDS,
     Found,
+    Json,
     Schema,
     Seen,
+    as_text,
 )
-from rubric_judge.verification.schema_values import VALUE_KEYWORDS, Json, as_text
 
 _CHARACTERS_A_STEP = 20
 """Of values that are compared as texts, and of strings that a pattern is searched in."""

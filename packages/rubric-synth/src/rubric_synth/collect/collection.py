@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from rubric_synth.collect.admission import admit
 from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE
-from rubric_synth.collect.given import PACKAGE_PREFIX, given_sources
-from rubric_synth.collect.intake import Intake
+from rubric_synth.collect.intake import PACKAGE_PREFIX, Intake, admit, given_sources
 from rubric_synth.collect.older import read_older
 from rubric_synth.collect.report import make_report, manifest
 from rubric_synth.collect.staging import staging

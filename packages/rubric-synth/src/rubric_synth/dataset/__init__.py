@@ -13,13 +13,18 @@ writing      outcomes into all of them, together
 
 from __future__ import annotations
 
-from rubric_synth.dataset.asked import asked_of_models
-from rubric_synth.dataset.layout import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
-from rubric_synth.dataset.manifest import Manifest, Usage
-from rubric_synth.dataset.provenance import Provenance
+from rubric_synth.dataset.card import asked_of_models
+from rubric_synth.dataset.manifest import (
+    CARD_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    SPLITS,
+    Manifest,
+    Provenance,
+    Usage,
+)
 from rubric_synth.dataset.reading import read_manifest, read_rejections, split_path
-from rubric_synth.dataset.report import SynthReport
-from rubric_synth.dataset.writing import write_dataset
+from rubric_synth.dataset.writing import SynthReport, write_dataset
 
 __all__ = [
     "CARD_FILE",

@@ -3,14 +3,45 @@
 from __future__ import annotations
 
 import re
+from importlib.metadata import version
 from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core.configuration import may_be_key
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset.provenance import Provenance
 from rubric_synth.rejection import Stage
+
+
+def _versions() -> dict[str, str]:
+    return {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")}
+
+
+class Provenance(BaseModel):
+    """Documents, prompts, model and judge behind a dataset; no address, no key, no time."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    collected_sha256: str
+    """Of the collected documents' file."""
+    documents: int = Field(ge=0)
+    """Documents collected."""
+    pending: int = Field(default=0, ge=0)
+    """Those of them without an outcome yet."""
+    collect: dict[str, Any] | None = None
+    """Configuration of the collection, as its own manifest has it; None where that is not known."""
+    spent: dict[Stage, CallTotals] | None = None
+    """What all calls took that were made for this dataset, of finished documents or not; None for
+    those that the outcomes name."""
+    prompts: dict[str, str] = {}
+    """SHA-256 of each prompt file by its name; empty where no model was asked."""
+    model: dict[str, Any] | None = None
+    """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
+    judge: str = ""
+    """Name of the judge that checked the tasks."""
+    versions: dict[str, str] = Field(default_factory=_versions)
+    """Of the packages that made it."""
+
 
 _PLACES: Final = frozenset({"address", "api_base", "api_key_env", "litellm_config"})
 """Settings that say where a model runs or which variable holds its key: not for publication."""
@@ -124,3 +155,11 @@ def _shown(value: object, *, name: str, is_option: bool) -> object:
             return without_key(value)
         case _:
             return value
+
+
+SPLITS: Final = ("train", "validation", "test")
+REJECTED_FILE: Final = "rejected.jsonl"
+MANIFEST_FILE: Final = "manifest.json"
+CARD_FILE: Final = "README.md"
+WORK_FOLDER: Final = "work"
+"""What a run keeps in the folder so that the next one can go on with it."""

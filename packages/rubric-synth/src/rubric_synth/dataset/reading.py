@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from rubric_core.files import open_file, read_file
 from rubric_synth.collect import DOCUMENTS_FILE
-from rubric_synth.dataset.layout import MANIFEST_FILE, SPLITS, WORK_FOLDER
-from rubric_synth.dataset.manifest import Manifest
+from rubric_synth.dataset.manifest import MANIFEST_FILE, SPLITS, WORK_FOLDER, Manifest
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.rejection import Rejection
 

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO, cast
+
+from pydantic import BaseModel, ConfigDict
 
 from rubric_core import split_of
 from rubric_synth.calls import CallTotals, RunningTotals
 from rubric_synth.dataset.card import card_text
-from rubric_synth.dataset.layout import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
-from rubric_synth.dataset.manifest import Manifest, Usage, publishable, published, without_key
-from rubric_synth.dataset.report import SynthReport
+from rubric_synth.dataset.manifest import (
+    CARD_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    SPLITS,
+    Manifest,
+    Usage,
+    publishable,
+    published,
+    without_key,
+)
 from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
 from rubric_synth.duplicates import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
@@ -25,9 +36,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from rubric_synth.config import SynthConfig
-    from rubric_synth.dataset.provenance import Provenance
+    from rubric_synth.dataset.manifest import Provenance
     from rubric_synth.outcome import Outcome
     from rubric_synth.rejection import Stage
+
+
+class SynthReport(BaseModel):
+    """What a dataset holds and what was left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: Path
+    """The folder."""
+    documents: int
+    """Documents of the collection."""
+    accepted_documents: int
+    """Finished documents with at least one task."""
+    pending_documents: int = 0
+    """Documents that another run goes on with."""
+    unanswered_documents: int = 0
+    """Those of them that were worked on and got no answer from a model or judge."""
+    tasks: dict[str, int]
+    """Tasks by split."""
+    rejected: dict[str, int]
+    """Documents and drafts left out, by reason."""
+    usage: CallTotals = CallTotals()
+    """What all calls for this dataset took, earlier runs and unfinished documents included."""
+
 
 _SHORT_HASH = 12
 

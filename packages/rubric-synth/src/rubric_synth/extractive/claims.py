@@ -16,8 +16,8 @@ from rubric_synth.extractive.cues import (
     NOT_UNITS,
     VERBS,
 )
-from rubric_synth.extractive.inflection import base_form
 from rubric_synth.extractive.phrases import best_phrase
+from rubric_synth.extractive.wording import base_form
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
 from rubric_synth.extractive.cues import ADVERBS, PROSE_VERBS, VERBS
-from rubric_synth.extractive.inflection import base_form
+from rubric_synth.extractive.wording import base_form
 from rubric_synth.language import STOP_WORDS
 
 if TYPE_CHECKING:

@@ -5,11 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from rubric_synth.extractive.cues import VERBS
-from rubric_synth.extractive.inflection import base_form
 from rubric_synth.language import lower_first
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from collections.abc import Set as AbstractSet
+
+
+def base_form(word: str, verbs: AbstractSet[str]) -> str:
+    """Return the base form of a verb in the first or third person, or "" for any other word."""
+    candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
+    if word.endswith("ies"):
+        candidates.append(word.removesuffix("ies") + "y")
+    return next((candidate for candidate in candidates if candidate in verbs), "")
+
 
 _RETURN_VERBS: Final = frozenset({"return", "returns", "give", "gives", "yield", "yields"})
 _FRAMES: Final = frozenset(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
-from rubric_synth.llm.method import runs_to_the_end
+from rubric_judge.verification.directive import HEADS
 from rubric_synth.llm.reading import checked
 from rubric_synth.llm.replies import EnrichmentReply
 from rubric_synth.rejection import RejectionReason
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
     from rubric_synth.llm.asking import Asking
     from rubric_synth.llm.replies import EnrichedReply
     from rubric_synth.stages import CriterionDraft, Draft
+
+_LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
+_TO_THE_END: Final = ("python_tests:", "json_schema:")
+
+
+def in_words(method: str) -> str:
+    """Return a method that no judge takes for a directive.
+
+    A program would execute one that the model wrote into free text, perhaps because the document
+    told it to; and one that does not parse would make the whole rubric unusable.
+    """
+    return f"In words: {method}" if _LOOKS_LIKE_DIRECTIVE.match(method) else method
+
+
+def runs_to_the_end(method: str) -> bool:
+    """Whether a method begins with a directive that goes on to its end: nothing may follow."""
+    return method.startswith(_TO_THE_END)
 
 
 class LLMEnricher:

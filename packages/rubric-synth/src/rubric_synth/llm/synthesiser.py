@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rubric_synth.llm.enricher import in_words, runs_to_the_end
 from rubric_synth.llm.executable import to_directive
-from rubric_synth.llm.method import in_words, runs_to_the_end
 from rubric_synth.llm.prompt import asks_for_checks
 from rubric_synth.llm.reading import checked, items_of
 from rubric_synth.llm.replies import (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rubric_synth.engines import Engine
     from rubric_synth.outcome import Outcome
     from rubric_synth.pipeline.collection import CollectedLine
-    from rubric_synth.pipeline.stopping import Stop
+    from rubric_synth.pipeline.ending import Stop
     from rubric_synth.work import WorkFolder
 
 

@@ -23,10 +23,12 @@ from rubric_synth.pipeline.collection import Collection
 from rubric_synth.pipeline.collector import seldom_collected
 from rubric_synth.pipeline.ending import (
     DATASET_FILES,
+    Stop,
     note_written,
     spent_so_far,
     stopped_because,
     unanswered,
+    watch_signals,
     written_before,
     written_on_read_only,
 )
@@ -34,7 +36,6 @@ from rubric_synth.pipeline.recorder import Recorder, Watchers
 from rubric_synth.pipeline.replay import replay
 from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.pipeline.spending import Prices, Spending
-from rubric_synth.pipeline.stopping import Stop, watch_signals
 from rubric_synth.stages import Stages
 from rubric_synth.work import WorkFolder
 
