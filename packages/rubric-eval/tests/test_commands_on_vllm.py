@@ -20,7 +20,7 @@ from rubric_eval.cli import main
 from rubric_eval.records import EvalFolder, ItemRow
 from rubric_eval.records.files import read_rows
 from rubric_eval.responders import open_model, parse_model
-from rubric_eval.responders.weights import OTHER, SAME, TEXT
+from rubric_eval.responders.spec import OTHER, SAME, TEXT
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_judge.testing.vllm import VLLMServer
 

@@ -12,7 +12,7 @@ from rubric_core import ConfigError
 from rubric_core.files import write_lines
 from rubric_eval.errors import BenchmarkDataError, HeldoutAbortError
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.lm_tasks.documents import heldout
+from rubric_eval.lm_tasks.sources import heldout
 from rubric_judge import JudgeSetupError, Ledger
 from rubric_judge.testing import FakeEndpoint, Fault
 

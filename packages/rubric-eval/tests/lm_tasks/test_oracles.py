@@ -11,7 +11,7 @@ import pytest
 from rubric_core import Decoding
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import build
-from rubric_eval.transfer.cache_key import cache_key
+from rubric_eval.transfer.pass_through import cache_key
 from rubric_eval.transfer.suites import SUITES, Benchmark
 
 if TYPE_CHECKING:

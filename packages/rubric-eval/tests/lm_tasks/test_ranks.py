@@ -14,14 +14,15 @@ pytest.importorskip("lm_eval")
 
 from rubric_core import ConfigError, Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_eval.errors import HeldoutAbortError
-from rubric_eval.lm_tasks.ranks import (
+from rubric_eval.lm_tasks.heldout_task import (
     RankResult,
+    Verdict,
     common_criteria,
     gathered,
+    only,
     rank_result,
     refuse_unreached,
 )
-from rubric_eval.lm_tasks.verdicts import Verdict, only
 
 SCRIPT = Path(__file__).with_name("ranks.py")
 

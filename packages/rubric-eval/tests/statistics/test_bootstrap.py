@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_eval import EvalShapeError, mean_interval
-from rubric_eval.statistics import resampling
+from rubric_eval.statistics import bootstrap
 from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean
 
 values = st.lists(st.floats(-1, 1, allow_subnormal=False), min_size=2, max_size=20)
@@ -158,7 +158,7 @@ def test_draws_are_those_of_plain_addition_all_at_once(
     monkeypatch: pytest.MonkeyPatch, limits: dict[str, int]
 ) -> None:
     of_clusters_VC = np.random.default_rng(0).random((3, 17))
-    plain = resampling.drawn_sums(of_clusters_VC, resamples=50, seed=4)
+    plain = bootstrap.drawn_sums(of_clusters_VC, resamples=50, seed=4)
     for name, limit in limits.items():
-        monkeypatch.setattr(resampling, name, limit)
-    assert resampling.drawn_sums(of_clusters_VC, resamples=50, seed=4) == pytest.approx(plain)
+        monkeypatch.setattr(bootstrap, name, limit)
+    assert bootstrap.drawn_sums(of_clusters_VC, resamples=50, seed=4) == pytest.approx(plain)

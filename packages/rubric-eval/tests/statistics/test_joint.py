@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rubric_eval.statistics.joint import Sample, joint_draws
+from rubric_eval.statistics.bootstrap import Sample, joint_draws
 
 
 def _names(start: int, stop: int) -> list[str]:

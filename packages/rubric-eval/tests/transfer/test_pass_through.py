@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import ConfigError
-from rubric_eval.transfer.arguments import read_arguments
-from rubric_eval.transfer.cache_key import cache_key
-from rubric_eval.transfer.pass_through import run_lm_eval
+from rubric_eval.transfer.pass_through import cache_key, read_arguments, run_lm_eval
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from rubric_eval import EvalFolderError
 from rubric_eval.errors import TransferAbortError
 from rubric_eval.records import EvalFolder, ItemRow
 from rubric_eval.records.files import read_rows, read_run
-from rubric_eval.responders.weights import Weights
+from rubric_eval.responders.spec import Weights
 from rubric_eval.statistics import wilson_interval
 from rubric_eval.transfer import SUITES, SuiteName, plan_transfer, read_transfer
 

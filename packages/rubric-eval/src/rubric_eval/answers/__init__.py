@@ -1,9 +1,7 @@
 """Answers of models to questions, kept line by line, so that none is generated twice.
 
 planning    which answers are wanted, and whose each one is
-lock        one run at a time in a folder
-reading     what a file of answers holds, after a kill too
-store       a file of answers that grows
+store       a file of answers that grows, and what it holds, after a kill too
 weights     which weights a server answered with, so that no others go on
 collecting  asking for what is missing
 """
@@ -24,7 +22,7 @@ from rubric_eval.answers.planning import (
     prompt_sha256,
     text_sha256,
 )
-from rubric_eval.answers.reading import line_of, read_answers
+from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.answers.weights import check_weights
 
 __all__ = [

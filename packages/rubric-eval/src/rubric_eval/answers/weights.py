@@ -12,7 +12,7 @@ from rubric_core.files import read_file
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import write_json
 from rubric_eval.records.run import FROZEN
-from rubric_eval.responders.weights import OTHER, SAME, Weights
+from rubric_eval.responders.spec import OTHER, SAME, Weights
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,9 @@ from typing import Final
 from rubric_eval.cli.app import app
 from rubric_eval.cli.compare import compare
 from rubric_eval.cli.hacking import hacking
-from rubric_eval.cli.heldout import heldout
-from rubric_eval.cli.lm_eval import lm_eval
-from rubric_eval.cli.rejudge import rejudge
+from rubric_eval.cli.heldout import heldout, rejudge
 from rubric_eval.cli.report import report
-from rubric_eval.cli.transfer import transfer
-from rubric_eval.cli.validate import tasks_path, validate
+from rubric_eval.cli.transfer import lm_eval, tasks_path, transfer, validate
 from rubric_eval.errors import HeldoutAbortError, TransferAbortError
 from rubric_judge.console import typed_command
 from rubric_judge.console.command import run_command

@@ -1,4 +1,4 @@
-"""`rubric-eval transfer`: models on benchmarks, scored alike."""
+"""`rubric-eval transfer`, `lm-eval` and `validate`: models on benchmarks, scored alike."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
-from cyclopts import Parameter
+from cyclopts import App, Parameter
+from rich.console import Console
+from rich.table import Table
 
-from rubric_eval.cli.app import working
-from rubric_eval.cli.decoding import DecodingOptions
+from rubric_eval.cli.app import DecodingOptions, working
 from rubric_judge.console.command import FAILED, configure_log, console, figures_table
 
 if TYPE_CHECKING:
@@ -171,3 +172,77 @@ def _accuracy(cell: TransferCell) -> str:
     if cell.ci_low is None or cell.ci_high is None:
         return text
     return f"{text}\n{100 * cell.ci_low:.1f} to {100 * cell.ci_high:.1f}"
+
+
+lm_eval = App(
+    name="lm-eval",
+    help="Run lm-eval with our tasks: every argument is lm-eval's own.",
+    help_flags=(),
+    version_flags=(),
+)
+
+
+@lm_eval.default
+def run(
+    *arguments: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+) -> int:
+    """Run lm-eval with our tasks found; a `--use_cache` is kept apart for each model.
+
+    Example: rubric-eval lm-eval run --tasks rubric_gsm8k --metadata data=bench --model hf …
+
+    Args:
+        arguments: lm-eval's.
+
+    Returns:
+        Exit status.
+    """
+    with working() as progress, progress.phase("loading lm-eval"):
+        from rubric_eval.transfer.building import harness  # noqa: PLC0415
+        from rubric_eval.transfer.pass_through import run_lm_eval  # noqa: PLC0415
+
+        # Half a minute on a cold disk; from then on lm-eval tells of its work itself.
+        harness("lm_eval.__main__")
+    return run_lm_eval(arguments, say=lambda text: print(text, file=sys.stderr))
+
+
+def tasks_path() -> int:
+    """Print the folder of our tasks, for lm-eval's own `--include_path`.
+
+    Example: lm-eval run --include_path "$(rubric-eval tasks-path)" --tasks rubric_gsm8k …
+
+    Returns:
+        Exit status.
+    """
+    from rubric_eval.lm_tasks import TASKS_PATH  # noqa: PLC0415
+
+    print(TASKS_PATH)
+    return 0
+
+
+def validate(
+    *, data: str | None = None, tasks: Path | None = None, judge: Path | None = None
+) -> int:
+    """Build every task of both suites and rubric_heldout, with data and prompts; say what lacks.
+
+    Example: rubric-eval validate --data small
+
+    Args:
+        data: Folder with local copies of the benchmarks (gsm8k_test.jsonl, math_test.jsonl or
+            math500_test.jsonl, gpqa_main.csv, gpqa_diamond.csv), or `small` for the set that comes
+            with this package. Left out, the Hugging Face Hub is asked.
+        tasks: Held-out questions for rubric_heldout. Left out, one question stands for any.
+        judge: YAML file of its judge, which is asked whether it is there. Left out, the lexical
+            judge is taken.
+
+    Returns:
+        Exit status: 1 where a task cannot be built.
+    """
+    from rubric_eval.transfer.validation import validate as build_all  # noqa: PLC0415
+
+    with working() as progress, progress.phase("building the tasks"):
+        rows = build_all(data=data, tasks=tasks, judge=judge)
+    table = Table("task", "items", "source, or what is missing", box=None, pad_edge=False)
+    for row in rows:
+        table.add_row(row.task, "-" if row.items is None else str(row.items), row.source)
+    Console(markup=False, highlight=False).print(table)
+    return FAILED if any(row.items is None for row in rows) else 0

@@ -3,11 +3,8 @@
 stages       held-out evaluations in memory, with their controls
 folders      evaluations on disk
 evaluations  measured values of any number of models, benchmarks and judges
-pairing      which values may be set against each other
-levels       each model's score
-pairs        each paired difference, tested and decided with its family
-averages     the average difference over benchmarks
-breakdown    by criterion and field
+pairing      which values may be compared, each model's score, and each tested difference
+breakdown    averages over benchmarks, and differences by criterion and field
 found        what is found: comparison.json
 """
 

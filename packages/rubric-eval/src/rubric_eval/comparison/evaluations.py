@@ -6,12 +6,9 @@ from collections import Counter
 from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
-from rubric_eval.comparison.averages import averages
-from rubric_eval.comparison.breakdown import breakdown
+from rubric_eval.comparison.breakdown import averages, breakdown
 from rubric_eval.comparison.found import CompareSettings, EvalComparison, Part
-from rubric_eval.comparison.levels import FEWEST_QUESTIONS, score
-from rubric_eval.comparison.pairing import pair
-from rubric_eval.comparison.pairs import paired_results
+from rubric_eval.comparison.pairing import FEWEST_QUESTIONS, pair, paired_results, score
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records import Measure
 from rubric_eval.transfer.suites import suite_of

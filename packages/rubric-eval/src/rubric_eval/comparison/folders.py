@@ -14,8 +14,7 @@ from rubric_eval.records import (
     hashed_inputs,
     path_from,
 )
-from rubric_eval.records.digests import check_files, sealed
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import check_files, refusing_edits, sealed
 from rubric_eval.records.files import read_finished_run, read_rows, write_json
 from rubric_eval.scores.judged import JudgedReader
 from rubric_eval.scores.reading import measured_rewards
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_eval.records import EvalRun, Measured
-    from rubric_eval.records.edits import Edits
+    from rubric_eval.records.digests import Edits
 
 
 def compare_folders(

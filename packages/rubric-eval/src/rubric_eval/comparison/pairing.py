@@ -1,20 +1,27 @@
-"""Two models' values on the same questions, or a refusal that says what differs."""
+"""Models' scores and paired differences on the same questions, or a refusal that says why."""
 
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
+from rubric_eval.comparison.found import ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
+from rubric_eval.records import Measure
+from rubric_eval.statistics import PairedTest, accuracy_test, decide, reward_test, score_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Hashable, Mapping, Sequence
 
+    from rubric_eval.comparison.found import CompareSettings
     from rubric_eval.records import Measured
+    from rubric_eval.statistics import Decision
     from rubric_eval.statistics.intervals import FloatArray
+
 
 _SAME: Final = {
     "benchmark": "compare them on one benchmark",
@@ -162,3 +169,125 @@ def _of(a: Measured, b: Measured) -> str:
 def _shown(value: Any) -> str:  # noqa: ANN401  # of any field
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:17]}…{text[-4:]}"
+
+
+FEWEST_QUESTIONS = 5
+"""That a criterion or field needs to be shown by itself."""
+
+
+def score(measured: Measured, settings: CompareSettings) -> ModelScore:
+    """Give a model's mean with its interval, and what explains it.
+
+    Raises:
+        EvalShapeError: no question has a value.
+    """
+    interval = score_interval(
+        question_means(measured),
+        clusters_N=measured.clusters,
+        is_accuracy=measured.measure is Measure.ACCURACY,
+        answers=len(measured.values_NK[0]),
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    values = [one for values_K in measured.values_NK for one in values_K if one is not None]
+    chance = measured.chance
+    return ModelScore(
+        **interval.model_dump(),
+        model=measured.model,
+        benchmark=measured.benchmark,
+        measure=measured.measure,
+        judge=measured.judge,
+        seeds=measured.seeds,
+        answers=len(measured.values_NK[0]),
+        clusters=len(set(measured.clusters)),
+        zero_frac=sum(value == 0 for value in values) / len(values),
+        invalid_frac=measured.invalid_frac,
+        unavailable_frac=measured.unavailable_frac,
+        truncated_frac=measured.truncated_frac,
+        no_answer_frac=measured.no_answer_frac,
+        tokens_mean=measured.tokens_mean,
+        chance=chance,
+        is_above_chance=None if chance is None else interval.is_above(chance),
+        criteria={
+            name: float(np.mean(list(z.values())))
+            for name, z in criterion_values(measured).items()
+            if len(z) >= FEWEST_QUESTIONS
+        },
+    )
+
+
+def criterion_values(measured: Measured) -> Mapping[str, Mapping[str, float]]:
+    """Z of each criterion by question."""
+    found: dict[str, dict[str, float]] = {}
+    for question, z_by_name in zip(measured.ids, measured.criteria_z_N, strict=False):
+        for name, z in z_by_name.items():
+            found.setdefault(name, {})[question] = z
+    return found
+
+
+def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[PairedResult]:
+    """Test each pair, and decide over its family, in the order given."""
+    tests = [paired_test(one, settings) for one in pairs]
+    families: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for at, one in enumerate(pairs):
+        together = (one.a.model, one.b.model, one.a.measure)
+        families[together if settings.family == "benchmarks" else None].append(at)
+    results: dict[int, PairedResult] = {}
+    for members in families.values():
+        decisions = decide(
+            [tests[at].p_value for at in members],
+            settings.correction,
+            alpha=1 - settings.confidence,
+        )
+        for at, decision in zip(members, decisions, strict=True):
+            results[at] = _result(pairs[at], tests[at], decision, settings)
+    return [results[at] for at in range(len(pairs))]
+
+
+def paired_test(pair: Pair, settings: CompareSettings) -> PairedTest:
+    """Choose the test: bootstrap for rewards, McNemar or sign flips for accuracies."""
+    if pair.a.measure is Measure.REWARD:
+        return reward_test(
+            pair.differences_N, pair.clusters, resamples=settings.resamples, seed=settings.seed
+        )
+    return accuracy_test(
+        pair.differences_N,
+        pair.clusters,
+        answers=pair.answers,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+
+
+def _result(
+    pair: Pair, test: PairedTest, decision: Decision, settings: CompareSettings
+) -> PairedResult:
+    low, high = test.limits(settings.confidence) or (None, None)
+    decided_low, decided_high = test.limits(1 - decision.level) or (None, None)
+    differences_N = np.round(pair.differences_N, 12)
+    return PairedResult(
+        mean=test.mean,
+        ci_low=low,
+        ci_high=high,
+        n=test.n,
+        a=pair.a.model,
+        b=pair.b.model,
+        benchmark=pair.a.benchmark,
+        measure=pair.a.measure,
+        judge=pair.a.judge,
+        a_mean=float(pair.a_N.mean()),
+        b_mean=float(pair.b_N.mean()),
+        clusters=test.clusters,
+        left_out=pair.left_out,
+        won=int(np.sum(differences_N > 0)),
+        lost=int(np.sum(differences_N < 0)),
+        test=test.name,
+        p=test.p_value,
+        p_adjusted=decision.p_adjusted,
+        is_significant=decision.is_significant,
+        level=decision.level,
+        decided_low=decided_low,
+        decided_high=decided_high,
+        detectable=test.detectable(alpha=decision.level, power=settings.power),
+    )

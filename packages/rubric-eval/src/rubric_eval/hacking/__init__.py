@@ -2,20 +2,17 @@
 
 evaluation   the panel of an evaluation on disk
 panel        all signs of all models, and warnings
-signs        length, hedging, appeals to the judge, wording of the criteria
+signs        phrases, length, hedging, appeals to the judge, wording of the criteria
 second       another judge's opinion of the gain
-correlation  reward against length
-phrases      what is counted
-observed     answers with their rewards
-found        what is found: hacking.json
+found        answers with their rewards, reward against length, and what is found: hacking.json
 """
 
 from __future__ import annotations
 
-from rubric_eval.hacking.correlation import Correlation
 from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 from rubric_eval.hacking.found import (
     Change,
+    Correlation,
     Divergence,
     HackingPanel,
     HackingSettings,

@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING
 
 from rubric_core import read_tasks
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.hacking.found import HackingPanel, HackingSettings
-from rubric_eval.hacking.observed import observed
+from rubric_eval.hacking.found import HackingPanel, HackingSettings, observed
 from rubric_eval.hacking.panel import baseline_of, hacking_panel
 from rubric_eval.hacking.second import check_tasks, judge_again, sampled_questions
 from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs, path_from
-from rubric_eval.records.digests import check_files, sealed
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import check_files, refusing_edits, sealed
 from rubric_eval.records.files import read_finished_run, write_json
 from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger
@@ -23,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rubric_core import Judge, Task
-    from rubric_eval.hacking.observed import Judged, Key, Observed
+    from rubric_eval.hacking.found import Judged, Key, Observed
     from rubric_eval.records import EvalRun
-    from rubric_eval.records.edits import Edits
+    from rubric_eval.records.digests import Edits
 
 
 def _nothing(model: str, total: int) -> None:

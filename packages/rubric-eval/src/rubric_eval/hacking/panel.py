@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_eval.errors import ComparisonError, EvalShapeError
 from rubric_eval.hacking.found import HackingPanel
-from rubric_eval.hacking.phrases import Echo
 from rubric_eval.hacking.second import divergence, second_opinion
-from rubric_eval.hacking.signs import changes, model_signs, signs_of
+from rubric_eval.hacking.signs import Echo, changes, model_signs, signs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -18,10 +17,11 @@ if TYPE_CHECKING:
         Change,
         Divergence,
         HackingSettings,
+        Key,
         ModelSigns,
+        Observed,
         SecondOpinion,
     )
-    from rubric_eval.hacking.observed import Key, Observed
 
 _LONG_PAYS: Final = 0.3
 """Rank correlation of reward and length among answers to one question that is worth a warning."""

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 from rubric_core import ConfigError, Outcome, normalized_reward
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError
 from rubric_eval.failures import unavailable
-from rubric_eval.hacking.correlation import rank_correlation
-from rubric_eval.hacking.found import Divergence, SecondOpinion
+from rubric_eval.hacking.found import Divergence, SecondOpinion, rank_correlation
 from rubric_eval.statistics import mean_interval, paired_interval
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from rubric_core import JudgeResult, Task
-    from rubric_eval.hacking.found import HackingSettings
-    from rubric_eval.hacking.observed import Key, Observed
+    from rubric_eval.hacking.found import HackingSettings, Key, Observed
     from rubric_judge import JudgePool
 
     _Rewards = Mapping[Key, float | None]

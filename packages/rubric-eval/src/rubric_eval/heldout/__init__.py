@@ -2,8 +2,7 @@
 
 judged    responses at hand, judged in memory
 plan      what is to be evaluated
-sources   answers from a model, or from the folder
-work      models answer while judges judge
+work      models answer, or the folder gives its answers, while judges judge
 table     Table 1, and judges side by side
 run       all of it, from the first check to the table
 """

@@ -14,9 +14,8 @@ from rubric_eval.answers import prompt_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
 from rubric_eval.records.files import read_rows, read_run
-from rubric_eval.records.planning import check_models, check_plan
 from rubric_eval.records.rows import questions_sha256
-from rubric_eval.records.run import now
+from rubric_eval.records.run import check_models, check_plan, now
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

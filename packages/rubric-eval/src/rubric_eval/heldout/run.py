@@ -6,13 +6,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rubric_core.locks import folder_lock
-from rubric_eval.heldout.sources import AskedModel, KeptAnswers, kept_answers
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
-from rubric_eval.heldout.work import HeldoutProgress, Work
+from rubric_eval.heldout.work import AskedModel, HeldoutProgress, KeptAnswers, Work, kept_answers
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
 from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
-from rubric_eval.records.joining import joined
-from rubric_eval.records.lifetime import closing, under_way
+from rubric_eval.records.joining import closing, joined, under_way
 from rubric_eval.records.run import now
 from rubric_eval.scores.judged import has_scores
 from rubric_judge import JudgePool, Ledger, LedgerError
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_eval.heldout.plan import HeldoutPlan
-    from rubric_eval.heldout.sources import AnswerSource
+    from rubric_eval.heldout.work import AnswerSource
     from rubric_eval.responders import OpenModel
     from rubric_eval.scores import NamedJudge
 
@@ -101,33 +99,21 @@ async def _run(  # what both ways of evaluating share
     closers = [partial(close, one) for judge in judges for one in judge.replicas]
     async with closing(closers):
         with folder_lock(folder.root):
-            return await _locked_run(folder, plan, wanted, judges, sources, progress=progress)
-
-
-async def _locked_run(  # as above
-    folder: EvalFolder,
-    plan: HeldoutPlan,
-    wanted: EvalRun,
-    judges: Sequence[NamedJudge],
-    sources: Sequence[AnswerSource],
-    *,
-    progress: HeldoutProgress | None,
-) -> HeldoutTable:
-    run = joined(folder, wanted)
-    for source in sources:
-        source.check()
-    await _check_judges(folder, plan, wanted.models, judges)
-    with under_way(folder, run, table=folder.heldout):
-        write_rows(folder.questions, plan.question_rows())
-        with Ledger(folder.ledger) as ledger:
-            work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
-            await work.run(sources)
-            _refuse_lost(ledger)
-        finished = _finished(folder, run, wanted)
-        table = heldout_table(folder, finished)
-        write_json(folder.heldout, table)
-        write_finished_run(folder, finished)
-    return table
+            run = joined(folder, wanted)
+            for source in sources:
+                source.check()
+            await _check_judges(folder, plan, wanted.models, judges)
+            with under_way(folder, run, table=folder.heldout):
+                write_rows(folder.questions, plan.question_rows())
+                with Ledger(folder.ledger) as ledger:
+                    work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
+                    await work.run(sources)
+                    _refuse_lost(ledger)
+                finished = _finished(folder, run, wanted)
+                table = heldout_table(folder, finished)
+                write_json(folder.heldout, table)
+                write_finished_run(folder, finished)
+            return table
 
 
 async def _check_judges(

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 from scipy import stats
 
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.run import FROZEN
 from rubric_eval.scores.judged import JudgedReader
 from rubric_eval.scores.reading import measured_rewards

@@ -2,16 +2,11 @@
 
 tasks         the YAML files, for `--include_path`
 small         a small set written for this package, so that a run can be tried without data
-items         a row of a benchmark as what is asked: question, target, group
-sources       where rows come from: a folder of local files, the small set, or the Hub
-choices       the order of GPQA's choices, drawn once for each question
-documents     what lm-eval loads: called by the YAML files
+items         a row of a benchmark as what is asked: question, target, order of GPQA's choices
+sources       where rows come from, and what lm-eval loads: called by the YAML files
 scoring       from a response to lm-eval's metrics: called by the YAML files
 answers       what counts as a response's answer, and as the right one
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once
-verdicts      a judgement as lm-eval may log it: no passage, no judge's words
-ranks         the held-out task shared by several processes
-event_loop    running what judges from lm-eval, which is synchronous
 """
 
 from __future__ import annotations

@@ -7,28 +7,195 @@ for every other task. What it logs holds neither a passage nor a judge's words.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
+import anyio
 from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
 
-from rubric_core import ConfigError, JudgeResult, Outcome, Task, read_tasks
-from rubric_eval.lm_tasks.event_loop import run_async
-from rubric_eval.lm_tasks.ranks import (
-    common_criteria,
-    gathered,
-    rank_result,
-    refuse_unreached,
+from rubric_core import (
+    ConfigError,
+    JudgeResult,
+    Outcome,
+    Task,
+    criterion_scores_z,
+    normalized_reward,
+    read_tasks,
 )
-from rubric_eval.lm_tasks.verdicts import Verdict, only, shared_criteria, verdict
+from rubric_eval.errors import HeldoutAbortError
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+
+
+_Result = TypeVar("_Result")
+
+
+def run_async(function: Callable[..., Awaitable[_Result]], *arguments: object) -> _Result:
+    """Run a coroutine function to its end; in a thread where this one has a loop, as a notebook's.
+
+    Args:
+        function: the coroutine function.
+        arguments: its arguments.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return anyio.run(function, *arguments)
+    with ThreadPoolExecutor(max_workers=1) as threads:
+        return threads.submit(anyio.run, function, *arguments).result()
+
+
+_SHARED_FRAC: Final = 0.05
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a response was given."""
+
+    response: str
+    outcome: str
+    reason: str | None
+    reward: float | None
+    """None for an unavailable judgement; 0 for an invalid one."""
+
+    criteria_z: dict[str, float]
+    """z of the criteria that many questions share."""
+
+    is_fallback: bool = False
+    """Whether a fallback of a `litellm_config` judged it: another model, perhaps."""
+
+
+def verdict(
+    task: Task, result: JudgeResult, *, response: str, criteria: Collection[str]
+) -> Verdict:
+    """Return the verdict on a response.
+
+    Args:
+        task: what it answers.
+        result: its judgement.
+        response: its text.
+        criteria: those to keep the score of.
+    """
+    if result.outcome is Outcome.UNAVAILABLE:
+        return Verdict(response, str(result.outcome), str(result.reason), None, {})
+    scores = zip(task.rubric.ids, criterion_scores_z(result, task.rubric), strict=True)
+    return Verdict(
+        response=response,
+        outcome=str(result.outcome),
+        reason=None if result.reason is None else str(result.reason),
+        reward=normalized_reward(result, task.rubric),
+        is_fallback=bool(result.answered_by and result.answered_by.fallback),
+        criteria_z={name: float(z) for name, z in scores if name in criteria and not math.isnan(z)},
+    )
+
+
+def only(given: Verdict, criteria: Collection[str]) -> Verdict:
+    """Return a verdict with the scores of these criteria alone."""
+    kept = {name: z for name, z in given.criteria_z.items() if name in criteria}
+    return replace(given, criteria_z=kept)
+
+
+def shared_criteria(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """Return the criteria that at least one in twenty questions has.
+
+    The mean over a criterion that one question has is that question's score; lm-eval's table would
+    have thousands of rows of them.
+    """
+    counts: Counter[str] = Counter()
+    questions = 0
+    for task in tasks:
+        questions += 1
+        counts.update(set(task.rubric.ids))
+    least = max(_SHARED_FRAC * questions, min(2, questions))
+    return tuple(sorted(name for name, count in counts.items() if count >= least))
+
+
+@dataclass(frozen=True)
+class RankResult:
+    """What one process says of its verdicts to the others."""
+
+    responses: int
+    reasons: tuple[str, ...]
+    """Of each response without a judgement."""
+
+    criteria: frozenset[str]
+    """That at least one of its verdicts has a score of."""
+
+
+def rank_result(verdicts: Sequence[Verdict]) -> RankResult:
+    """Sum the verdicts of this process up."""
+    lost = [one for one in verdicts if one.outcome == Outcome.UNAVAILABLE]
+    return RankResult(
+        responses=len(verdicts),
+        reasons=tuple(str(one.reason) for one in lost),
+        criteria=frozenset(name for one in verdicts for name in one.criteria_z),
+    )
+
+
+def gathered(result: RankResult, *, world_size: int) -> list[RankResult]:
+    """Return the results of all processes, in their order; they must all come here.
+
+    Raises:
+        ConfigError: processes that torch.distributed does not join.
+    """
+    if world_size == 1:
+        return [result]
+    try:
+        distributed: Any = import_module("torch.distributed")
+    except ImportError:
+        distributed = None
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        raise ConfigError(
+            f"rubric_heldout is shared by {world_size} processes that torch.distributed does not "
+            "join, so they cannot agree on what was judged: run it in one process, or by "
+            "`accelerate launch`",
+            location="world_size",
+        )
+    results: list[RankResult] = [result] * world_size
+    distributed.all_gather_object(results, result)
+    return results
+
+
+def refuse_unreached(results: Sequence[RankResult], *, allowed: float) -> None:
+    """End where too many responses of all processes have no judgement, or all of one process.
+
+    Raises:
+        HeldoutAbortError: the same in every process.
+    """
+    reasons = Counter(reason for one in results for reason in one.reasons)
+    responses = sum(one.responses for one in results)
+    share = reasons.total() / responses
+    is_lost = any(len(one.reasons) == one.responses for one in results)
+    if share > allowed or is_lost:
+        listed = ", ".join(f"{reason} {count}" for reason, count in sorted(reasons.items()))
+        bound = f"more than the allowed share {allowed!r}"
+        if share <= allowed:
+            bound = "all those of one process, whose mean would be of none"
+        raise HeldoutAbortError(
+            f"rubric_heldout: no judgement for {reasons.total()} of {responses} responses "
+            f"({listed}), {bound}; check the judge and run again, with `--use_cache` and a "
+            "`ledger` what is done is not done again",
+            unavailable_frac=share,
+            reasons=reasons,
+        )
+
+
+def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
+    """Return the criteria that every process has a score of; of the others there is no mean."""
+    first, *others = results
+    return frozenset(name for name in first.criteria if all(name in one.criteria for one in others))
+
 
 _LOG: Final = logging.getLogger(__name__)
 _MAX_UNAVAILABLE_FRAC: Final = 0.05

@@ -4,16 +4,38 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks.answers.stated import statements
-from rubric_eval.lm_tasks.choices import shuffled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
+
+
+def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Return the choices in the order of this question, and where the correct one is.
+
+    The same question has the same order in every process, on every machine, in every subset.
+
+    Args:
+        question: text of the question.
+        correct: the correct choice.
+        wrong: the others.
+    """
+    choices = [_tidy(choice) for choice in (correct, *wrong)]
+    digest = hashlib.sha256(json.dumps([question, *choices]).encode()).digest()
+    order = list(range(len(choices)))
+    random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)
+    return tuple(choices[index] for index in order), order.index(0)
+
+
+def _tidy(choice: str) -> str:
+    return re.sub(r"\s+", " ", choice.replace(" [title]", ". ")).strip()
 
 
 @dataclass(frozen=True)

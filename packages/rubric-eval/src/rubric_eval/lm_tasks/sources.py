@@ -9,7 +9,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from rubric_core import MissingExtraError, SchemaError
+from rubric_core import MissingExtraError, SchemaError, read_tasks
 from rubric_core.errors import install_command
 from rubric_core.files import open_file, read_lines
 from rubric_eval.errors import BenchmarkDataError
@@ -18,6 +18,7 @@ from rubric_eval.lm_tasks.items import Item, read_items
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
 
 SMALL: Final = "small"
 """What `--data` calls the set that was written for this package."""
@@ -141,3 +142,64 @@ def _hub_rows(benchmark: str, source: HubSource) -> Iterator[dict[str, object]]:
                 f"{gated}; or name a folder that holds {' or '.join(_FILES[benchmark])} as the data"
             ) from error
         yield from split
+
+
+_Documents = dict[str, Any]
+
+
+def gsm8k(data: str | None = None, **_: object) -> _Documents:
+    """GSM8K's test split."""
+    return benchmark_documents("gsm8k", data)
+
+
+def math(data: str | None = None, **_: object) -> _Documents:
+    """MATH's test split, or the part of it that is in the folder."""
+    return benchmark_documents("math", data)
+
+
+def gpqa_main(data: str | None = None, **_: object) -> _Documents:
+    """GPQA Main."""
+    return benchmark_documents("gpqa_main", data)
+
+
+def gpqa_diamond(data: str | None = None, **_: object) -> _Documents:
+    """GPQA Diamond."""
+    return benchmark_documents("gpqa_diamond", data)
+
+
+def heldout(questions: str | None = None, **_: object) -> _Documents:
+    """Questions of a file of tasks: ids and questions alone, for lm-eval logs its documents.
+
+    Raises:
+        BenchmarkDataError: no file is named, or it holds no task, or one twice.
+        RubricFileError: it holds something else.
+    """
+    if not questions:
+        raise BenchmarkDataError(
+            "rubric_heldout has no questions: name the file of tasks, "
+            "`--metadata questions=test.jsonl judge=judge.yaml`"
+        )
+    rows: list[dict[str, Any]] = [
+        {"task_id": task.task_id, "doc_hash": task.doc_hash, "question": task.question}
+        for task in read_tasks(Path(questions))
+    ]
+    if not rows:
+        raise BenchmarkDataError(f"{questions} holds no task; give the held-out questions")
+    first: dict[str, int] = {}
+    for number, row in enumerate(rows, start=1):
+        if first.setdefault(row["task_id"], number) != number:
+            raise BenchmarkDataError(
+                f"{questions}: task {row['task_id']!r} is there twice, as number "
+                f"{first[row['task_id']]} and {number}; drop the copies, which would count twice"
+            )
+    return _documents(rows)
+
+
+def benchmark_documents(benchmark: str, data: str | None) -> _Documents:
+    """Documents of a benchmark, in memory: nothing of them is mapped, or cached by its name."""
+    loaded = load_items(benchmark, data)
+    return _documents([item.document() for item in loaded.items])
+
+
+def _documents(rows: list[dict[str, Any]]) -> _Documents:
+    return {"test": import_module("datasets").Dataset.from_list(rows)}

@@ -13,12 +13,12 @@ from rubric_core import RubricFileError
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import (
+    Edits,
     check_content,
     check_identities,
     file_digests,
     sealed,
 )
-from rubric_eval.records.edits import Edits
 from rubric_eval.records.run import FORMAT, EvalRun
 from rubric_judge.responses import read_rows as numbered_rows
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
     from pathlib import Path
 
-    from rubric_eval.records.layout import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
 
 _TASK: Final = b'{"task_id":"'

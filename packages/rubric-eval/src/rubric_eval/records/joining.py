@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 import re
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import anyio
+
+from rubric_core import RubricError
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalRun, JudgeEntry, ModelEntry
-from rubric_eval.records.digests import ANSWERS, check_files
-from rubric_eval.records.edits import Edits
-from rubric_eval.records.files import read_run
+from rubric_eval.records.digests import ANSWERS, Edits, check_files
+from rubric_eval.records.files import read_run, write_run
+from rubric_eval.records.run import now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import (
+        AsyncGenerator,
+        Awaitable,
+        Callable,
+        Generator,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
+    from pathlib import Path
 
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.records.run import EvalRun
 
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
@@ -152,3 +166,42 @@ def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry
         *(new.get(entry.name, entry) for entry in held),
         *(entry for entry in wanted if entry.name not in known),
     )
+
+
+@contextmanager
+def under_way(folder: EvalFolder, run: EvalRun, *, table: Path) -> Generator[None]:
+    """Write the manifest of an evaluation that begins, and again where it fails.
+
+    Args:
+        folder: of the evaluation.
+        run: its manifest, with status `running`.
+        table: what earlier runs left: no table of an evaluation that is under way.
+    """
+    table.unlink(missing_ok=True)
+    write_run(folder, run)  # first: it says what everything else in the folder is
+    try:
+        yield
+    except BaseException as error:
+        failed = {"status": "failed", "finished": now(), "error": _said(error)}
+        with suppress(OSError):  # a full disk may be why
+            write_run(folder, run.model_copy(update=failed))
+        raise
+
+
+@asynccontextmanager
+async def closing(closers: Sequence[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None]:
+    """Close what was opened, also where it was never asked."""
+    try:
+        yield
+    finally:
+        with anyio.CancelScope(shield=True):
+            for close_one in closers:
+                await close_one()
+
+
+def _said(error: BaseException) -> str:
+    if isinstance(error, RubricError | OSError):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt | anyio.get_cancelled_exc_class()):
+        return "stopped before the end"
+    return f"ended by a {type(error).__name__}"  # its message may hold anything

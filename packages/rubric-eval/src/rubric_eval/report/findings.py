@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from rubric_core import RubricFileError
 from rubric_core.files import read_file
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
-from rubric_eval.comparison.levels import score
+from rubric_eval.comparison.pairing import score
 from rubric_eval.records import EvalFolder, changed_inputs
 from rubric_eval.records.digests import is_as_written
 

@@ -7,10 +7,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.hacking.observed import Judged, observed
+from rubric_eval.hacking.found import Judged, observed
 from rubric_eval.records import EvalFolder, EvalRun, Measured
-from rubric_eval.records.digests import check_files
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run, read_rows
 from rubric_eval.records.rows import QuestionRow
 from rubric_eval.scores.judged import JudgedReader, has_scores
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from rubric_eval.records.edits import Edits
+    from rubric_eval.records.digests import Edits
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,223 @@
-"""From a specification to a chat model: its configuration, and what its server says of it."""
+"""Chat models behind a server, and how a specification becomes one."""
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
+import anyio
 from pydantic import JsonValue, ValidationError
 
-from rubric_core import ConfigError, config_error
-from rubric_eval.responders.chat import VLLM_ROUTE, ChatResponder, addresses
-from rubric_eval.responders.weights import OTHER, weights_of
-from rubric_judge import ModelConfig, ModelServer, ServedModel
+from rubric_core import (
+    Ask,
+    ConfigError,
+    Decoding,
+    Finish,
+    Reason,
+    Reply,
+    ResponderError,
+    config_error,
+)
+from rubric_eval.responders.spec import OTHER, weights_of
+from rubric_judge import (
+    ChatModel,
+    ChatReply,
+    JudgeTransportError,
+    ModelConfig,
+    ModelServer,
+    ServedModel,
+)
 from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
-    from rubric_eval.responders.spec import ModelSpec
-    from rubric_eval.responders.weights import Weights
+    from rubric_eval.responders.spec import ModelSpec, Weights
+
+
+_AT_ONCE: Final = 64
+_TEMPLATE_BYTES: Final = 512
+"""More than what a usual chat template puts around a question."""
+VLLM_ROUTE: Final = "hosted_vllm/"
+_VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p": 0.0}
+"""What vLLM would otherwise take from the model's generation_config.json."""
+
+
+class ChatResponder:
+    """Answers of one model, several at a time; a `Responder`."""
+
+    def __init__(
+        self,
+        config: ModelConfig,
+        served: ServedModel | None,
+        *,
+        weights: Weights | None = None,
+        takes_seed: bool = True,
+    ) -> None:
+        """Take the model; nothing is sent.
+
+        Args:
+            config: model, address, limits.
+            served: what its server says of it, where it has one that does.
+            weights: what it makes of a fixed text, where its server says.
+            takes_seed: whether requests name a seed; without, draws cannot be made again.
+
+        Raises:
+            JudgeSetupError: a variable is named for a key that is not set.
+            ConfigError: the `litellm_config` cannot be used.
+        """
+        self._config = config
+        self._served = served
+        self.weights = weights
+        """What tells it from another model of the same name; no part of its identity."""
+        self._takes_seed = takes_seed
+        self._model = ChatModel(config, role="model")
+        self._server: ModelServer | None = None
+        address = next(addresses(config), None)
+        if address is not None and served is not None and served.positions is not None:
+            self._server = ModelServer(config, address)
+
+    @property
+    def prompt_form(self) -> str:
+        """A server takes messages."""
+        return "chat"
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """The model, its deployments and parameters, and its weights as the server names them."""
+        told = self._model.identity
+        served = self._served
+        return {
+            "kind": "chat",
+            "model": self._config.model.removeprefix(VLLM_ROUTE),
+            "transport": self._config.transport,
+            "deployments": cast("JsonValue", told["deployments"]),
+            "parameters": dict(self._config.parameters),
+            "root": served.root if served else None,
+            "parent": served.parent if served else None,
+            "positions": served.positions if served else None,
+            "takes_seed": self._takes_seed,
+        }
+
+    async def respond(
+        self, asks: Sequence[Ask], decoding: Decoding
+    ) -> AsyncGenerator[tuple[int, Reply]]:
+        """Answer questions as they are done; see `Responder.respond`."""
+        await self._refuse_unsendable(decoding)
+        send, receive = anyio.create_memory_object_stream[tuple[int, Reply]](math.inf)
+        order = iter(range(len(asks)))
+
+        async def work() -> None:
+            for index in order:
+                send.send_nowait((index, await self._reply(asks[index], decoding)))
+
+        at_once = self._config.limits.max_in_flight or _AT_ONCE
+        # The workers end first: one may be about to send when they are told to.
+        async with send, receive, anyio.create_task_group() as workers:
+            for _ in range(min(at_once, len(asks))):
+                workers.start_soon(work)
+            try:
+                for _ in asks:
+                    yield await receive.receive()
+            except GeneratorExit:  # nobody waits any more; a task group would wrap it
+                workers.cancel_scope.cancel()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._server is not None:
+            await self._server.aclose()
+        await self._model.aclose()
+
+    async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
+        fields = self._fields(ask, decoding)
+        room = await self._room(ask.view.question, decoding.max_tokens)
+        if room is not None:
+            if room < 1:
+                return Reply.unavailable(
+                    Reason.BAD_REQUEST, "the question alone is longer than the model's context"
+                )
+            fields["max_tokens"] = min(room, decoding.max_tokens)
+        try:
+            answer = await self._model.answer(
+                ask.view.question, parameters=fields, affinity=ask.view.task_id
+            )
+        except JudgeTransportError as error:
+            return Reply.unavailable(error.reason, error.detail)
+        return _read(answer)
+
+    async def _room(self, question: str, wanted: int) -> int | None:
+        """Tokens that are left for an answer; None where all that are wanted surely fit."""
+        served = self._served
+        if served is None or served.positions is None or self._server is None:
+            return None
+        # No tokenizer makes more tokens of a text than it has bytes.
+        if len(question.encode()) + _TEMPLATE_BYTES + wanted <= served.positions:
+            return None
+        tokens = await self._server.prompt_tokens(question)
+        return None if tokens is None else served.positions - tokens
+
+    def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
+        fields: dict[str, JsonValue] = {
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "max_tokens": decoding.max_tokens,
+        }
+        if self._takes_seed:
+            fields["seed"] = ask.seed
+        if decoding.stop:
+            fields["stop"] = list(decoding.stop)
+        if self._is_vllm:
+            # -1 is all tokens: left out, vLLM takes the model's own default.
+            fields |= {"top_k": decoding.top_k or -1, **_VLLM_PLAIN}
+        elif decoding.top_k is not None:
+            fields["top_k"] = decoding.top_k
+        return fields
+
+    @property
+    def _is_vllm(self) -> bool:
+        """Whether whoever answers takes vLLM's fields: it says so, or all its routes do."""
+        if self._served is not None and self._served.owner == "vllm":
+            return True
+        return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
+
+    async def _refuse_unsendable(self, decoding: Decoding) -> None:
+        names = {"temperature", "top_p", "max_tokens"}
+        names |= {"seed"} if self._takes_seed else set()
+        names |= {"stop"} if decoding.stop else set()
+        try:
+            refused = await self._model.unsupported(sorted(names))
+        except JudgeTransportError as error:
+            raise ResponderError(
+                f"the model {self._config.model!r} cannot be asked: {error.detail}"
+            ) from None
+        if refused:
+            remedy = (
+                "set `takes_seed: false` in a file of models, and its draws cannot be made again"
+                if refused == ("seed",)
+                else "evaluate it apart, or leave it out"
+            )
+            raise ConfigError(
+                f"litellm does not send {', '.join(refused)} to {self._config.model!r}, and so it "
+                f"would not be asked as the others are: {remedy}"
+            )
+
+
+def _read(answer: ChatReply) -> Reply:
+    if answer.finish == "oversized":
+        detail = "the answer is larger than what is read of one"
+        return Reply.unavailable(Reason.SERVER_ERROR, detail)
+    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
+    # Half of a surrogate pair, which only an escape can hold, can stand in no file.
+    text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
+    tokens = answer.usage.completion_tokens if answer.usage else None
+    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
+
+
+def addresses(config: ModelConfig) -> Iterator[str]:
+    """Return where a model is served; nothing where litellm knows."""
+    return (address for address in config.addresses if address is not None)
+
 
 _OF_DECODING: Final = frozenset(
     {"max_tokens", "min_p", "repetition_penalty", "seed", "stop", "temperature", "top_k", "top_p"}

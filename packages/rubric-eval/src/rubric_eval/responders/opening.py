@@ -18,7 +18,7 @@ from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_eval.responders.weights import Weights
+    from rubric_eval.responders.spec import Weights
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from rubric_core import Finish, Outcome
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, Measure, Measured
-from rubric_eval.records.digests import check_files
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import check_files, refusing_edits
 from rubric_eval.records.files import read_finished_run
 from rubric_eval.scores.judged import JudgedReader
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
@@ -9,18 +10,141 @@ from typing import TYPE_CHECKING, TypeAlias
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from rubric_core import Outcome
+from rubric_core import Outcome, criterion_scores_z, normalized_reward
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.failures import Failures
+from rubric_eval.records import JudgementRow, ScoreRow
 from rubric_eval.records.files import write_rows
-from rubric_eval.scores.rows import judgement_row, score_row
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-    from rubric_core import JudgeResult
-    from rubric_eval.records import AnswerRow, EvalFolder, JudgementRow, ScoreRow
-    from rubric_eval.scores.desk import JudgeDesk
+    from rubric_core import JudgeResult, Rubric, Task
+    from rubric_eval.records import AnswerRow, EvalFolder
+    from rubric_judge import JudgePool
+
+
+def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> ScoreRow:
+    """Return what an answer is worth.
+
+    Args:
+        answer: the answer, or why there is none.
+        result: its judgement; None where no answer came.
+        rubric: what it was judged by.
+
+    Returns:
+        Reward and z; an invalid judgement is 0 in all of them, and an unavailable answer or
+        judgement has none.
+    """
+    outcome = Outcome.UNAVAILABLE if result is None else result.outcome
+    reward, z = None, dict[str, float]()
+    if result is not None and outcome is not Outcome.UNAVAILABLE:
+        reward = normalized_reward(result, rubric)
+        z_M = criterion_scores_z(result, rubric)
+        z = {
+            name: float(value)
+            for name, value in zip(rubric.ids, z_M, strict=True)
+            if not math.isnan(value)  # a criterion of weight 0
+        }
+    return ScoreRow(
+        task_id=answer.task_id,
+        doc_hash=answer.doc_hash,
+        sample=answer.sample,
+        key=answer.key,
+        outcome=outcome,
+        reason=answer.reason if result is None else result.reason,
+        reward=reward,
+        fallback=result.answered_by.fallback if result and result.answered_by else "",
+        criteria_z=z,
+    )
+
+
+def judgement_row(answer: AnswerRow, result: JudgeResult) -> JudgementRow:
+    """Return what a judge wrote about an answer."""
+    return JudgementRow(
+        task_id=answer.task_id,
+        sample=answer.sample,
+        key=answer.key,
+        reasoning=result.reasoning,
+        answered_by=result.answered_by,
+    )
+
+
+_Content: TypeAlias = tuple[str, str]
+"""Task and text of an answer: what a judgement depends on."""
+_Listener: TypeAlias = "Callable[[JudgeResult], None]"
+
+
+class JudgeDesk:
+    """One judge for the answers of all models.
+
+    The same answer to the same question, whoever gave it, is judged once: what is judged already is
+    in the pool's ledger, and what is being judged is waited for.
+    """
+
+    def __init__(self, pool: JudgePool, tasks: Mapping[str, Task]) -> None:
+        """Prepare; nothing is asked.
+
+        Args:
+            pool: of the judge, with a ledger.
+            tasks: by id; all that answers may belong to.
+        """
+        self.tasks = tasks
+        """By id."""
+        self.at_once = pool.statistics().limit
+        """Most calls in flight."""
+        self._pool = pool
+        self._listeners: dict[_Content, list[_Listener]] = {}
+
+    async def judge(
+        self, answers: Sequence[AnswerRow], *, on_result: Callable[[int, JudgeResult], None]
+    ) -> None:
+        """Judge answers; return when each has its result.
+
+        Args:
+            answers: with texts, of any tasks, models and seeds.
+            on_result: called once for each, with its index, as its judgement ends.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+            Exception: whatever `on_result` raises, this call's or that of another call which waits
+                for the same judgement; the calls in flight are cancelled first.
+        """
+        left = len(answers)
+        all_settled = anyio.Event()
+
+        def settle(index: int, result: JudgeResult) -> None:
+            nonlocal left
+            on_result(index, result)
+            left -= 1
+            if not left:
+                all_settled.set()
+
+        contents = self._listen(answers, settle)
+
+        def tell(position: int, result: JudgeResult) -> None:
+            for listener in self._listeners.pop(contents[position]):
+                listener(result)
+
+        views = [self.tasks[task_id].judge_view(text) for task_id, text in contents]
+        await self._pool.judge_all(views, on_result=tell)
+        if left:  # to what another call asks about
+            await all_settled.wait()
+
+    def _listen(
+        self, answers: Sequence[AnswerRow], settle: Callable[[int, JudgeResult], None]
+    ) -> list[_Content]:
+        """Have results reported, and return what nobody asks about yet."""
+        contents: list[_Content] = []
+        for index, answer in enumerate(answers):
+            content = answer.task_id, answer.text or ""
+            if content not in self._listeners:
+                self._listeners[content] = []
+                contents.append(content)
+            self._listeners[content].append(
+                lambda result, index=index: settle(index, result),
+            )
+        return contents
 
 
 Answered: TypeAlias = "tuple[int, AnswerRow]"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import numpy as np
 
 from rubric_eval.statistics.bootstrap import Bootstrap, bootstrap_mean, cluster_sums
-from rubric_eval.statistics.power import mcnemar_detectable
+from rubric_eval.statistics.correction import mcnemar_detectable
 from rubric_eval.statistics.proportions import discordant_limits, mcnemar_p, score_limits
 from rubric_eval.statistics.sign_flip import SignFlips
 

@@ -6,11 +6,17 @@ McNemar's test looks at the items that one model has right and the other wrong: 
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 from scipy import optimize, stats
 
-from rubric_eval.statistics.intervals import Interval
+from rubric_eval.statistics.intervals import Interval, mean_interval
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rubric_eval.statistics.intervals import FloatArray
 
 
 def wilson_interval(right: int, n: int, *, confidence: float = 0.95) -> Interval:
@@ -78,3 +84,47 @@ def _score_spread(won: int, lost: int, n: int, delta: float) -> float:
     lost_share = (math.sqrt(max(linear**2 - 8 * n * constant, 0.0)) - linear) / (4 * n)
     lost_share = min(max(lost_share, 0.0, -delta), 1.0)
     return math.sqrt(max(n * (2 * lost_share + delta * (1 - delta)), 0.0))
+
+
+def score_interval(  # noqa: PLR0913  # all but the values by name
+    means_N: Sequence[float | None] | FloatArray,
+    *,
+    clusters_N: Sequence[str],
+    is_accuracy: bool,
+    answers: int,
+    confidence: float = 0.95,
+    resamples: int = 9999,
+    seed: int = 0,
+) -> Interval:
+    """Estimate a score: Wilson's interval for one answer an item, else the BCa bootstrap.
+
+    Args:
+        means_N: of each question, its answers averaged; None and NaN are missing.
+        clusters_N: document of each question.
+        is_accuracy: whether an answer is right or wrong, and no reward.
+        answers: K, given to each question.
+        confidence: nominal coverage, in (0, 1).
+        resamples: bootstrap draws.
+        seed: of the draws.
+
+    Raises:
+        EvalShapeError: no value at all, or an infinite one.
+    """
+    values_N = np.asarray(means_N, dtype=np.float64)  # None becomes NaN
+    present_N = values_N[~np.isnan(values_N)]
+    clusters = len(set(clusters_N))
+    if is_accuracy and present_N.size:
+        if clusters == values_N.size and answers == 1:
+            return wilson_interval(int(present_N.sum()), present_N.size, confidence=confidence)
+        if present_N.min() == present_N.max() and present_N[0] in {0.0, 1.0}:
+            # A bootstrap of nothing but zeros would be a point; what one answer says still holds.
+            n = min(clusters, present_N.size)
+            found = wilson_interval(int(present_N[0]) * n, n, confidence=confidence)
+            return found.model_copy(update={"n": present_N.size})
+    return mean_interval(
+        values_N,
+        clusters_N=clusters_N,
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )

@@ -1,11 +1,9 @@
 """Accuracy on benchmarks that no training saw: the paper's Table 2.
 
 suites        the benchmarks: ours, and lm-eval's own as a second suite
-stock         lm-eval's tasks over the same items
 building      benchmarks as lm-eval's tasks, with every prompt
 plan          what is asked of every model, and the manifest that says so
-recorded      answers that are there, scored by lm-eval
-items         answers as rows of right and wrong
+items         answers, scored by lm-eval, as rows of right and wrong
 reading       rows as values, ready to be compared
 table         Table 2
 running       all of it, from the first check to the table

@@ -19,7 +19,7 @@ from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
 from rubric_eval.lm_tasks.sources import load_items
 from rubric_eval.records.rows import items_sha256
-from rubric_eval.transfer.stock import stock_config
+from rubric_eval.transfer.suites import stock_config
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence

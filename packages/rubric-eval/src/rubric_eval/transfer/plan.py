@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from rubric_core import ConfigError, Decoding, PolicyView
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.records import EvalRun, QuestionRow, Questions
-from rubric_eval.records.planning import check_models, check_plan
-from rubric_eval.records.run import now
+from rubric_eval.records.run import check_models, check_plan, now
 from rubric_eval.transfer.building import Built, build
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 

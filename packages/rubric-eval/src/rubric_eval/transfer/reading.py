@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 from rubric_eval.answers import text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured, QuestionRow
-from rubric_eval.records.digests import check_files
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import check_files, refusing_edits
 from rubric_eval.records.files import iterate_rows, read_finished_run, read_rows
 from rubric_eval.records.rows import items_sha256
 from rubric_eval.transfer.suites import benchmark_of
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_eval.records import EvalRun, ModelEntry, Questions
-    from rubric_eval.records.edits import Edits
+    from rubric_eval.records.digests import Edits
 
 
 def read_transfer(

@@ -10,8 +10,7 @@ from rubric_eval.errors import EvalFolderError, TransferAbortError
 from rubric_eval.failures import Failures
 from rubric_eval.records import EvalFolder, EvalRun
 from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
-from rubric_eval.records.joining import joined
-from rubric_eval.records.lifetime import closing, under_way
+from rubric_eval.records.joining import closing, joined, under_way
 from rubric_eval.records.run import now
 from rubric_eval.transfer.items import scored_items
 from rubric_eval.transfer.plan import ItemQuestion

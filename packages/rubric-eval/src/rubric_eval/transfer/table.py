@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from rubric_eval.records.edits import refusing_edits
+from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.run import FROZEN
 from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.reading import read_benchmarks

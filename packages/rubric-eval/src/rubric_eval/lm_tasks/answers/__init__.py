@@ -1,9 +1,7 @@
 """From a response to its final answer, and whether that is the right one.
 
-stated        where a response states an answer: boxed, behind `####`, behind "the answer is"
-numbers       a number, as GSM8K asks for it
-letters       the letter of one of four choices, as GPQA asks for it
-expressions   a mathematical expression, as MATH asks for it
+stated        where a response states an answer, and the letter that GPQA asks for
+expressions   a number, as GSM8K asks for it, or a mathematical expression, as MATH does
 notation      how one expression is written in many ways
 equivalence   whether two expressions are the same, by math-verify in a process of its own
 
@@ -16,9 +14,13 @@ from __future__ import annotations
 from typing import Final
 
 from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
-from rubric_eval.lm_tasks.answers.expressions import is_expression, stated_expression
-from rubric_eval.lm_tasks.answers.letters import stated_letter
-from rubric_eval.lm_tasks.answers.numbers import is_number, stated_number
+from rubric_eval.lm_tasks.answers.expressions import (
+    is_expression,
+    is_number,
+    stated_expression,
+    stated_number,
+)
+from rubric_eval.lm_tasks.answers.stated import stated_letter
 
 __all__ = [
     "EXTRACTION",
