@@ -44,15 +44,13 @@ PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 # What these read is in our own wheel, or belongs to a process that can be killed.
 READ_THEIR_OWN = {
     "rubric_core.files",
-    "rubric_eval.report.page",
+    "rubric_judge.page.rendering",
     "rubric_judge.prompt",
     "rubric_judge.starting",
     "rubric_synth.llm.prompt",
     "rubric_synth.llm.task_types",
     "rubric_synth.sources.converter",
     "rubric_synth.sources.dataset_rows",
-    "rubric_synth.stats.page",
-    "rubric_train_openrlhf.report.page",
 }
 
 # The classes of one character keep these patterns from finding themselves.
@@ -228,3 +226,22 @@ def test_no_tracked_file_depends_on_where_it_was_written(
     ]
 
     assert found == []
+
+
+def test_pages_have_one_home(modules: dict[str, ast.Module]) -> None:
+    """What makes a page, and what makes a text of a model safe to show, stands in one place."""
+    furniture = {"inert_json", "render_page", "visible"}
+    homes = {
+        (node.name, name)
+        for name, tree in modules.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name in furniture
+    }
+    assert homes == {
+        ("inert_json", "rubric_judge.page.rendering"),
+        ("render_page", "rubric_judge.page.rendering"),
+        ("visible", "rubric_judge.page.visible"),
+    }
+    templates = (Path(__file__).parents[1] / "packages").glob("*/src/**/*.j2")
+    policies = {path for path in templates if "Content-Security-Policy" in path.read_text("utf-8")}
+    assert {path.name for path in policies} == {"frame.html.j2"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import RubricFileError
+from rubric_judge.page import inert_json
 from rubric_train_openrlhf.report import write_report
-from rubric_train_openrlhf.report.page import inert_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -181,7 +181,7 @@ def test_a_lone_surrogate_does_not_stop_the_page(make_run: Callable[..., Path]) 
     (run / "summary.json").write_text(
         '{"status": "failed", "error": "before \\ud800 after"}', encoding="utf-8"
     )
-    assert "before ? after" in _written(run)[1].text
+    assert "before [U+D800] after" in _written(run)[1].text
 
 
 def test_other_text_on_the_page_is_escaped(

@@ -13,8 +13,8 @@ from rubric_eval.records import ItemRow, JudgementRow, ScoreRow
 from rubric_eval.records.files import iterate_rows
 from rubric_eval.report.selection import MOST_HELDOUT, MOST_ITEMS, by_question, most_different
 from rubric_eval.report.tables import benchmark_title
-from rubric_eval.report.visible import shortened, visible
 from rubric_eval.transfer import benchmark_of
+from rubric_judge.page.visible import shortened, visible
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import json
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from markupsafe import Markup
-
+from rubric_judge.page import render_page
 from rubric_synth.dataset import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats import charts
 from rubric_synth.stats.drawing import svg
-from rubric_synth.stats.visible import visible
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,9 +18,6 @@ if TYPE_CHECKING:
     from rubric_synth.dataset import Manifest
     from rubric_synth.stats.examples import Examples
     from rubric_synth.stats.report import DatasetStatistics
-
-_SCRIPT: Final = "stats.js"
-_STYLE: Final = "stats.css"
 
 
 class Figure(NamedTuple):
@@ -56,20 +48,7 @@ def write_page(
     Raises:
         OutputError: The page could not be written.
     """
-    # Loaded at its first use: `import rubric_synth` stays quick.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
-
-    environment = Environment(
-        loader=PackageLoader("rubric_synth.stats"),
-        autoescape=True,
-        finalize=_shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["visible"] = visible
-    script = _asset(_SCRIPT)
-    content: dict[str, Any] = {
+    content = {
         "name": name,
         "origin": _origin(manifest),
         "found": statistics,
@@ -80,11 +59,10 @@ def write_page(
         "figures": figures(statistics),
         "charts": charts,
         "svg": svg,
-        "style": _asset(_STYLE),
-        "script": script,
-        "script_hash": base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
     }
-    page = environment.get_template("stats.html.j2").render(content)
+    page = render_page(
+        __package__ or "", "stats.html.j2", content, style="stats.css", scripts=("stats.js",)
+    )
     write_lines(path, [page])
 
 
@@ -123,13 +101,3 @@ def _origin(manifest: Manifest) -> str:
         return f"Synthesis by {manifest.model.get('model', 'a language model')}"
     kind = str(manifest.config.get("synthesiser", {}).get("type", "unknown"))
     return "Synthesis by a language model" if kind == "llm" else f"{kind.capitalize()} synthesis"
-
-
-def _shown(value: object) -> object:
-    """Make the characters of a text visible; what is markup already was made of such texts."""
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def _asset(name: str) -> str:
-    folder = files("rubric_synth.stats") / "templates"
-    return (folder / name).read_text(encoding="utf-8")

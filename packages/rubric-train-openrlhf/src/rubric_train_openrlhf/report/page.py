@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import math
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
-
+from rubric_judge.page import inert_json, render_page
 from rubric_train_openrlhf.report import headline
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.drawing import LEFT, RIGHT, step_limits, svg
@@ -48,41 +43,33 @@ def write_report(run_dir: Path) -> Path:
     best = max(run.heldout, key=lambda row: row.reward_mean).step if run.heldout else None
     rollouts = excerpt(run_dir, best_step=best, notes=notes)
     drawn = sections(run.metrics, run.heldout)
-    page = (
-        _templates()
-        .get_template("report.html.j2")
-        .render(
-            run=run,
-            name=run_dir.resolve().name,
-            notes=notes,
-            status=headline.status(run),
-            description=headline.description(run),
-            figures=headline.figures(run),
-            sections=drawn,
-            chart_json=inert_json(_readings(drawn)),
-            table=_table(run.metrics),
-            table_of=len(run.metrics),
-            rollouts=rollouts,
-            policy_json=inert_json(rollouts.policy),
-            judge_json=inert_json(rollouts.judge),
-        )
+    content = {
+        "run": run,
+        "name": run_dir.resolve().name,
+        "notes": notes,
+        "status": headline.status(run),
+        "description": headline.description(run),
+        "figures": headline.figures(run),
+        "sections": drawn,
+        "svg": svg,
+        "chart_json": inert_json(_readings(drawn)),
+        "table": _table(run.metrics),
+        "table_of": len(run.metrics),
+        "rollouts": rollouts,
+        "policy_json": inert_json(rollouts.policy),
+        "judge_json": inert_json(rollouts.judge),
+    }
+    page = render_page(
+        __package__ or "",
+        "report.html.j2",
+        content,
+        style="report.css",
+        scripts=("charts.js", "rollouts.js"),
+        filters={"percent": _percent, "points": _points},
     )
     path = run_dir / "report.html"
-    # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
-    write_text(path, page.encode("utf-8", "replace").decode("utf-8"))
+    write_text(path, page)
     return path
-
-
-def inert_json(value: object) -> Markup:
-    """Write JSON that is data in a page whatever its strings hold.
-
-    All but ASCII is escaped, and so are <, > and &: no string can end the script element, open a
-    comment, or hold a line separator. NaN and infinities become null, which JSON has a word for.
-    """
-    text = json.dumps(_finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    for character in "<>&":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return Markup(text)  # noqa: S704  # escaped above
 
 
 def _readings(drawn: Sequence[Section]) -> dict[str, object]:
@@ -107,33 +94,6 @@ def _readings(drawn: Sequence[Section]) -> dict[str, object]:
             ],
         }
     return readings
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in cast("dict[str, object]", value).items()}
-    if isinstance(value, list):
-        return [_finite(item) for item in cast("list[object]", value)]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _templates() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("rubric_train_openrlhf.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    cast("dict[str, Any]", environment.globals).update(svg=svg, asset=_asset)
-    environment.filters.update(percent=_percent, points=_points)
-    return environment
-
-
-def _asset(name: str) -> Markup:
-    """A file of our own, written into the page as it is."""
-    folder = files("rubric_train_openrlhf.report") / "templates"
-    return Markup((folder / name).read_text(encoding="utf-8"))  # noqa: S704  # ours
 
 
 def _table(metrics: Sequence[MetricsRow]) -> list[MetricsRow]:
