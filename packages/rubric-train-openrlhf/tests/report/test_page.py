@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import RubricFileError
-from rubric_judge.page import inert_json
+from rubric_judge.page import inert_json, visible
 from rubric_train_openrlhf.report import write_report
 
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ def test_text_of_a_response_is_inert_and_whole(make_run: Callable[..., Path]) ->
     page_text, page = _written(run)
     assert page.tags == clean.tags
     data = json.loads(page.scripts["policy-data"])
-    assert [row["response"] for row in data["steps"][0]["rows"]] == HOSTILE
+    shown = [row["response"] for row in data["steps"][0]["rows"]]
+    assert shown == [visible(text) for text in HOSTILE]
     assert data["prompts"] == HOSTILE
     assert not re.search("[\u2028\u2029]", page_text)
 
