@@ -100,11 +100,11 @@ def loopback_only() -> Iterator[None]:
     """Let sockets connect to the loopback interface only."""
     connect, connect_ex = socket.socket.connect, socket.socket.connect_ex
 
-    def guarded_connect(self: socket.socket, address: Any) -> None:  # noqa: ANN401 - as in socket
+    def guarded_connect(self: socket.socket, address: Any) -> None:
         _refuse_unless_loopback(address)
         connect(self, address)
 
-    def guarded_connect_ex(self: socket.socket, address: Any) -> int:  # noqa: ANN401 - as in socket
+    def guarded_connect_ex(self: socket.socket, address: Any) -> int:
         _refuse_unless_loopback(address)
         return connect_ex(self, address)
 
@@ -130,7 +130,7 @@ def make_chat_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
 
     def make(positions: int, *, seed: int = 0, spread: float = 1.0) -> Path:
         # Few tests need torch.
-        from rubric_train_openrlhf.policy import (  # noqa: PLC0415
+        from rubric_train_openrlhf.policy import (
             TinyConfig,
             build_tiny_llama,
             build_tokenizer,
@@ -168,7 +168,7 @@ def chat_model(make_chat_model: Callable[..., Path]) -> Path:
 @pytest.fixture(scope="session")
 def serve() -> Callable[[Path], VLLMServer]:
     """Make a real vLLM server of a model, not started yet."""
-    from rubric_judge.testing.vllm import VLLMServer  # noqa: PLC0415  # as above
+    from rubric_judge.testing.vllm import VLLMServer
 
     return lambda folder: VLLMServer(folder, options=("--dtype", "float32"), start_within_s=900)
 

@@ -127,7 +127,7 @@ class EngineActor:
             llm_engine=self,
         )
 
-    async def generate(self, prompt_ids: list[int], sampling: Any) -> SimpleNamespace:  # noqa: ANN401
+    async def generate(self, prompt_ids: list[int], sampling: Any) -> SimpleNamespace:
         """Take the time of one response in one of the slots."""
         del prompt_ids
         async with self._slots:
@@ -156,7 +156,7 @@ class Judge:
 class Bench:
     """A coordinator and its engines."""
 
-    def __init__(self, config: TrainConfig, tasks: Sequence[Task], coordinator: Any) -> None:  # noqa: ANN401
+    def __init__(self, config: TrainConfig, tasks: Sequence[Task], coordinator: Any) -> None:
         """Start the engines."""
         self._tasks = tasks
         self._coordinator = coordinator
@@ -225,7 +225,7 @@ class Bench:
         for engine in self._engines:
             ray.kill(engine)
 
-    def _engine(self, row: int) -> Any:  # noqa: ANN401
+    def _engine(self, row: int) -> Any:
         return self._engines[row % ENGINES]
 
 

@@ -176,7 +176,7 @@ def record(
     }
 
 
-def save_model(folder: Path, workload: Workload) -> Any:  # noqa: ANN401  # transformers types little
+def save_model(folder: Path, workload: Workload) -> Any:
     """Build a random Llama and a tokenizer, and save them; return the tokenizer."""
     tokenizer = build_tokenizer(sources(), LONGEST_TOKENS)
     tokenizer.chat_template = CHAT
@@ -200,7 +200,7 @@ def sources() -> list[str]:
     return [path.read_text("utf-8") for path in paths]
 
 
-def make_views(tokenizer: Any, workload: Workload) -> list[JudgeView]:  # noqa: ANN401  # as above
+def make_views(tokenizer: Any, workload: Workload) -> list[JudgeView]:
     """Make groups of responses to questions on passages, of the workload's lengths in tokens."""
     ids = iter(chain.from_iterable(tokenizer.encode(text) for text in sources()))
 
@@ -266,7 +266,7 @@ def comparable(result: JudgeResult) -> JudgeResult:
     return result.model_copy(update=left_out)
 
 
-def tokenised(tokenizer: Any, calls: Iterable[Messages]) -> list[list[int]]:  # noqa: ANN401  # as above
+def tokenised(tokenizer: Any, calls: Iterable[Messages]) -> list[list[int]]:
     """Return the prompts as the server reads them."""
     return [
         tokenizer.encode(

@@ -268,9 +268,9 @@ def train_ours(side: Side, workload: Workload, folder: Path) -> None:
 
 def train_trl(side: Side, workload: Workload, folder: Path, tasks: list[Task]) -> None:
     """Train through TRL's trainer with its logging, saving and progress bars off."""
-    from datasets import Dataset  # noqa: PLC0415 -- only in the `stacks` group
-    from transformers import PrinterCallback  # noqa: PLC0415
-    from trl import GRPOConfig, GRPOTrainer  # noqa: PLC0415
+    from datasets import Dataset  # only in the `stacks` group
+    from transformers import PrinterCallback
+    from trl import GRPOConfig, GRPOTrainer
 
     torch.set_num_threads(workload.threads)  # the setting belongs to a thread
     generated: list[int] = []

@@ -86,7 +86,7 @@ def tasks(draw: st.DrawFn) -> Task:
     return Task.from_json(row_with(iter(lambda: draw(hidden_texts), None)))
 
 
-def shown(value: Any) -> list[str]:  # noqa: ANN401 - whatever a log or a dump may be given
+def shown(value: Any) -> list[str]:
     """Every way in which a value turns into text without being asked for its secrets."""
     texts = [repr(value), str(value), f"{value}", f"{value!s:>10}", f"{value!r}"]
     texts.append(pprint.pformat(value))

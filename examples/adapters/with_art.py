@@ -47,7 +47,7 @@ async def gather(
 
 async def main(base_model: str) -> None:
     """Train one pass over the tasks."""
-    from art.local import LocalBackend  # noqa: PLC0415  # needs a GPU
+    from art.local import LocalBackend  # needs a GPU
 
     model = art.TrainableModel(name="rubric", project="rubric", base_model=base_model)
     backend = LocalBackend()

@@ -47,8 +47,8 @@ env:
 
 def process(
     row: dict[str, Any],
-    task_data_spec: Any,  # noqa: ANN401  # theirs, as the tokenizer
-    tokenizer: Any,  # noqa: ANN401
+    task_data_spec: Any,
+    tokenizer: Any,
     max_seq_length: int,
     idx: int,
 ) -> dict[str, Any]:

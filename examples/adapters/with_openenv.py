@@ -47,16 +47,16 @@ class Exam(Environment[Answer, Question, State]):
         super().__init__(rubric=RUBRIC)
         self._view = VIEWS[0]
 
-    def reset(self, seed: int | None = None, **_: Any) -> Question:  # noqa: ANN401  # theirs
+    def reset(self, seed: int | None = None, **_: Any) -> Question:
         """Draw a question."""
         self._view = random.Random(seed).choice(VIEWS)
         return Question(question=self._view.question)
 
-    def step(self, action: Answer, **_: Any) -> Question:  # noqa: ANN401  # theirs
+    def step(self, action: Answer, **_: Any) -> Question:
         """Only `step_async` can wait for a judge."""
         raise NotImplementedError
 
-    async def step_async(self, action: Answer, **_: Any) -> Question:  # noqa: ANN401  # theirs
+    async def step_async(self, action: Answer, **_: Any) -> Question:
         """Judge the answer; the id in the metadata is that by which the judge finds the rubric."""
         seen = Question(done=True, metadata={"task_id": self._view.task_id})
         seen.reward = await self._apply_rubric_async(action, seen)

@@ -58,7 +58,7 @@ def settings() -> list[str]:
     ]
 
 
-def train(config: Any) -> None:  # noqa: ANN401  # SkyRL's own
+def train(config: Any) -> None:
     """Train, in a worker of Ray."""
     register()
     import_module("skyrl.train.entrypoints.main_base").BasePPOExp(config).run()

@@ -59,7 +59,7 @@ class Hidden(Train):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-def refused(values: Any, model: type[BaseModel] = Train) -> ConfigError:  # noqa: ANN401 - a file's
+def refused(values: Any, model: type[BaseModel] = Train) -> ConfigError:
     with pytest.raises(ValidationError) as caught:
         model.model_validate(values)
     return config_error(caught.value, model=model, source="run.yaml")
@@ -179,7 +179,7 @@ def test_a_name_that_may_be_a_key_is_not_repeated(values: dict[str, Any]) -> Non
         {"service": {"calls": -(10**5000)}},
     ],
 )
-def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(values: Any) -> None:  # noqa: ANN401 - a file's
+def test_a_value_that_may_be_a_key_is_not_repeated_wherever_it_stands(values: Any) -> None:
     message = str(refused(values))
     assert "sk-live" not in message
     assert "12345" not in message

@@ -35,18 +35,18 @@ class Given(AdvantageEstimator):
     estimator: str = "given"
     answer: Any
 
-    def advantages(self, groups: JudgedGroups) -> Any:  # noqa: ANN401 -- nonsense too
+    def advantages(self, groups: JudgedGroups) -> Any:
         del groups
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
-    def attribution(self, groups: JudgedGroups) -> Any:  # noqa: ANN401 -- as above
+    def attribution(self, groups: JudgedGroups) -> Any:
         return self.advantages(groups)
 
 
 @pytest.mark.parametrize("std", ["sample", "population", "leave_one_out", "none"])
-def test_group_is_the_function_of_that_name(std: Any) -> None:  # noqa: ANN401 -- a Literal
+def test_group_is_the_function_of_that_name(std: Any) -> None:
     estimator = GroupAdvantages(std=std, delta=1e-3)
 
     np.testing.assert_array_equal(
@@ -114,7 +114,7 @@ def test_an_estimator_cannot_change_what_it_is_shown() -> None:
     class Greedy(AdvantageEstimator):
         estimator: str = "greedy"
 
-        def advantages(self, groups: JudgedGroups) -> Any:  # noqa: ANN401 -- an array
+        def advantages(self, groups: JudgedGroups) -> Any:
             groups.rewards_PG[:] = 1.0
             return groups.rewards_PG
 

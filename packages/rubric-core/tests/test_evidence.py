@@ -15,7 +15,7 @@ PASSAGE = "Training minimises\n  the cross-entropy; the ﬁnal layer is linear."
 RUBRIC = Rubric(criteria=(Criterion(id="loss", weight=2.0), Criterion(id="layer", weight=1.0)))
 
 
-def _reply(quotes: Any, scores: dict[str, float] | None = None) -> str:  # noqa: ANN401  # malformed ones too
+def _reply(quotes: Any, scores: dict[str, float] | None = None) -> str:
     scores = scores or {"loss": 2.0, "layer": 0.0}
     total = sum(scores.values())
     return json.dumps({"scores": scores, "total": total, "max_total": 3.0, "evidence": quotes})

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _file(table: Any, **options: Any) -> io.BytesIO:  # noqa: ANN401  # pyarrow ships no types
+def _file(table: Any, **options: Any) -> io.BytesIO:
     file = io.BytesIO()
     pq.write_table(table, file, **options)
     return file
 
 
-def _repeated(text: str, *, times: int) -> Any:  # noqa: ANN401  # as above
+def _repeated(text: str, *, times: int) -> Any:
     return pa.DictionaryArray.from_arrays(pa.array([0] * times, pa.int32()), pa.array([text]))
 
 

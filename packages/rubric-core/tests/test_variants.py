@@ -49,7 +49,7 @@ class Root(BaseModel):
     advantage: AdvantageConfig = GroupAdvantages()
 
 
-def parsed(advantage: object) -> Any:  # noqa: ANN401 -- of any class
+def parsed(advantage: object) -> Any:
     return Root.model_validate({"advantage": advantage}).advantage
 
 

@@ -71,7 +71,7 @@ def _awarded(judge: FakeEndpoint, question: str, answer: str) -> float:
     return share
 
 
-def _json(path: Path) -> Any:  # noqa: ANN401
+def _json(path: Path) -> Any:
     return json.loads(path.read_text("utf-8"))
 
 

@@ -334,7 +334,7 @@ def test_a_file_that_cannot_be_finished_leaves_the_older_one(
     lost = JudgedResponse(line=2, view=view, result=anyio.run(FailingJudge().judge, view))
     assert (good.reward, lost.reward) == (1.0, None)
 
-    def rows() -> Any:  # noqa: ANN401
+    def rows() -> Any:
         yield good
         raise OSError(28, "No space left on device")
 

@@ -416,6 +416,6 @@ async def test_nonsense_in_the_usage_does_not_cost_the_judgement(
     assert result.usage.prompt_tokens == 0
 
 
-def _with_nonsense_usage(text: str, **kwargs: Any) -> dict[str, object]:  # noqa: ANN401  # passed on
+def _with_nonsense_usage(text: str, **kwargs: Any) -> dict[str, object]:
     usage = {"prompt_tokens": -5, "completion_tokens": 1, "total_tokens": -4}
     return replies.completion(text, **kwargs) | {"usage": usage}

@@ -13,7 +13,7 @@ from rubric_judge.errors import JudgeTransportError
 from rubric_judge.litellm_replies import chat_reply
 
 
-def _completion(*reasons: object) -> Any:  # noqa: ANN401  # litellm has no types
+def _completion(*reasons: object) -> Any:
     litellm: Any = import_module("litellm")
     message = {"role": "assistant", "content": "blue"}
     choices = [litellm.Choices(finish_reason=why, message=message) for why in reasons]

@@ -121,7 +121,7 @@ async def test_the_work_grows_with_the_criteria_and_no_faster(make_view: ViewFac
         view = make_view(RESPONSE, rubric=_rubric(*criteria))
         lines = 0
 
-        def trace(frame: FrameType, event: str, _arg: object) -> Any:  # noqa: ANN401  # as typeshed has it
+        def trace(frame: FrameType, event: str, _arg: object) -> Any:
             nonlocal lines
             lines += event == "line"
             return trace if frame.f_globals["__name__"].startswith("rubric_") else None

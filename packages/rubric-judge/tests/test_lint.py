@@ -24,7 +24,7 @@ PASSAGE = (
 QUESTION = "How is the loop kept safe?"
 
 
-def _criterion(key: str, description: str = "", **fields: Any) -> Criterion:  # noqa: ANN401
+def _criterion(key: str, description: str = "", **fields: Any) -> Criterion:
     return Criterion(**{"id": key, "weight": 1.0, "description": description, **fields})
 
 

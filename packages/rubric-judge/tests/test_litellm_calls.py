@@ -98,7 +98,7 @@ async def test_a_model_with_a_price_has_it_at_every_call(make_view: ViewFactory)
 
 async def test_a_price_that_is_registered_later_counts_from_then_on(
     make_view: ViewFactory,
-    litellm: Any,  # noqa: ANN401  # it has no types
+    litellm: Any,
 ) -> None:
     model = "hosted_vllm/priced-later"
     assert _costs(await _judge_twice(make_view(), model=model)) == [None, None]
@@ -114,14 +114,14 @@ async def test_a_price_that_is_registered_later_counts_from_then_on(
 @pytest.mark.parametrize("route", ROUTES)
 async def test_a_program_with_a_callback_is_told_of_every_call_and_of_no_other(
     make_view: ViewFactory,
-    litellm: Any,  # noqa: ANN401  # as above
+    litellm: Any,
     route: str,
 ) -> None:
     told: list[str] = []
     told_twice = anyio.Event()
 
     class Listener(import_module("litellm.integrations.custom_logger").CustomLogger):
-        async def async_log_success_event(self, **call: Any) -> None:  # noqa: ANN401  # as above
+        async def async_log_success_event(self, **call: Any) -> None:
             told.append(call["kwargs"]["messages"][1]["content"])
             if len(told) == 2:
                 told_twice.set()
@@ -138,7 +138,7 @@ async def test_a_program_with_a_callback_is_told_of_every_call_and_of_no_other(
 async def test_no_warning_quotes_an_answer_of_the_wrong_types(
     make_view: ViewFactory, route: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def mistyped(_text: str, **kwargs: Any) -> dict[str, object]:  # noqa: ANN401  # passed on
+    def mistyped(_text: str, **kwargs: Any) -> dict[str, object]:
         answer: dict[str, Any] = replies.completion("", **kwargs)
         answer["choices"][0]["message"]["content"] = {"text": "Zyzzyva"}
         return answer

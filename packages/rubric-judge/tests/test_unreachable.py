@@ -37,7 +37,7 @@ def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-async def _said(**options: Any) -> str:  # noqa: ANN401  # the configuration's
+async def _said(**options: Any) -> str:
     config = ModelConfig.model_validate({"max_transport_attempts": 1, "timeout_s": 20, **options})
     async with ChatModel(config, role="judge") as model:
         with pytest.raises(JudgeSetupError) as caught:

@@ -124,9 +124,9 @@ def bounded_rows(
 
 
 def _rows(
-    pa: Any,  # noqa: ANN401  # pyarrow ships no types
-    batch: Any,  # noqa: ANN401  # as above
-    schema: Any,  # noqa: ANN401  # as above
+    pa: Any,
+    batch: Any,
+    schema: Any,
     most_row_bytes: int,
 ) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
     """Yield the rows of a batch, each measured before its values are joined, and what they take."""
@@ -145,7 +145,7 @@ def _rows(
 
 
 def _check_declared(
-    metadata: Any,  # noqa: ANN401  # pyarrow ships no types
+    metadata: Any,
     chosen: list[bool],
     file_bytes: int,
     *,
@@ -167,14 +167,14 @@ def _check_declared(
         )
 
 
-def _can_be_joined(pa: Any, kind: Any) -> bool:  # noqa: ANN401  # as above
+def _can_be_joined(pa: Any, kind: Any) -> bool:
     """Say whether pyarrow can turn values stored once into ordinary ones, inside this type."""
     if pa.types.is_map(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
         return False
     return all(_can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields))
 
 
-def _size(pa: Any, array: Any) -> int:  # noqa: ANN401  # as above
+def _size(pa: Any, array: Any) -> int:
     """Return the bytes of the values of an array, each counted as often as it is repeated."""
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -200,7 +200,7 @@ def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
             writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
 
 
-def _pyarrow() -> Any:  # noqa: ANN401  # pyarrow ships no types
+def _pyarrow() -> Any:
     try:
         import_module("pyarrow.compute")
         import_module("pyarrow.parquet")
@@ -212,7 +212,7 @@ def _pyarrow() -> Any:  # noqa: ANN401  # pyarrow ships no types
         ) from error
 
 
-def task_schema() -> Any:  # noqa: ANN401  # pyarrow ships no types
+def task_schema() -> Any:
     """Return the columns of a file of tasks, the same whatever the tasks hold.
 
     Raises:

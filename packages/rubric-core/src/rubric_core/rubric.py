@@ -113,7 +113,7 @@ class Rubric(Sealed):
     @property
     def weights_M(self) -> FloatArray:
         """w_j, shape [M], read-only."""
-        import numpy as np  # noqa: PLC0415  # half of the package's import time, not needed to load
+        import numpy as np  # half of the package's import time, not needed to load
 
         weights_M = np.array([c.weight for c in self.criteria], dtype=np.float64)
         weights_M.setflags(write=False)
@@ -129,7 +129,7 @@ class Rubric(Sealed):
     @property
     def effective_criteria(self) -> float:
         """M_eff = W² / Σ w_j², between 1 and M."""
-        from rubric_core.effective import effective_criteria  # noqa: PLC0415  # imports numpy
+        from rubric_core.effective import effective_criteria  # imports numpy
 
         return effective_criteria(self.weights_M)
 

@@ -84,7 +84,7 @@ def tasks(make_task: Callable[..., Task]) -> tuple[Task, ...]:
 def make_plan(tasks: tuple[Task, ...]) -> Callable[..., HeldoutPlan]:
     """A plan for the questions, with what is given changed."""
 
-    def make(**changed: Any) -> HeldoutPlan:  # noqa: ANN401  # any field
+    def make(**changed: Any) -> HeldoutPlan:
         given = {"tasks": tasks, "source": "test.jsonl", "decoding": Decoding(temperature=1.0)}
         return HeldoutPlan(**(given | changed))
 

@@ -58,7 +58,7 @@ def _target(document: Mapping[str, Any]) -> str:
     return document["answer"].removeprefix("#### ").strip("()")
 
 
-def _oracle(say: Callable[[str], str]) -> Any:  # noqa: ANN401  # lm-eval is imported late
+def _oracle(say: Callable[[str], str]) -> Any:
     """A model of lm-eval's that says something for each prompt."""
     from lm_eval.api.model import LM
 
@@ -83,7 +83,7 @@ def _oracle(say: Callable[[str], str]) -> Any:  # noqa: ANN401  # lm-eval is imp
 
 def _accuracy(
     benchmark: Benchmark,
-    model: Any,  # noqa: ANN401
+    model: Any,
     cache: Path | None = None,
 ) -> dict[str, Any]:
     import lm_eval
@@ -196,7 +196,7 @@ def test_one_cache_for_two_models_gives_the_second_the_answers_of_the_first(
     right = _oracle(lambda prompt: f"\\boxed{{{targets[prompt]}}}")
     wrong = _oracle(lambda _: "\\boxed{-77}")
 
-    def accuracy(model: Any, cache: Path) -> float:  # noqa: ANN401
+    def accuracy(model: Any, cache: Path) -> float:
         return _accuracy(benchmark, model, cache)["exact_match,none"]
 
     keyed = {

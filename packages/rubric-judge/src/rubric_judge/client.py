@@ -83,16 +83,16 @@ class _Libraries:
 @lru_cache(maxsize=1)
 def _libraries() -> _Libraries:
     keep_litellm_offline()
-    import aiohttp  # noqa: PLC0415
-    import httpx  # noqa: PLC0415
-    import instructor  # noqa: PLC0415
-    import litellm  # noqa: PLC0415
-    import openai  # noqa: PLC0415
-    from instructor.core.exceptions import InstructorError  # noqa: PLC0415
-    from instructor.core.hooks import Hooks  # noqa: PLC0415
-    from instructor.processing.function_calls import response_schema  # noqa: PLC0415
-    from litellm.litellm_core_utils.litellm_logging import Logging  # noqa: PLC0415
-    from litellm.types.router import (  # noqa: PLC0415
+    import aiohttp
+    import httpx
+    import instructor
+    import litellm
+    import openai
+    from instructor.core.exceptions import InstructorError
+    from instructor.core.hooks import Hooks
+    from instructor.processing.function_calls import response_schema
+    from litellm.litellm_core_utils.litellm_logging import Logging
+    from litellm.types.router import (
         RouterRateLimitError,
         RouterRateLimitErrorBasic,
     )
@@ -145,9 +145,9 @@ _loading = threading.Lock()
 
 def _client(route: str, server: OwnServer, key: str) -> object:
     """Make what litellm calls a server of one's own through."""
-    import httpx  # noqa: PLC0415
-    import openai  # noqa: PLC0415
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler  # noqa: PLC0415
+    import httpx
+    import openai
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
 
     transport: Any = server  # httpx asks for no more than it has
     if route == "hosted_vllm":
@@ -168,11 +168,11 @@ def _carrier(reply: type[BaseModel]) -> type[BaseModel]:
 
     class Carrier(BaseModel):
         @classmethod
-        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
             return reply.model_json_schema(*args, **kwargs)
 
         @classmethod
-        def model_validate_json(cls, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+        def model_validate_json(cls, *args: Any, **kwargs: Any) -> Any:
             return reply.model_validate_json(*args, **kwargs)
 
     Carrier.__name__ = reply.__name__

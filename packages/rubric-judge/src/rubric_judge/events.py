@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=1)
 def _log() -> FilteringBoundLogger:
-    import structlog  # noqa: PLC0415
+    import structlog
 
     return structlog.get_logger("rubric_judge")
 
 
 def call_finished(result: JudgeResult, *, task_id: str) -> None:
     """Log a call of a language-model judge, whatever became of it."""
-    import structlog  # noqa: PLC0415
+    import structlog
 
     if not structlog.is_configured():
         return

@@ -90,7 +90,7 @@ class Connections:
         ):
             self._repeating.add(url)
         elif url in self._repeating:
-            from rubric_judge.connector import drop_latest_connection  # noqa: PLC0415  # aiohttp
+            from rubric_judge.connector import drop_latest_connection  # aiohttp
 
             # The answer that is still to come there would be the next request's.
             drop_latest_connection()
@@ -110,7 +110,7 @@ class Connections:
         headers: Mapping[str, str],
         silence_s: float | None,
     ) -> Answer:
-        import aiohttp  # noqa: PLC0415
+        import aiohttp
 
         session = await self._session()
         try:
@@ -161,15 +161,15 @@ class Connections:
 
 @cache
 def _timeout(silence_s: float | None) -> ClientTimeout:
-    import aiohttp  # noqa: PLC0415
+    import aiohttp
 
     return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
 
 
 def _new_session() -> ClientSession:
-    import aiohttp  # noqa: PLC0415
+    import aiohttp
 
-    from rubric_judge.connector import CleanConnector  # noqa: PLC0415  # loads aiohttp
+    from rubric_judge.connector import CleanConnector  # loads aiohttp
 
     connector = CleanConnector(limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())

@@ -53,7 +53,7 @@ _TALKATIVE = (
 _Complete = Callable[..., Coroutine[Any, Any, object]]
 
 
-def unrecorded(litellm: Any, log: type[Any]) -> _Complete:  # noqa: ANN401  # it has no types
+def unrecorded(litellm: Any, log: type[Any]) -> _Complete:
     """Return `acompletion` without records, for as long as nobody asks for them.
 
     Args:
@@ -65,7 +65,7 @@ def unrecorded(litellm: Any, log: type[Any]) -> _Complete:  # noqa: ANN401  # it
     """
     quiet = _quiet(litellm, log)
 
-    async def complete(**request: Any) -> object:  # noqa: ANN401  # passed on
+    async def complete(**request: Any) -> object:
         # Instructor keeps its own `max_retries`; the OpenAI client below would use its default, 2.
         request["max_retries"] = 0
         if not _watched(litellm):
@@ -97,18 +97,18 @@ def _with_fields_in_extra_body(request: dict[str, Any]) -> dict[str, Any]:
     return {**request, "messages": [], "extra_body": extra_body}
 
 
-def _watched(litellm: Any) -> bool:  # noqa: ANN401  # as above
+def _watched(litellm: Any) -> bool:
     return any(getattr(litellm, name, None) for name in _WATCHERS)
 
 
-def _quiet(litellm: Any, log: type[Any]) -> type[Any]:  # noqa: ANN401  # as above
+def _quiet(litellm: Any, log: type[Any]) -> type[Any]:
     unpriced: set[object] = set()
 
     class QuietLog(log):
         def claim_async_success_log(self) -> bool:
             return False
 
-        def response_cost_calculator(self, result: object, *args: Any, **kwargs: Any) -> object:  # noqa: ANN401
+        def response_cost_calculator(self, result: object, *args: Any, **kwargs: Any) -> object:
             # The list of prices grows when a program registers one.
             answered_by = getattr(result, "model", None)
             names = (self.model, str(answered_by), len(litellm.model_cost))
@@ -122,7 +122,7 @@ def _quiet(litellm: Any, log: type[Any]) -> type[Any]:  # noqa: ANN401  # as abo
     return QuietLog
 
 
-def warm_up(litellm: Any, complete: _Complete, *, model: str) -> None:  # noqa: ANN401  # as above
+def warm_up(litellm: Any, complete: _Complete, *, model: str) -> None:
     """Load what litellm would load in the middle of the first calls; nothing is sent.
 
     Args:
@@ -160,7 +160,7 @@ def keep_texts_out_of_logs() -> None:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
 
 
-def has_provider(provider: Any, config: ModelConfig) -> bool:  # noqa: ANN401  # litellm has no types
+def has_provider(provider: Any, config: ModelConfig) -> bool:
     """Tell whether litellm knows who serves a model, without asking anyone."""
     try:
         provider.get_llm_provider(

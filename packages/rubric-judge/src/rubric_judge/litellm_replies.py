@@ -32,7 +32,7 @@ class LibraryErrors:
     """Of a connection, wherever in a chain of causes."""
 
 
-def chat_reply(completion: Any) -> ChatReply:  # noqa: ANN401  # litellm's response, duck-typed
+def chat_reply(completion: Any) -> ChatReply:
     """Read a completion.
 
     Raises:
@@ -77,19 +77,19 @@ def refusal_or_raise(failed: BaseException, errors: LibraryErrors) -> ChatReply:
     raise _failure(failed, errors.unreachable)
 
 
-def _finish_reason(choice: Any) -> object:  # noqa: ANN401  # as above
+def _finish_reason(choice: Any) -> object:
     # litellm turns what it does not know into "stop", and "error" as well, and keeps the original.
     why = getattr(choice, "finish_reason", None)
     fields: dict[str, object] = getattr(choice, "provider_specific_fields", None) or {}
     return fields.get("native_finish_reason", why) if why == "stop" else why
 
 
-def _refusal(message: Any) -> object:  # noqa: ANN401  # as above
+def _refusal(message: Any) -> object:
     fields: dict[str, object] = getattr(message, "provider_specific_fields", None) or {}
     return getattr(message, "refusal", None) or fields.get("refusal")
 
 
-def _usage(completion: Any) -> Usage | None:  # noqa: ANN401  # as above
+def _usage(completion: Any) -> Usage | None:
     reported = getattr(completion, "usage", None)
     if reported is None:
         return None

@@ -20,7 +20,7 @@ _Make = Callable[..., Any]
 _Options = Mapping[str, object]
 
 
-def make_router(router: _Make, file: RouterFile, groups: Groups, *, timeout_s: float) -> Any:  # noqa: ANN401  # litellm's
+def make_router(router: _Make, file: RouterFile, groups: Groups, *, timeout_s: float) -> Any:
     """Make a Router that tries nothing again by itself.
 
     Args:

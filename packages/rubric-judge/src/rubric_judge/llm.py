@@ -29,7 +29,7 @@ class _Contract(BaseModel):
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True, validate_by_name=False)
 
     @classmethod
-    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the schema, the same object every time."""
         if "_json_schema" not in cls.__dict__:
             cls._json_schema = super().model_json_schema(*args, **kwargs)

@@ -93,7 +93,7 @@ class OwnServer:
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Make one exchange."""
-        import httpx  # noqa: PLC0415
+        import httpx
 
         headers = {name: text for name, text in request.headers.items() if name not in _NOT_SENT}
         timeouts: dict[str, float | None] = request.extensions.get("timeout") or {}
@@ -149,7 +149,7 @@ def own_route(model: str) -> str:
     return route if route in _OWN_ROUTES else ""
 
 
-def servers_of_router(router: Any, make_client: MakeClient) -> Iterator[OwnServer]:  # noqa: ANN401  # litellm's
+def servers_of_router(router: Any, make_client: MakeClient) -> Iterator[OwnServer]:
     """Have a router of litellm's call one's own servers over connections of ours.
 
     Args:

@@ -99,7 +99,7 @@ def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
 @lru_cache
 def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT001  # a cache's key
     # Loaded with the first prompt: a program judge needs none.
-    from jinja2 import BaseLoader, Environment, StrictUndefined  # noqa: PLC0415
+    from jinja2 import BaseLoader, Environment, StrictUndefined
 
     folder = resources.files("rubric_judge") / "prompts"
     names = [f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]

@@ -179,7 +179,7 @@ class RetryingClient:
             failed = error
         # Most calls end above, and what tries again is made for those that do not. It is told of
         # the first attempt by an attempt that fails as that did.
-        import tenacity  # noqa: PLC0415
+        import tenacity
 
         failures = [failed]
 

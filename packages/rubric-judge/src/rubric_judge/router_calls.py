@@ -92,7 +92,7 @@ class GroupCalls:
         self._models = None if other_models else groups.models(model)
         self._most_calls = most_calls(groups, model, other_models=other_models)
 
-    async def complete(self, **request: Any) -> Any:  # noqa: ANN401  # litellm's
+    async def complete(self, **request: Any) -> Any:
         """Ask the group, and then what it falls back on.
 
         Raises:
@@ -134,7 +134,7 @@ class GroupCalls:
                     return own or ()
         return self._groups.fallbacks(group) or ()
 
-    async def _ask_group(self, group: str, request: dict[str, Any], route: Route) -> Any:  # noqa: ANN401  # litellm's
+    async def _ask_group(self, group: str, request: dict[str, Any], route: Route) -> Any:
         members = self._groups.members(group)
         failed: Exception | None = None
         for target in _orders(members):
@@ -161,7 +161,7 @@ class GroupCalls:
         *,
         left: list[Deployment],
         order: int | None,
-    ) -> Any:  # noqa: ANN401  # litellm's
+    ) -> Any:
         kept = {one.id for one in left}
         metadata: dict[str, Any] = {}  # the Router writes there whom it has chosen
         call = {

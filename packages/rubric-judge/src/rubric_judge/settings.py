@@ -119,7 +119,7 @@ def proxy_for(address: str) -> str | None:
     Raises:
         JudgeSetupError: it is no HTTP proxy.
     """
-    from urllib.request import getproxies, proxy_bypass  # noqa: PLC0415  # takes a while
+    from urllib.request import getproxies, proxy_bypass  # takes a while
 
     parts = urlsplit(address)
     host = parts.hostname or ""

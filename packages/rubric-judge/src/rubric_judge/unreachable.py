@@ -54,7 +54,7 @@ def causes_of(error: BaseException | None) -> Iterator[BaseException]:
                 left += cast("BaseExceptionGroup[BaseException]", one).exceptions
 
 
-def _place(error: Any) -> str:  # noqa: ANN401  # whose attributes may be anything
+def _place(error: Any) -> str:
     # As aiohttp has it.
     host, port = getattr(error, "host", None), getattr(error, "port", None)
     if not isinstance(host, str) or not isinstance(port, int):

@@ -35,7 +35,7 @@ class _NoValueError(yaml.MarkedYAMLError):
 
 
 class _AliasError(yaml.MarkedYAMLError):
-    def __init__(self, event: Any, problem: str) -> None:  # noqa: ANN401  # PyYAML's
+    def __init__(self, event: Any, problem: str) -> None:
         super().__init__(problem=problem, problem_mark=event.start_mark)
 
 
@@ -50,7 +50,7 @@ class _Loader(yaml.SafeLoader):
         self._sizes: dict[str, int] = {}
         """The same of what stands under an anchor, by its name."""
 
-    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401  # PyYAML's
+    def compose_node(self, parent: Any, index: Any) -> Any:
         event = cast("Any", self).peek_event()
         if isinstance(event, yaml.AliasEvent):
             self._add_alias(event)
@@ -62,7 +62,7 @@ class _Loader(yaml.SafeLoader):
             self._sizes[anchor] = self._values - before
         return node
 
-    def _add_alias(self, event: Any) -> None:  # noqa: ANN401  # PyYAML's
+    def _add_alias(self, event: Any) -> None:
         name: str = event.anchor
         if name in self.anchors and name not in self._sizes:
             raise _AliasError(event, "stands within what it stands for")
@@ -72,7 +72,7 @@ class _Loader(yaml.SafeLoader):
         if self._aliased > _MOST_ALIASED:
             raise _AliasError(event, "and those before it repeat too much")
 
-    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:  # noqa: ANN401  # PyYAML's
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merges (`<<`), whose keys may stand again, are resolved.
         node = super().compose_mapping_node(anchor)
         seen: set[tuple[str, str]] = set()
@@ -83,13 +83,13 @@ class _Loader(yaml.SafeLoader):
                 seen.add((key.tag, key.value))
         return node
 
-    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:  # noqa: ANN401  # PyYAML's
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
         node = super().compose_scalar_node(anchor)
         if node.tag in _NUMBERS and len(node.value) > _LONGEST_NUMBER:
             raise yaml.MarkedYAMLError(problem_mark=node.start_mark)
         return node
 
-    def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: ANN401, FBT002  # PyYAML's
+    def construct_object(self, node: Any, deep: Any = False) -> Any:  # noqa: FBT002  # PyYAML's
         try:
             return cast("Any", super()).construct_object(node, deep=deep)
         # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.

@@ -30,7 +30,7 @@ def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     save = drawn.save_figure
 
-    def keep(figure: Any, folder: Path, name: str) -> list[Path]:  # noqa: ANN401  # untyped there
+    def keep(figure: Any, folder: Path, name: str) -> list[Path]:
         kept[name] = figure
         return save(figure, folder, name)
 

@@ -69,7 +69,7 @@ def _running(service: JudgeService) -> Generator[httpx.Client]:
 def serving(task: Task) -> Callable[..., Any]:
     """Return a context manager that serves a judge with one task and gives a client."""
 
-    def start(judge: Any = None, *, workers: int = 4, **bounds: Any) -> Any:  # noqa: ANN401
+    def start(judge: Any = None, *, workers: int = 4, **bounds: Any) -> Any:
         pool = JudgePool(judge or ScriptedJudge(0.5), workers=workers, micro_batch=1)
         tasks = {task.task_id: task}
         return _running(JudgeService(pool, tasks, config=ServeConfig(**bounds)))

@@ -173,7 +173,7 @@ def test_an_answer_that_nobody_takes_is_given_up(
 def test_the_bounds_fit_the_files_that_the_process_may_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def bounds(files: int, **given: Any) -> tuple[int, int]:  # noqa: ANN401  # the configuration's
+    def bounds(files: int, **given: Any) -> tuple[int, int]:
         def getrlimit(_which: int) -> tuple[int, int]:
             return files, files
 

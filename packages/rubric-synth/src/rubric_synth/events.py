@@ -9,13 +9,13 @@ from __future__ import annotations
 
 def log_finished(event: str, **values: object) -> None:
     """Log the end of one step, with what came of it."""
-    import structlog  # noqa: PLC0415 - see above
+    import structlog
 
     structlog.get_logger("rubric_synth").info(event, **values)
 
 
 def log_warning(event: str, **values: object) -> None:
     """Log what somebody should look at, though the work goes on."""
-    import structlog  # noqa: PLC0415 - see above
+    import structlog
 
     structlog.get_logger("rubric_synth").warning(event, **values)

@@ -56,7 +56,7 @@ def task_row(name: str, *, question: str | None = None, **fields: object) -> dic
     }
 
 
-def outcome(name: str, *tasks: dict[str, Any], **fields: Any) -> Outcome:  # noqa: ANN401 - of Outcome
+def outcome(name: str, *tasks: dict[str, Any], **fields: Any) -> Outcome:
     return Outcome(source=f"notes/{name}.md", doc_hash=doc_hash(name), tasks=tasks, **fields)
 
 
@@ -90,7 +90,7 @@ def write(tmp_path: Path) -> Callable[..., SynthReport]:
 
     def call(
         outcomes: list[Outcome], *, name: str = "data", config: SynthConfig | None = None,
-        pending: int = 0, **fields: Any,  # noqa: ANN401 - of Provenance
+        pending: int = 0, **fields: Any,
     ) -> SynthReport:  # fmt: skip
         provenance = Provenance(
             collected_sha256="0" * 64, documents=len(outcomes) + pending, pending=pending, **fields

@@ -1,7 +1,5 @@
 """What a run has spent and what it has left: as message, manifest, card and report say."""
 
-# ruff: noqa: ANN401 - doubles of conftest.py, which no test can import
-
 from __future__ import annotations
 
 import itertools

@@ -1,6 +1,6 @@
 """A run that is killed, again and again, ends like one that was left alone."""
 
-# ruff: noqa: ANN401, PLR0917 - doubles of conftest.py, which no test can import
+# ruff: noqa: PLR0917 - doubles of conftest.py, which no test can import
 
 from __future__ import annotations
 

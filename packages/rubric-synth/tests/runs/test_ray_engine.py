@@ -1,5 +1,3 @@
-# ruff: noqa: ANN401 - doubles of conftest.py, which no test can import
-
 from __future__ import annotations
 
 import json

@@ -1,7 +1,5 @@
 """What a second run into the same folder does, and what it leaves alone."""
 
-# ruff: noqa: ANN401 - doubles of conftest.py, which no test can import
-
 from __future__ import annotations
 
 import itertools

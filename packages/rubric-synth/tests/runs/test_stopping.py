@@ -1,6 +1,6 @@
 """Ceilings, refusals and interrupts: what is done is written, and the next run goes on."""
 
-# ruff: noqa: ANN401, PLR0917 - doubles of conftest.py, which no test can import
+# ruff: noqa: PLR0917 - doubles of conftest.py, which no test can import
 
 from __future__ import annotations
 

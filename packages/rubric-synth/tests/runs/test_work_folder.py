@@ -1,7 +1,5 @@
 """What the work folder makes of killed writers, damaged files and a second run."""
 
-# ruff: noqa: ANN401 - doubles of conftest.py, which no test can import
-
 from __future__ import annotations
 
 import json

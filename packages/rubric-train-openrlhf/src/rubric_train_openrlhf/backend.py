@@ -20,13 +20,13 @@ class LocalBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, steps and memory; nothing is started."""
-        from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.local.plan import describe_plan
 
         return describe_plan(parse_config(config))
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
         """Train, write the report, and return the run folder."""
-        from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.local import run_grpo
 
         parsed = parse_config(config)
         run_grpo(parsed, resume=resume)
@@ -41,7 +41,7 @@ class OpenRLHFBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, command, layout and sizes; starts nothing."""
-        from rubric_train_openrlhf.cluster.planning.plan import describe_plan  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.cluster.planning.plan import describe_plan
 
         return describe_plan(parse_config(config))
 

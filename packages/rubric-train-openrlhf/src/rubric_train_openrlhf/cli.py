@@ -50,7 +50,7 @@ def init(folder: Path, *, preset: str = "tiny") -> None:
         preset: tiny (a small policy, on a CPU), paper (the main run of the paper) or
             paper_llama31_8b_8gpu (that run on eight GPUs, by OpenRLHF).
     """
-    from rubric_train_openrlhf.starting import start  # noqa: PLC0415  # as below
+    from rubric_train_openrlhf.starting import start
 
     file = start(folder, name=preset)
     print(f"wrote {file}; its first lines say what it needs; next:")
@@ -74,7 +74,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     with Progress.of(app.name[0], at_once=True) as progress:
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
-            from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415
+            from rubric_train_openrlhf.config import parse_config, read_values
 
             values = read_values(config, overrides=overrides)
         if (backend := _backend_from_elsewhere(values)) is not None:
@@ -101,7 +101,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
 
 
 def _stopped(out: Path, *, go_on: str) -> str:
-    from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.run import RunFolder
 
     if not (folder := RunFolder(out)).holds_run:
         return f"rubric-train: stopped before the run began; {str(out)!r} holds nothing of it"
@@ -110,8 +110,8 @@ def _stopped(out: Path, *, go_on: str) -> str:
 
 def _silent_end(out: Path) -> str | None:
     """Say of a run that was killed how far it came; None for any other."""
-    from rubric_train_openrlhf.run import RunFolder  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.run.live_summary import was_killed  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.live_summary import was_killed
 
     if not was_killed(folder := RunFolder(out)):
         return None
@@ -123,7 +123,7 @@ def _silent_end(out: Path) -> str | None:
 
 def _report(out: Path) -> str:
     """Write the report and say where it is, with the folder kept from a run that goes on."""
-    from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.report import write_report
 
     with ExitStack() as held:
         try:
@@ -135,10 +135,10 @@ def _report(out: Path) -> str:
 
 def _train(config: TrainConfig, *, resume: bool, progress: Progress) -> RunSummary:
     if config.backend == "openrlhf":
-        from rubric_train_openrlhf.cluster.launching.launch import launch  # noqa: PLC0415  # one of two
+        from rubric_train_openrlhf.cluster.launching.launch import launch
 
         return launch(config, resume=resume, progress=progress)
-    from rubric_train_openrlhf.local import run_grpo  # noqa: PLC0415  # one of two
+    from rubric_train_openrlhf.local import run_grpo
 
     return run_grpo(config, resume=resume, progress=progress)
 
@@ -151,9 +151,9 @@ def plan(config: Path, *overrides: Overrides) -> None:
         config: YAML file.
         overrides: values that replace the file's.
     """
-    from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.config import parse_config, read_values  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.local.plan import describe_plan  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan
+    from rubric_train_openrlhf.config import parse_config, read_values
+    from rubric_train_openrlhf.local.plan import describe_plan
 
     values = read_values(config, overrides=overrides)
     match values.get("backend", "local"):
@@ -195,8 +195,8 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         verbose: log every check to stderr.
     """
     configure_log(verbose=verbose)
-    from rubric_train_openrlhf.cluster.rehearse import Request, failure_text, print_report, rehearse  # noqa: PLC0415  # as above
-    from rubric_train_openrlhf.config import read_values  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.cluster.rehearse import Request, failure_text, print_report, rehearse
+    from rubric_train_openrlhf.config import read_values
 
     request = Request(
         source=config,
@@ -229,7 +229,7 @@ def report(folder: Path) -> None:
     Args:
         folder: the run folder.
     """
-    from rubric_train_openrlhf.report import write_report  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.report import write_report
 
     if (ended := _silent_end(folder)) is not None:
         print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)

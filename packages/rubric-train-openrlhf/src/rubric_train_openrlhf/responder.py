@@ -116,9 +116,9 @@ class PolicyResponder:
 
     def _loaded(self) -> Policy:
         if self._policy is None:
-            import torch  # noqa: PLC0415 -- seconds, for who only wants the identity
+            import torch  # seconds, for who only wants the identity
 
-            from rubric_train_openrlhf.policy import load_policy  # noqa: PLC0415
+            from rubric_train_openrlhf.policy import load_policy
 
             device = self._options.device
             if device == "auto":
@@ -182,7 +182,7 @@ class _Work:
 
     def replies(self, batch: _Batch, cancelled: threading.Event) -> list[tuple[int, Reply]]:
         """Write the answers of a batch; of half of it at a time where memory runs out."""
-        import torch  # noqa: PLC0415 -- loaded by now
+        import torch  # loaded by now
 
         try:
             rows = self._written(batch, cancelled)
@@ -201,7 +201,11 @@ class _Work:
         ]
 
     def _written(self, batch: _Batch, cancelled: threading.Event) -> list[AnswerTokens]:
-        from rubric_train_openrlhf.policy.answering import AnswerTokens, Draw, answer  # noqa: PLC0415 -- loaded by now
+        from rubric_train_openrlhf.policy.answering import (
+            AnswerTokens,
+            Draw,
+            answer,
+        )  # loaded by now
 
         decoding, codec = self._decoding, self._policy.codec
         rows = [

@@ -66,7 +66,7 @@ class RealInput:
     folder: Path
     tasks: tuple[Task, ...]
 
-    def config(self, out: Path, **changes: Any) -> TrainConfig:  # noqa: ANN401 -- any section
+    def config(self, out: Path, **changes: Any) -> TrainConfig:
         """Four steps on this machine's CPU; keyword arguments replace keys of sections."""
         values: dict[str, Any] = {
             "backend": "openrlhf",

@@ -86,7 +86,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
 def make_config(workspace: Workspace, tmp_path: Path) -> Callable[..., TrainConfig]:
     """A short run; keyword arguments replace whole sections or add keys to them."""
 
-    def make(**changes: Any) -> TrainConfig:  # noqa: ANN401 -- any section
+    def make(**changes: Any) -> TrainConfig:
         values: dict[str, Any] = {
             "model": {"type": "path", "path": workspace.model},
             "data": {"train": workspace.train, "validation": workspace.validation},

@@ -122,7 +122,7 @@ def _content(path: Path) -> object:
     return path.read_bytes()
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 -- a nest of tensors
+def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return (tuple(value.shape), value.numpy().tobytes())
     if isinstance(value, dict):
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 -- a nest of tensors
     return value
 
 
-def _timeless(value: Any) -> Any:  # noqa: ANN401 -- JSON
+def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _timeless(one) for key, one in value.items() if not key.endswith("_s")}
     return value

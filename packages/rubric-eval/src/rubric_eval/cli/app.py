@@ -65,7 +65,7 @@ class DecodingOptions:
         Raises:
             ConfigError: a value that is out of range.
         """
-        from rubric_core import ConfigError, Decoding, SchemaError  # noqa: PLC0415
+        from rubric_core import ConfigError, Decoding, SchemaError
 
         try:
             return Decoding(

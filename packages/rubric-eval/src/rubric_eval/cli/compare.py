@@ -55,7 +55,7 @@ def compare(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_eval.comparison import CompareSettings, compare_folders  # noqa: PLC0415
+    from rubric_eval.comparison import CompareSettings, compare_folders
 
     values = {
         "pairs": [_pair(names) for names in pair],

@@ -57,7 +57,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 0 whether there are warnings or not.
     """
-    from rubric_eval.hacking import look_for_hacking  # noqa: PLC0415
+    from rubric_eval.hacking import look_for_hacking
 
     configure_log(verbose=verbose)
     _check(sample, workers)
@@ -102,10 +102,10 @@ async def _opened(
     if spec is None:
         yield None
         return
-    from rubric_eval.hacking import NewJudge  # noqa: PLC0415
-    from rubric_judge.capabilities import close  # noqa: PLC0415
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
+    from rubric_eval.hacking import NewJudge
+    from rubric_judge.capabilities import close
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.load import load_replicas
 
     replicas = load_replicas(read_judge_spec(spec))
     progress = current()
@@ -121,8 +121,8 @@ async def _opened(
 
 
 def _print(found: HackingPanel, place: Path) -> None:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
 
     stdout = console()
     title = f"Answers, by the reward of {found.settings.judge}"

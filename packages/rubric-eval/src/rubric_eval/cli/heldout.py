@@ -56,8 +56,8 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model or a judge left too much open.
     """
-    from rubric_eval.cli.table import evaluated  # noqa: PLC0415
-    from rubric_eval.heldout import HeldoutPlan  # noqa: PLC0415
+    from rubric_eval.cli.table import evaluated
+    from rubric_eval.heldout import HeldoutPlan
 
     configure_log(verbose=verbose)
     plan = HeldoutPlan(
@@ -79,8 +79,8 @@ def heldout(  # noqa: PLR0913  # the flags of a command
 
 
 def _read(tasks: Path, *, limit: int | None) -> tuple[Task, ...]:
-    from rubric_core import read_tasks  # noqa: PLC0415
-    from rubric_eval.heldout import spread  # noqa: PLC0415
+    from rubric_core import read_tasks
+    from rubric_eval.heldout import spread
 
     with working() as progress, progress.phase("reading tasks"):
         return spread(list(read_tasks(tasks)), limit)
@@ -93,9 +93,9 @@ async def _evaluate(
     plan: HeldoutPlan,
     progress: HeldoutProgress,
 ) -> HeldoutTable:
-    from rubric_eval.heldout import run_heldout  # noqa: PLC0415
-    from rubric_eval.responders import open_models, parse_models  # noqa: PLC0415
-    from rubric_eval.scores import read_judges  # noqa: PLC0415
+    from rubric_eval.heldout import run_heldout
+    from rubric_eval.responders import open_models, parse_models
+    from rubric_eval.scores import read_judges
 
     specs = parse_models(models)
     named = read_judges(judges)
@@ -128,11 +128,11 @@ def rejudge(  # the flags of a command
     Returns:
         Exit status: 1 when a judge left too much open.
     """
-    from rubric_core import read_tasks  # noqa: PLC0415
-    from rubric_eval.cli.table import evaluated  # noqa: PLC0415
-    from rubric_eval.heldout import plan_of, rejudge_heldout  # noqa: PLC0415
-    from rubric_eval.records import EvalFolder  # noqa: PLC0415
-    from rubric_eval.scores import read_judges  # noqa: PLC0415
+    from rubric_core import read_tasks
+    from rubric_eval.cli.table import evaluated
+    from rubric_eval.heldout import plan_of, rejudge_heldout
+    from rubric_eval.records import EvalFolder
+    from rubric_eval.scores import read_judges
 
     configure_log(verbose=verbose)
     with working() as progress, progress.phase("reading tasks"):

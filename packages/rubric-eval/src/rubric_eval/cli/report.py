@@ -40,7 +40,7 @@ def report(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_eval.report import ReportSources, write_report  # noqa: PLC0415
+    from rubric_eval.report import ReportSources, write_report
 
     sources = ReportSources(
         folders=folders,

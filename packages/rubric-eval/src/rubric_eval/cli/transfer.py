@@ -90,7 +90,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model left too many items without an answer.
     """
-    from rubric_eval.transfer import SuiteName, plan_transfer  # noqa: PLC0415
+    from rubric_eval.transfer import SuiteName, plan_transfer
 
     configure_log(verbose=verbose)
     with working() as progress, progress.phase("building the benchmarks"):
@@ -108,7 +108,7 @@ def transfer(  # noqa: PLR0913  # the flags of a command
 
 
 def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
-    from rubric_eval.errors import TransferAbortError  # noqa: PLC0415
+    from rubric_eval.errors import TransferAbortError
 
     try:
         with working() as progress, progress.phase("evaluating"):
@@ -123,8 +123,8 @@ def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
 async def _run(
     models: Sequence[str], out: Path, plan: TransferPlan, shown: Progress
 ) -> TransferTable:
-    from rubric_eval.responders import open_models, parse_models  # noqa: PLC0415
-    from rubric_eval.transfer import run_transfer  # noqa: PLC0415
+    from rubric_eval.responders import open_models, parse_models
+    from rubric_eval.transfer import run_transfer
 
     def note(model: str, benchmark: str, progress: AnswerProgress) -> None:
         shown.count(f"{model} {benchmark}", total=progress.total, done=progress.done)
@@ -135,7 +135,7 @@ async def _run(
 
 
 def _print(table: TransferTable, *, out: Path) -> None:
-    from rubric_eval.records import EvalFolder  # noqa: PLC0415
+    from rubric_eval.records import EvalFolder
 
     columns = table.rows[0].cells
     benchmarks = (f"{cell.title}\nn = {cell.n}" for cell in columns)
@@ -197,8 +197,8 @@ def run(
         Exit status.
     """
     with working() as progress, progress.phase("loading lm-eval"):
-        from rubric_eval.transfer.building import harness  # noqa: PLC0415
-        from rubric_eval.transfer.pass_through import run_lm_eval  # noqa: PLC0415
+        from rubric_eval.transfer.building import harness
+        from rubric_eval.transfer.pass_through import run_lm_eval
 
         # Half a minute on a cold disk; from then on lm-eval tells of its work itself.
         harness("lm_eval.__main__")
@@ -213,7 +213,7 @@ def tasks_path() -> int:
     Returns:
         Exit status.
     """
-    from rubric_eval.lm_tasks import TASKS_PATH  # noqa: PLC0415
+    from rubric_eval.lm_tasks import TASKS_PATH
 
     print(TASKS_PATH)
     return 0
@@ -237,7 +237,7 @@ def validate(
     Returns:
         Exit status: 1 where a task cannot be built.
     """
-    from rubric_eval.transfer.validation import validate as build_all  # noqa: PLC0415
+    from rubric_eval.transfer.validation import validate as build_all
 
     with working() as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)

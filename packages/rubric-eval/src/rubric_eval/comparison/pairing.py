@@ -144,7 +144,7 @@ def _check_each(a: Measured, b: Measured, order: Sequence[int]) -> None:
             )
 
 
-def _differing_parts(first: Any, second: Any) -> str:  # noqa: ANN401  # of any field
+def _differing_parts(first: Any, second: Any) -> str:
     """Name what differs between two JSON objects; nothing where they are none."""
     a, b = (_parts(one) for one in (first, second))
     return ", ".join(
@@ -154,7 +154,7 @@ def _differing_parts(first: Any, second: Any) -> str:  # noqa: ANN401  # of any 
     )
 
 
-def _parts(value: Any) -> dict[str, Any]:  # noqa: ANN401  # of any field
+def _parts(value: Any) -> dict[str, Any]:
     try:
         found = json.loads(value) if isinstance(value, str) else None
     except ValueError:
@@ -166,7 +166,7 @@ def _of(a: Measured, b: Measured) -> str:
     return f"{a.model!r} and {b.model!r} on {a.benchmark!r}"
 
 
-def _shown(value: Any) -> str:  # noqa: ANN401  # of any field
+def _shown(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:17]}…{text[-4:]}"
 

@@ -227,7 +227,7 @@ class HeldoutTask(ConfigurableTask):
         self,
         data_dir: str | None = None,
         cache_dir: str | None = None,
-        download_mode: Any = None,  # noqa: ANN401  # lm-eval's
+        download_mode: Any = None,
         config: Mapping[str, Any] | None = None,
     ) -> None:
         """Read the questions and the judge's file; whether it answers is asked before generation.
@@ -245,7 +245,7 @@ class HeldoutTask(ConfigurableTask):
         self._tasks = {task.task_id: task for task in read_tasks(Path(self._settings.questions))}
         self._criteria = shared_criteria(self._tasks.values())
 
-    def build_all_requests(self, **options: Any) -> None:  # noqa: ANN401  # lm-eval's
+    def build_all_requests(self, **options: Any) -> None:
         """Build the requests; a judge that is not there is found out before an hour of answers."""
         run_async(self._check)
         self._world_size = int(options.get("world_size") or 1)

@@ -95,7 +95,7 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
     return tuple(written)
 
 
-def _heldout(found: Findings) -> Any:  # noqa: ANN401  # a figure of matplotlib's, as all below
+def _heldout(found: Findings) -> Any:
     """Table 1: reward and zero reward of each model, judged by the first judge."""
     judge, models = next(iter(found.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
@@ -110,7 +110,7 @@ def _heldout(found: Findings) -> Any:  # noqa: ANN401  # a figure of matplotlib'
     return figure
 
 
-def _judges(found: Findings) -> Any:  # noqa: ANN401
+def _judges(found: Findings) -> Any:
     """Figure 2: every model under every judge, out of ten."""
     figure, (axes,) = _figure(_PAGE if len(found.judges) > 2 else _COLUMN, 2.6)  # noqa: PLR2004
     models = dict.fromkeys(model for column in found.judges.values() for model in column)
@@ -127,7 +127,7 @@ def _judges(found: Findings) -> Any:  # noqa: ANN401
     return figure
 
 
-def _transfer(found: Findings) -> Any:  # noqa: ANN401
+def _transfer(found: Findings) -> Any:
     """Table 2: accuracy of every model on every benchmark, with chance."""
     figure, (axes,) = _figure(_PAGE, 2.6)
     models = dict.fromkeys(model for column in found.benchmarks.values() for model in column)
@@ -153,7 +153,7 @@ def _transfer(found: Findings) -> Any:  # noqa: ANN401
     return figure
 
 
-def _differences(found: Findings) -> Any:  # noqa: ANN401
+def _differences(found: Findings) -> Any:
     """Every paired difference as a forest plot."""
     differences = found.comparison.differences if found.comparison else ()
     several = len(found.judges) > 1
@@ -175,7 +175,7 @@ def _differences(found: Findings) -> Any:  # noqa: ANN401
     return figure
 
 
-def _training(training: Training) -> Any:  # noqa: ANN401
+def _training(training: Training) -> Any:
     """Figure 3: reward and zero reward over steps."""
     charts = training_charts(training)
     figure, axes = _figure(_PAGE, 2.6, columns=len(charts))
@@ -190,13 +190,13 @@ def _figure(width: float, height: float, *, columns: int = 1) -> tuple[Any, Any]
     return figure, figure.subplots(1, columns, squeeze=False)[0]
 
 
-def _legend(figure: Any, axes: Any) -> None:  # noqa: ANN401
+def _legend(figure: Any, axes: Any) -> None:
     handles, labels = axes.get_legend_handles_labels()
     if len(labels) > 1:
         figure.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 6))
 
 
-def _saved(figure: Any, folder: Path, key: str) -> Iterator[Path]:  # noqa: ANN401
+def _saved(figure: Any, folder: Path, key: str) -> Iterator[Path]:
     # Without dates and versions the same numbers give the same file.
     metadata = {"png": {"Software": None}, "pdf": {"CreationDate": None, "Producer": None}}
     for form in _FORMS:
@@ -206,7 +206,7 @@ def _saved(figure: Any, folder: Path, key: str) -> Iterator[Path]:  # noqa: ANN4
         yield path
 
 
-def _library(module: str) -> Any:  # noqa: ANN401
+def _library(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:

@@ -27,7 +27,7 @@ _LABELLED: Final = 12
 
 
 def bars(
-    axes: Any,  # noqa: ANN401  # matplotlib's, as below
+    axes: Any,
     groups: Sequence[str],
     values: Mapping[str, Sequence[Bounded | None]],
     *,
@@ -77,7 +77,7 @@ def bars(
     axes.grid(visible=True, axis="y")
 
 
-def curve(axes: Any, chart: Chart) -> None:  # noqa: ANN401
+def curve(axes: Any, chart: Chart) -> None:
     """Draw the curves of a chart of the page."""
     scale = 100 if chart.is_share else 1
     for one in chart.curves:
@@ -107,7 +107,7 @@ def curve(axes: Any, chart: Chart) -> None:  # noqa: ANN401
     axes.grid(visible=True)
 
 
-def forest(axes: Any, rows: Sequence[tuple[str, Bounded, bool]]) -> None:  # noqa: ANN401
+def forest(axes: Any, rows: Sequence[tuple[str, Bounded, bool]]) -> None:
     """Draw differences with their intervals, the first on top.
 
     Args:

@@ -56,7 +56,7 @@ class SeededDraw:
         self._generators = [random.Random(seed) for seed in seeds]  # no secret
         self._cancelled = cancelled
 
-    def __call__(self, input_ids: Any, scores: Any) -> Any:  # noqa: ANN401  # torch's tensors
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Ban every token but one, [B, V] to [B, V].
 
         Raises:
@@ -76,7 +76,7 @@ class SeededDraw:
         return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
 
 
-def _narrowed(scores: Any, decoding: Decoding) -> Any:  # noqa: ANN401  # as above
+def _narrowed(scores: Any, decoding: Decoding) -> Any:
     """Keep the k best tokens, and of them the fewest that hold probability p."""
     if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
         lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
@@ -90,7 +90,7 @@ def _narrowed(scores: Any, decoding: Decoding) -> Any:  # noqa: ANN401  # as abo
     return scores
 
 
-def hold_positions(model: Any, positions: int) -> bool:  # noqa: ANN401  # torch's module
+def hold_positions(model: Any, positions: int) -> bool:
     """Keep rows that wait on a model's last position.
 
     No row that is still within the positions is changed by it.
@@ -236,7 +236,7 @@ class _Loaded:
     """Weights and tokenizer."""
 
     def __init__(self, options: HarnessOptions, form: PromptForm) -> None:
-        from lm_eval.models import huggingface  # noqa: PLC0415  # seconds, and an extra
+        from lm_eval.models import huggingface  # seconds, and an extra
 
         library = cast("Any", huggingface)  # it has no types to speak of
         device = options.device

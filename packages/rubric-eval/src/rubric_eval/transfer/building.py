@@ -87,7 +87,7 @@ def build(
         return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
 
 
-def harness(module: str) -> Any:  # noqa: ANN401  # lm-eval has no types
+def harness(module: str) -> Any:
     """Import a module of lm-eval.
 
     Raises:
@@ -148,7 +148,7 @@ def _build(
 
 def _decoding(
     benchmark: Benchmark,
-    task: Any,  # noqa: ANN401
+    task: Any,
     decoding: Decoding,
     max_tokens: int | None,
 ) -> Decoding:
@@ -163,7 +163,7 @@ def _decoding(
     )
 
 
-def _template(benchmark: Benchmark, task: Any) -> str:  # noqa: ANN401
+def _template(benchmark: Benchmark, task: Any) -> str:
     config = task.config
     shots = getattr(config, "num_fewshot", None)
     text = config.doc_to_text if isinstance(config.doc_to_text, str) else repr(benchmark.task)

@@ -52,7 +52,7 @@ def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[
     Returns:
         lm-eval's samples of the filter that counts, in the order of the items.
     """
-    from rubric_eval.transfer.building import harness, quiet  # noqa: PLC0415
+    from rubric_eval.transfer.building import harness, quiet
 
     with quiet():
         results = harness("lm_eval").evaluate(
@@ -66,8 +66,8 @@ def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[
     return sorted(chosen, key=lambda one: one["doc_id"])
 
 
-def _model(answers: Mapping[str, AnswerRow]) -> Any:  # noqa: ANN401
-    from lm_eval.api.model import LM  # noqa: PLC0415
+def _model(answers: Mapping[str, AnswerRow]) -> Any:
+    from lm_eval.api.model import LM
 
     class Recorded(LM):
         def generate_until(self, requests: list[Any]) -> list[str]:

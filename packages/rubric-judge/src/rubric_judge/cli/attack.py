@@ -70,7 +70,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
         Exit status: 1 when not a single case could be judged, or the ledger could not be
         written.
     """
-    from rubric_judge.attack import default_tasks, over_credit, plan_attacks  # noqa: PLC0415
+    from rubric_judge.attack import default_tasks, over_credit, plan_attacks
 
     _check(limit=limit, epsilon=epsilon, workers=workers)
     configure_log(verbose=verbose)
@@ -89,7 +89,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
 
 def _print(report: AttackReport, written: str) -> None:
-    from rubric_judge.attack.tables import tables_of  # noqa: PLC0415
+    from rubric_judge.attack.tables import tables_of
 
     print_tables(tables_of(report), footer=f"written: {written}")
 
@@ -97,8 +97,8 @@ def _print(report: AttackReport, written: str) -> None:
 def _judge(
     plan: AttackPlan, spec: Path, *, ledger: Path | None, workers: int
 ) -> tuple[str, Judged]:
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_judge  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.load import load_judge
 
     config = read_judge_spec(spec)
     controls = [one.view for one in plan.controls]
@@ -115,7 +115,7 @@ def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
-    from rubric_judge.attack import FAMILIES, read_suite  # noqa: PLC0415
+    from rubric_judge.attack import FAMILIES, read_suite
 
     families = dict(FAMILIES)
     for folder in suites:
@@ -146,8 +146,8 @@ def _write(
     reveal: bool,
 ) -> str:
     """Write all files, and return their names."""
-    from rubric_judge.attack.figures import draw_figures  # noqa: PLC0415
-    from rubric_judge.attack.tables import as_markdown  # noqa: PLC0415
+    from rubric_judge.attack.figures import draw_figures
+    from rubric_judge.attack.tables import as_markdown
 
     with (out / "cases.jsonl").open("w", encoding="utf-8") as file:
         for case, result in zip(plan.cases, results, strict=True):

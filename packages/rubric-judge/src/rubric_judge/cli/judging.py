@@ -70,7 +70,7 @@ def judge_batches(
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
     """Return the ledger, if there is to be one."""
-    from rubric_judge.ledger import Ledger  # noqa: PLC0415
+    from rubric_judge.ledger import Ledger
 
     return Ledger(ledger) if ledger else nullcontext()
 
@@ -113,8 +113,8 @@ async def check_replicas(pool: JudgePool | RayJudgePool) -> None:
 
 def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], JudgePool]:
     """Return what makes a pool in this process."""
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
-    from rubric_judge.pool import JudgePool  # noqa: PLC0415
+    from rubric_judge.load import load_replicas
+    from rubric_judge.pool import JudgePool
 
     return lambda ledger: JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
 

@@ -39,7 +39,7 @@ def lint(
     Returns:
         Exit status: 1 when a finding is an error; warnings leave it at 0.
     """
-    from rubric_judge.lint import lint_tasks  # noqa: PLC0415
+    from rubric_judge.lint import lint_tasks
 
     if examples < 0:
         raise ConfigError(f"--examples is {examples}: give at least 0", location="examples")

@@ -69,8 +69,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when no response could be judged, or the ledger could not be written.
     """
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.rejudge import compare, read_stored  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.rejudge import compare, read_stored
 
     require_positive(workers=workers)
     require_count(replicate=replicate)
@@ -121,7 +121,7 @@ def _joined(
 
 
 def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
-    from rubric_judge.rejudge import match_tasks  # noqa: PLC0415
+    from rubric_judge.rejudge import match_tasks
 
     matched = match_tasks(stored, read_tasks(tasks), before=read_tasks(before) if before else ())
     if not matched.pairs:
@@ -150,7 +150,7 @@ def _chosen(
 
 
 def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> JudgedResponse:
-    from rubric_judge.rejudge import reward_before  # noqa: PLC0415
+    from rubric_judge.rejudge import reward_before
 
     origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
     if one.before is not None:

@@ -89,7 +89,7 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
 
 
 def _read(tasks: Path, judgements: Sequence[Path]) -> tuple[dict[str, Task], list[Rating]]:
-    from rubric_judge.reliability import read_ratings  # noqa: PLC0415
+    from rubric_judge.reliability import read_ratings
 
     with current().phase("reading tasks and judgements"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
@@ -97,14 +97,14 @@ def _read(tasks: Path, judgements: Sequence[Path]) -> tuple[dict[str, Task], lis
 
 
 def _collected(found: Sequence[Rating], by_id: Mapping[str, Task]) -> Ratings:
-    from rubric_judge.reliability import collect  # noqa: PLC0415
+    from rubric_judge.reliability import collect
 
     return collect(found, by_id)
 
 
 def _measured(ratings: Ratings, *, resamples: int, seed: int) -> ReliabilityReport:
-    from rubric_judge.reliability import measure  # noqa: PLC0415
-    from rubric_judge.reliability.measure import steps_of  # noqa: PLC0415
+    from rubric_judge.reliability import measure
+    from rubric_judge.reliability.measure import steps_of
 
     with current().phase("measuring", total=steps_of(ratings)) as phase:
         return measure(ratings, resamples=resamples, seed=seed, on_step=phase.advance)
@@ -140,10 +140,10 @@ def _judge_all(
     out: Path,
     calls: _Calls,
 ) -> tuple[list[Rating], int]:
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
-    from rubric_judge.load import load_judge  # noqa: PLC0415
-    from rubric_judge.reliability import Rating  # noqa: PLC0415
-    from rubric_judge.responses import (  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec
+    from rubric_judge.load import load_judge
+    from rubric_judge.reliability import Rating
+    from rubric_judge.responses import (
         JudgedResponse,
         read_responses,
         write_judgements,
@@ -173,8 +173,8 @@ def _judge_all(
 
 
 def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
-    from rubric_judge.reliability.figures import draw_figures  # noqa: PLC0415
-    from rubric_judge.reliability.tables import as_markdown  # noqa: PLC0415
+    from rubric_judge.reliability.figures import draw_figures
+    from rubric_judge.reliability.tables import as_markdown
 
     with current().phase("drawing the figures"):
         figures = draw_figures(report, ratings, out)
@@ -185,7 +185,7 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
 
 
 def _print(report: ReliabilityReport, footer: str) -> None:
-    from rubric_judge.reliability.tables import tables_of  # noqa: PLC0415
+    from rubric_judge.reliability.tables import tables_of
 
     print_tables(tables_of(report), footer=footer)
     for judge in report.judges:

@@ -107,7 +107,7 @@ def score(  # noqa: PLR0913  # the flags of a command
 def _judge(
     tasks: Path, responses: Path, judge: Path, *, kind: _Pool, ledger: Path | None
 ) -> tuple[list[JudgedResponse], Judged]:
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec
 
     with current().phase("reading tasks and responses"):
         spec = read_judge_spec(judge)
@@ -126,8 +126,8 @@ def _judge(
 
 
 def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | RayJudgePool:
-    from rubric_judge.load import load_replicas  # noqa: PLC0415
-    from rubric_judge.pool import Hedging, JudgePool, RayJudgePool  # noqa: PLC0415
+    from rubric_judge.load import load_replicas
+    from rubric_judge.pool import Hedging, JudgePool, RayJudgePool
 
     hedge = Hedging() if kind.hedge else None
     if kind.ray is not None:

@@ -54,7 +54,7 @@ def serve(
         Exit status: 1 when responses were left without an answer, or the ledger could not be
         written.
     """
-    from rubric_judge.config import read_judge_spec  # noqa: PLC0415
+    from rubric_judge.config import read_judge_spec
 
     require_positive(workers=workers)
     configure_log(verbose=verbose)
@@ -66,8 +66,8 @@ def serve(
 
 
 async def _run(pool: JudgePool, tasks: Mapping[str, Task], bounds: ServeConfig) -> int:
-    from rubric_judge.serve import JudgeService  # noqa: PLC0415
-    from rubric_judge.serve import serve as answer  # noqa: PLC0415
+    from rubric_judge.serve import JudgeService
+    from rubric_judge.serve import serve as answer
 
     try:
         service = JudgeService(pool, tasks, config=bounds)

@@ -285,12 +285,12 @@ def current() -> Progress:
 def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
     """Return bars where standard error is a terminal, and lines where it is none."""
     # A library that counts has no need of them.
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     console = Console(stderr=True, markup=False, highlight=False)
     if not console.is_terminal:
         return Lines(program, clock=clock, quiet_s=0.0 if at_once else display.QUIET_S)
-    from rubric_judge.console.bars import Bars  # noqa: PLC0415  # as above
+    from rubric_judge.console.bars import Bars
 
     return Bars(console)
 

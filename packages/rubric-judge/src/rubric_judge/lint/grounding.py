@@ -75,7 +75,7 @@ def _absent(criterion: Criterion, known: frozenset[str]) -> str:
 
 @lru_cache(maxsize=1)
 def _stated(passage: str) -> FloatArray:
-    import numpy as np  # noqa: PLC0415 - slow to load, and needed here alone
+    import numpy as np  # slow to load, and needed here alone
 
     found = {text.replace(",", "").replace("−", "-") for text in _NUMBER.findall(passage)}
     return np.array([float(text) for text in found])

@@ -40,7 +40,7 @@ def render_page(
         filters: filters of the template, besides `visible`.
     """
     # Loaded at its first use: the packages with pages stay quick to import.
-    from jinja2 import (  # noqa: PLC0415
+    from jinja2 import (
         ChoiceLoader,
         Environment,
         PackageLoader,

@@ -209,7 +209,7 @@ class LimiterActor:
 class SharedLimiter:
     """A `Limiter` that asks the limiter's actor; crosses processes."""
 
-    def __init__(self, actor: Any, *, owner: str | Callable[[], str] = "") -> None:  # noqa: ANN401  # Ray's handles have no type
+    def __init__(self, actor: Any, *, owner: str | Callable[[], str] = "") -> None:
         """Speak for one owner of attempts, or for whichever works at the time.
 
         Args:
@@ -250,7 +250,7 @@ class SharedLimiter:
         """Return what was let through, of all owners."""
         if self._final is not None:
             return self._final
-        import ray  # noqa: PLC0415
+        import ray
 
         return cast("LimiterStatistics", ray.get(self._actor.statistics.remote()))
 
@@ -259,7 +259,7 @@ class SharedLimiter:
 
 
 class _SharedAttempt(AbstractAsyncContextManager[None]):
-    def __init__(self, actor: Any, owner: str, number: int, tokens: int) -> None:  # noqa: ANN401
+    def __init__(self, actor: Any, owner: str, number: int, tokens: int) -> None:
         self._actor = actor
         self._owner = owner
         self._number = number

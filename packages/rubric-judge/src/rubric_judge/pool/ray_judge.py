@@ -32,7 +32,7 @@ class RemoteJudge:
 
     def __init__(
         self,
-        ray: Any,  # noqa: ANN401  # Ray's module, loaded late
+        ray: Any,
         spec: JudgeSpec,
         limiter: SharedLimiter,
         *,
@@ -126,7 +126,7 @@ class RemoteJudge:
             except self._ray.exceptions.RayError:
                 return  # a dead actor has closed everything
 
-    def _new_actor(self) -> Any:  # noqa: ANN401
+    def _new_actor(self) -> Any:
         owner = f"{self._number}.{self.replaced}"
         options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
         limiter = self._limiter.of(owner)
@@ -156,7 +156,7 @@ class RemoteJudge:
 
     async def _receive(
         self,
-        actor: Any,  # noqa: ANN401
+        actor: Any,
         views: list[JudgeView],
         futures: list[asyncio.Future[JudgeResult]],
     ) -> None:

@@ -25,7 +25,7 @@ def pieces_of(value: object) -> list[bytes]:
     return [content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES)]
 
 
-def joined(pieces: Iterable[bytes]) -> Any:  # noqa: ANN401  # whatever was cut
+def joined(pieces: Iterable[bytes]) -> Any:
     """Return the value that `pieces_of` cut.
 
     Args:

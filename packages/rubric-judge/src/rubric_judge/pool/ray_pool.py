@@ -178,9 +178,9 @@ class RayJudgePool:
             self._ray.shutdown()
 
 
-def _ray() -> Any:  # noqa: ANN401
+def _ray() -> Any:
     try:
-        import ray  # noqa: PLC0415
+        import ray
     except ImportError:
         raise MissingExtraError(
             f"RayJudgePool needs Ray: {install_command('rubric-judge', 'ray')}"

@@ -76,7 +76,7 @@ def _rank_correlation(old_N: FloatArray, new_N: FloatArray) -> float | None:
     if np.ptp(old_N) <= _EQUAL or np.ptp(new_N) <= _EQUAL:
         return None
     try:
-        from scipy import stats  # noqa: PLC0415  # optional, and slow to load
+        from scipy import stats  # optional, and slow to load
     except ImportError:
         return None
     spearman = cast("Any", stats).spearmanr  # scipy has no type stubs

@@ -46,7 +46,7 @@ _KIND_BY_STATUS: dict[int, ProblemKind] = {404: "not_found", 405: "method_not_al
 class _StrictRequest(Request):
     """Reads JSON as judges' replies are read: no repeated key, no depth that breaks the reader."""
 
-    async def json(self) -> Any:  # noqa: ANN401  # as in starlette
+    async def json(self) -> Any:
         """Decode the body; a `JSONDecodeError` is what FastAPI expects of one that is none."""
         try:
             return decode((await self.body()).decode())

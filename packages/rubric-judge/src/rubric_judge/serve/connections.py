@@ -51,7 +51,7 @@ class OpenConnections:
         self._by_address: Counter[str] = Counter()
         self._idle: OrderedDict[BoundedProtocol, None] = OrderedDict()
 
-    def protocol(self, **given: Any) -> BoundedProtocol:  # noqa: ANN401  # uvicorn's
+    def protocol(self, **given: Any) -> BoundedProtocol:
         """Make what speaks HTTP on a connection."""
         return BoundedProtocol(self, **given)
 
@@ -102,7 +102,7 @@ class OpenConnections:
 class BoundedProtocol(H11Protocol):
     """uvicorn's, with a deadline for a request's headers and for taking an answer."""
 
-    def __init__(self, connections: OpenConnections, **given: Any) -> None:  # noqa: ANN401
+    def __init__(self, connections: OpenConnections, **given: Any) -> None:
         """Belong to the service's connections; uvicorn gives the rest."""
         super().__init__(**given)
         self.address = ""

@@ -296,7 +296,7 @@ class FakeEndpoint:
             await asyncio.sleep(_DRIP_INTERVAL_S)
 
 
-def _request(*parts: Any) -> web.BaseRequest:  # noqa: ANN401  # aiohttp's own, passed on
+def _request(*parts: Any) -> web.BaseRequest:
     message, payload, protocol, writer, task = parts
     loop = asyncio.get_running_loop()
     return web.BaseRequest(

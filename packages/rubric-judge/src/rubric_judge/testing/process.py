@@ -117,7 +117,7 @@ class FakeEndpointProcess:
         """CPU seconds of the process, its start included."""
         return self._ask("cpu_s")
 
-    def _ask(self, question: _Question) -> Any:  # noqa: ANN401  # typed by the properties
+    def _ask(self, question: _Question) -> Any:
         if self._pipe is None:
             raise RuntimeError(f"`{question}` is known while the endpoint runs: use `with`")
         self._pipe.send(question)

@@ -110,7 +110,7 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
         VerificationError: it is no pattern, or none whose size is bounded once it is compiled.
     """
     # Loaded when a rubric asks for it: most do not.
-    import regex  # noqa: PLC0415
+    import regex
 
     if not body:
         raise VerificationError(f"`{head}` needs a pattern")
@@ -180,7 +180,7 @@ class ProcessorTime:
         Raises:
             TimeoutError: it takes longer than what is left.
         """
-        import regex  # noqa: PLC0415
+        import regex
 
         for attempt in range(self._tries):
             started_s = time.thread_time()

@@ -72,7 +72,7 @@ def read_schema(body: str) -> SchemaCheck:
         VerificationError: it is no JSON, no schema of this draft, refers to another document, or
             uses a keyword whose time cannot be bounded.
     """
-    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415
+    from jsonschema import Draft202012Validator, SchemaError
 
     if len(body) > _LONGEST_SCHEMA:
         raise VerificationError(f"`json_schema:` is longer than {_LONGEST_SCHEMA} characters")
@@ -256,8 +256,8 @@ def _check_keywords(schema: dict[str, object]) -> None:
 
 
 def _resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    from referencing import Registry  # noqa: PLC0415
-    from referencing.jsonschema import DRAFT202012  # noqa: PLC0415
+    from referencing import Registry
+    from referencing.jsonschema import DRAFT202012
 
     # An empty registry: by default, a reference elsewhere would be fetched.
     resource = DRAFT202012.create_resource(schema)
@@ -265,7 +265,7 @@ def _resolver(schema: dict[str, Any]) -> Resolver[Any]:
 
 
 def _resolves(reference: str, whole: Resolver[Any]) -> bool:
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415
+    from referencing.exceptions import Unresolvable
 
     try:
         whole.lookup(reference)

@@ -245,7 +245,7 @@ def _contains(work: _Work, schema: dict[str, Any], value: list[Json], seen: Seen
 def _each(
     work: _Work,
     part: Schema,
-    value: Any,  # noqa: ANN401  # a list with places, or an object with keys
+    value: Any,
     places: Collection[Any],
     seen: Seen,
 ) -> Applying:

@@ -69,7 +69,7 @@ class _Affine(NamedTuple):
 @lru_cache(maxsize=1)
 def _registry() -> pint.UnitRegistry[float]:
     # A third of a second: loaded for the first unit that is compared.
-    import pint  # noqa: PLC0415
+    import pint
 
     return pint.UnitRegistry(cache_folder=None)
 
@@ -109,7 +109,7 @@ def is_known_unit(unit: str) -> bool:
 
 @lru_cache(maxsize=8192)
 def _affine(unit: str, target: str) -> _Affine | None:
-    import pint  # noqa: PLC0415
+    import pint
 
     source, goal = _parse(unit), _parse(target)
     if source is None or goal is None:
@@ -145,7 +145,7 @@ def to_unit(value: float, unit: str, target: str) -> float | None:
 
 
 def _parse(unit: str) -> pint.Unit | None:
-    import pint  # noqa: PLC0415
+    import pint
 
     for spelling, name in _SPELLINGS:
         unit = spelling.sub(name, unit)

@@ -19,9 +19,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     try:
         # Loaded here: an interruption meanwhile shows no stack either.
-        from rubric_judge.console.command import configure_log, run_command  # noqa: PLC0415
-        from rubric_synth.cli.commands import app  # noqa: PLC0415
-        from rubric_synth.errors import CallsStoppedError, EngineError  # noqa: PLC0415
+        from rubric_judge.console.command import configure_log, run_command
+        from rubric_synth.cli.commands import app
+        from rubric_synth.errors import CallsStoppedError, EngineError
     except KeyboardInterrupt:
         sys.stderr.write("rubric-synth: stopped\n")
         sys.exit(130)

@@ -67,7 +67,7 @@ def card_text(manifest: Manifest, *, parquet: bool) -> str:
         parquet: Whether Parquet files stand beside the JSON lines; they are then what is loaded.
     """
     # Loaded at its first use: `import rubric_synth` stays quick.
-    from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
         loader=PackageLoader("rubric_synth.dataset"),

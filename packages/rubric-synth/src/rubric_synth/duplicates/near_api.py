@@ -45,7 +45,7 @@ def _one_round(
     if len(entries) < 2:  # noqa: PLR2004 - a twin needs two
         return twins
     # Loaded at its first use: it takes longer to import than all of this package.
-    from sklearn.feature_extraction.text import TfidfVectorizer  # noqa: PLC0415
+    from sklearn.feature_extraction.text import TfidfVectorizer
 
     small = len(entries) < _SMALL_COLLECTION
     vectorizer: Any = TfidfVectorizer(

@@ -40,7 +40,7 @@ def signature(text: str) -> bytes:
     halves what a large collection takes.
     """
     # Loaded at its first use, so that importing this package stays quick.
-    import rensa  # noqa: PLC0415
+    import rensa
 
     new_sketch = cast("Callable[[int, int], _Sketch]", rensa.RMinHash)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - no stubs
     sketch: _Sketch | None = None

@@ -64,7 +64,7 @@ def find_twins(
         settled: This many documents, at the beginning, were found to be no near duplicates
             before and are not dropped as such: later documents move the weights of words.
     """
-    from rubric_synth.duplicates.near_prose import signature_twins  # noqa: PLC0415 - loads numpy
+    from rubric_synth.duplicates.near_prose import signature_twins  # loads numpy
 
     twins = _same(fingerprints)
     left = [index for index in range(len(fingerprints)) if index not in twins]

@@ -17,7 +17,7 @@ __all__ = ["Engine", "LocalEngine", "OwnStages", "Pending", "Sink", "WorkerSpec"
 def make_engine(config: SynthConfig, spec: WorkerSpec) -> Engine:
     """Return the engine that a configuration names."""
     if config.engine == "ray":
-        from rubric_synth.engines.ray import RayEngine  # noqa: PLC0415 - Ray takes a second to load
+        from rubric_synth.engines.ray import RayEngine  # Ray takes a second to load
 
         return RayEngine(config, spec)
     return LocalEngine(config, spec)

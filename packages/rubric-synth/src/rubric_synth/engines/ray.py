@@ -76,7 +76,7 @@ def _reach(address: str | None) -> None:
             raise _unreachable(address, error) from error
 
 
-def _start(ray: Any) -> None:  # noqa: ANN401 - a module without types
+def _start(ray: Any) -> None:
     """Start a cluster here, or connect to one that `ray start` has started here."""
     for start in range(1, _STARTS + 1):
         try:
@@ -95,7 +95,7 @@ def _start(ray: Any) -> None:  # noqa: ANN401 - a module without types
             return
 
 
-def _init(ray: Any, address: str | None) -> None:  # noqa: ANN401
+def _init(ray: Any, address: str | None) -> None:
     """Connect in silence, and without Ray's handler of SIGTERM, which would end the run at once."""
     is_main = threading.current_thread() is threading.main_thread()
     on_termination = signal.getsignal(signal.SIGTERM)
@@ -122,9 +122,9 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {first_line}"
 
 
-def _ray() -> Any:  # noqa: ANN401
+def _ray() -> Any:
     try:
-        import ray  # noqa: PLC0415 - takes a second, and is an extra
+        import ray  # takes a second, and is an extra
     except ImportError:
         message = f"engine: ray needs Ray: {install_command('rubric-synth', 'ray')}"
         raise MissingExtraError(message) from None

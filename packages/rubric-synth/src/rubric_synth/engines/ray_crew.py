@@ -60,7 +60,7 @@ class _Place:
 class Crew:
     """Workers in actors, limiters in two more, and the documents in work."""
 
-    def __init__(self, ray: Any, config: SynthConfig, spec: WorkerSpec, sink: Sink) -> None:  # noqa: ANN401 - Ray's module, loaded late
+    def __init__(self, ray: Any, config: SynthConfig, spec: WorkerSpec, sink: Sink) -> None:
         """Ask Ray for the actors; they come up while documents are given to the first ones."""
         self._ray = ray
         self._sink = sink

@@ -61,7 +61,7 @@ class WorkerSpec:
             if not isinstance(synthesiser, LLMConfig):
                 message = "the extractive synthesiser needs the stages of a collection"
                 raise ValueError(message)
-            from rubric_synth.llm import llm_stages  # noqa: PLC0415 - only where it is asked for
+            from rubric_synth.llm import llm_stages  # only where it is asked for
 
             model = ChatModel(synthesiser.model, limiter=limiter)
             stages = llm_stages(model, synthesiser)

@@ -96,7 +96,7 @@ def asks_for_checks(task_types: Sequence[TaskType]) -> bool:
 @lru_cache(maxsize=16)
 def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
     # Loaded with the first prompt: the extractive synthesiser needs none.
-    from jinja2 import BaseLoader, Environment, StrictUndefined  # noqa: PLC0415
+    from jinja2 import BaseLoader, Environment, StrictUndefined
 
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
     environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701

@@ -47,7 +47,7 @@ def _bounds(**keywords: float) -> dict[str, Any]:
     return dict(keywords)
 
 
-def _items(fewest: int, most: int) -> Any:  # noqa: ANN401 - a field of pydantic
+def _items(fewest: int, most: int) -> Any:
     return Field(json_schema_extra=_bounds(minItems=fewest, maxItems=most))
 
 
@@ -57,7 +57,7 @@ class Reply(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
-    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:  # noqa: ANN401
+    def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Return the schema, the same object every time: clients ask for it at every call."""
         if "_json_schema" not in cls.__dict__:
             cls._json_schema = super().model_json_schema(*args, **kwargs)

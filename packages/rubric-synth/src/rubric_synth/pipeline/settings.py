@@ -64,7 +64,7 @@ def settings_of(
     if stages is not None:
         synthesiser = _own(stages)
     elif isinstance(config.synthesiser, LLMConfig):
-        from rubric_synth.llm import prompt_hashes  # noqa: PLC0415 - only where it is asked for
+        from rubric_synth.llm import prompt_hashes  # only where it is asked for
 
         prompts = prompt_hashes(config.synthesiser)
         model = ChatModel(config.synthesiser.model).identity

@@ -100,7 +100,7 @@ def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
 
 
 @cache
-def _dataset_rows() -> Any:  # noqa: ANN401 - a module
+def _dataset_rows() -> Any:
     """Load the script beside this one; to import it by its name would load all of the package."""
     script = Path(__file__).with_name("dataset_rows.py")
     spec = spec_from_file_location("dataset_rows", script)
@@ -168,7 +168,7 @@ def _markdown(page: str) -> str:
 
 
 def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
-    import html_to_markdown  # noqa: PLC0415 - a process reads either HTML or PDF
+    import html_to_markdown  # a process reads either HTML or PDF
 
     cleanup = html_to_markdown.PreprocessingOptions(
         enabled=clean,
@@ -191,7 +191,7 @@ def _converted(page: str, left_out: list[str], *, clean: bool = True) -> str:
 
 def _pdf(path: str, most: int) -> dict[str, Any]:
     """Return the lines of each page, and the headings that the file names."""
-    import pypdfium2  # noqa: PLC0415 - as above
+    import pypdfium2
 
     try:
         document = pypdfium2.PdfDocument(path)
@@ -225,7 +225,7 @@ def _names_encryption(path: str) -> bool:
         return content.find(b"/Encrypt") >= 0
 
 
-def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:  # noqa: ANN401 - no types
+def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:
     """Return text, height of letters, top and left of each line of a page."""
     text = textpage.get_text_range().replace("\ufffe", "\x02")
     placed = len(text) == textpage.count_chars()  # else letters and places do not match
@@ -241,11 +241,11 @@ def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:  # noqa: ANN
     return lines
 
 
-def _outline(document: Any) -> list[str]:  # noqa: ANN401 - no types
+def _outline(document: Any) -> list[str]:
     return [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
 
 
-def _pdf_title(document: Any) -> str:  # noqa: ANN401 - no types
+def _pdf_title(document: Any) -> str:
     return str(document.get_metadata_dict().get("Title", ""))
 
 

@@ -63,14 +63,14 @@ def _splits(path: str) -> Mapping[str, Any]:
     return _opened[path]
 
 
-def _loaded(path: str, datasets: Any) -> Mapping[str, Any]:  # noqa: ANN401 - no types
+def _loaded(path: str, datasets: Any) -> Mapping[str, Any]:
     found: Any = datasets.load_dataset(path, streaming=True)
     if isinstance(found, dict):
         return {str(name): rows for name, rows in cast("dict[object, Any]", found).items()}
     return {str(found.split or "all"): found}
 
 
-def _saved(folder: Path, datasets: Any) -> dict[str, Any]:  # noqa: ANN401 - no types
+def _saved(folder: Path, datasets: Any) -> dict[str, Any]:
     """Return the splits that `save_to_disk` wrote; those without a row, which it cannot open, too.
 
     Nothing is returned for any other folder.
@@ -83,7 +83,7 @@ def _saved(folder: Path, datasets: Any) -> dict[str, Any]:  # noqa: ANN401 - no 
     return {}
 
 
-def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:  # noqa: ANN401 - no types
+def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:
     state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_bytes())
     rows: Any = datasets.load_from_disk(str(folder)) if state["_data_files"] else None
     return str(state.get("_split") or "all"), rows
@@ -98,7 +98,7 @@ def _told(error: Exception) -> str:
     return name
 
 
-def _read_columns(table: Any, columns: frozenset[str]) -> Iterable[dict[str, object]]:  # noqa: ANN401
+def _read_columns(table: Any, columns: frozenset[str]) -> Iterable[dict[str, object]]:
     """Return the rows with the columns that are read: pictures and sound stay unread."""
     if table is None:
         return ()

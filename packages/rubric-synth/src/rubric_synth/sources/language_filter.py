@@ -70,7 +70,7 @@ def _is_dense(sample: str) -> bool:
 
 
 @cache
-def _identifier() -> Any:  # noqa: ANN401 - py3langid ships no types
+def _identifier() -> Any:
     """Load the model, once and only where there is prose: it takes a second and 120 MB.
 
     Raises:

@@ -157,7 +157,7 @@ def _decoded_otherwise(data: bytes, start: int, declared: str) -> str:
 
 def _detected(data: bytes, start: int) -> str | None:
     """Name the encoding of the bytes around one that is not UTF-8, where there is little doubt."""
-    from charset_normalizer import from_bytes  # noqa: PLC0415 - a rare case, slow to import
+    from charset_normalizer import from_bytes  # a rare case, slow to import
 
     begin = max(0, start - _SAMPLE_BYTES // 2)
     sample = data[begin : begin + _SAMPLE_BYTES]

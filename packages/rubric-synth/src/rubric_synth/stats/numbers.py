@@ -37,7 +37,7 @@ class Numbers:
 
     def spread(self) -> Spread:
         """Return where they lie; there is at least one."""
-        import numpy as np  # noqa: PLC0415 - heavy
+        import numpy as np  # heavy
 
         values = np.frombuffer(self._values, dtype=np.float64)
         p5, median, p95, p99 = (float(q) for q in np.percentile(values, [5, 50, 95, 99]))
@@ -103,7 +103,7 @@ class Names:
 
 
 def _histogram(values: NDArray[float64], p99: float) -> Histogram:
-    import numpy as np  # noqa: PLC0415 - as above
+    import numpy as np
 
     low, high = float(values.min()), float(values.max())
     is_whole = bool((values == np.floor(values)).all())

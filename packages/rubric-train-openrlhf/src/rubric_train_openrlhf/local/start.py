@@ -70,8 +70,8 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
             inputs = read_inputs(config, resume=resume, judge=judge)
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json and the first line come before.
-            from rubric_train_openrlhf.local.assembly import assembled  # noqa: PLC0415
-            from rubric_train_openrlhf.local.loop import train  # noqa: PLC0415
+            from rubric_train_openrlhf.local.assembly import assembled
+            from rubric_train_openrlhf.local.loop import train
 
         watch = Watch(summary_file, progress, on_step, on_heldout, on_supervised)
         with assembled(config, inputs, judge=judge, watch=watch) as run:

@@ -42,7 +42,7 @@ class K3(Divergence):
 
     def of_log_ratio(self, log_ratio: Tensor) -> Tensor:
         """Return `k3_of`."""
-        from rubric_train_openrlhf.objective.surrogate import k3_of  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.surrogate import k3_of  # loads torch
 
         return k3_of(log_ratio)
 
@@ -89,7 +89,7 @@ class Clipped(SurrogateLoss):
 
     def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
         """Return `clipped_surrogate`."""
-        from rubric_train_openrlhf.objective.surrogate import clipped_surrogate  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.surrogate import clipped_surrogate  # loads torch
 
         return clipped_surrogate(
             ratio_BT,
@@ -123,7 +123,7 @@ class ImportanceCorrection(Variant):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return the weights without their bounds: where the two differ is a figure of the run."""
-        from rubric_train_openrlhf.objective.ratio import importance_ratio  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.ratio import importance_ratio  # loads torch
 
         return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
 
@@ -154,7 +154,7 @@ class _Leveled(ImportanceCorrection):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `importance_ratio` at the level."""
-        from rubric_train_openrlhf.objective.ratio import importance_ratio  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.ratio import importance_ratio  # loads torch
 
         return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=self.level)
 
@@ -173,7 +173,7 @@ class Truncated(_Leveled):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `truncated_weights`."""
-        from rubric_train_openrlhf.objective.ratio import truncated_weights  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.ratio import truncated_weights  # loads torch
 
         plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
         return truncated_weights(plain_BT, cap=self.cap)
@@ -208,7 +208,7 @@ class IcePop(_Banded, _Leveled):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `icepop_weights`."""
-        from rubric_train_openrlhf.objective.ratio import icepop_weights  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.ratio import icepop_weights  # loads torch
 
         plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
         return icepop_weights(plain_BT, low=self.low, high=self.high)
@@ -230,7 +230,7 @@ class SeqMaskTruncated(_Banded):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `sequence_masked_weights`."""
-        from rubric_train_openrlhf.objective.ratio import sequence_masked_weights  # noqa: PLC0415  # loads torch
+        from rubric_train_openrlhf.objective.ratio import sequence_masked_weights  # loads torch
 
         return sequence_masked_weights(
             old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=self.low, high=self.high

@@ -116,7 +116,7 @@ def read_weights(model: PreTrainedModel) -> LlamaWeights:
     )
 
 
-def _layer(layer: Any) -> LayerWeights:  # noqa: ANN401 -- the library leaves its modules untyped
+def _layer(layer: Any) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     return LayerWeights(
         attention_norm=layer.input_layernorm.weight,

@@ -131,7 +131,7 @@ def head_logprobs(
 class _HeadLogprobs(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any,  # noqa: ANN401 -- torch's context object
+        ctx: Any,
         features_NH: torch.Tensor,
         weight_VH: torch.Tensor,
         bias_V: torch.Tensor | None,
@@ -158,7 +158,7 @@ class _HeadLogprobs(torch.autograd.Function):
 
     @staticmethod
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride] -- torch's own pattern
-        ctx: Any,  # noqa: ANN401 -- torch's context object
+        ctx: Any,
         gradient_N: torch.Tensor,
         _: torch.Tensor,
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None, None]:

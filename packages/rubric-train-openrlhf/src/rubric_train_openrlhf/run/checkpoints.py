@@ -72,7 +72,7 @@ def load_state(path: Path) -> TrainerState:
             or another.
     """
     # Only this needs torch, and only a run that goes on.
-    import torch  # noqa: PLC0415
+    import torch
 
     try:
         with open_file(path / _STATE_FILE) as file:

@@ -93,7 +93,7 @@ def describe_environment(
         model_files: digests of the model that it starts from, where a resumed run reads it again.
     """
     # Seconds of import, which reading a run folder does without.
-    import torch  # noqa: PLC0415
+    import torch
 
     return {
         "python": sys.version.split()[0],

@@ -84,7 +84,7 @@ def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
 def save_tensors(path: Path, tensors: object) -> None:
     """Write a nest of tensors and plain values in torch's format."""
     # Rows and folders are written by processes that have no other use for torch.
-    import torch  # noqa: PLC0415
+    import torch
 
     try:
         torch.save(tensors, path)
@@ -178,7 +178,7 @@ class EventWriter:
     def __init__(self, folder: Path, *, first_step: int) -> None:
         """Open the folder; events of `first_step` and later, from before a kill, are hidden."""
         # Half a second of import that only a run needs.
-        from torch.utils.tensorboard.writer import SummaryWriter  # noqa: PLC0415
+        from torch.utils.tensorboard.writer import SummaryWriter
 
         with disk_errors(folder):
             self._writer = SummaryWriter(str(folder), purge_step=first_step)

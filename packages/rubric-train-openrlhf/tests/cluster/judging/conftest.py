@@ -52,7 +52,7 @@ def write_run(folder: Path, tasks: Sequence[Task]) -> Callable[..., TrainConfig]
     write_tasks(folder / "validation.jsonl", tasks[6:])
     (folder / "run").mkdir()
 
-    def make(**changes: Any) -> TrainConfig:  # noqa: ANN401 -- any section
+    def make(**changes: Any) -> TrainConfig:
         values: dict[str, Any] = {
             "backend": "openrlhf",
             "model": {"type": "path", "path": folder / "model"},
@@ -89,7 +89,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def planted(tasks: Sequence[Task], canaries: Any) -> tuple[Task, ...]:  # noqa: ANN401
+def planted(tasks: Sequence[Task], canaries: Any) -> tuple[Task, ...]:
     """The tasks, with canaries; every other passage is longer than what Ray sends in one piece."""
     return tuple(
         canaries.plant(task, passage_chars=250_000 * (number % 2))

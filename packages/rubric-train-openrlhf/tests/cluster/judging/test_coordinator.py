@@ -367,7 +367,7 @@ class FailingPool:
             raise JudgeSetupError("nobody there")
         return []
 
-    def statistics(self) -> Any:  # noqa: ANN401
+    def statistics(self) -> Any:
         raise NotImplementedError
 
     async def aclose(self) -> None:

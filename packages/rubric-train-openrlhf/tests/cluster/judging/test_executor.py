@@ -94,7 +94,7 @@ class Engine:
         self._tokenizer = tokenizer
         self._texts = enumerate(texts)
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:  # noqa: ANN401
+    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:
         del prompt_token_ids, sampling_params
         number, text = next(self._texts)
         await asyncio.sleep(0.02 * number)
@@ -122,7 +122,7 @@ def step(
     make_planted_config: MakeConfig,
     planted: Sequence[Task],
     tokenizer: Tokenizer,
-    canaries: Any,  # noqa: ANN401
+    canaries: Any,
 ) -> Step:
     """One step through the executor; its coordinator is gone afterwards."""
     # The first asks whether the judge is there.
@@ -157,7 +157,7 @@ def step(
 
 
 async def _sample(
-    coordinator: Any,  # noqa: ANN401
+    coordinator: Any,
     tasks: Sequence[Task],
     tokenizer: Tokenizer,
 ) -> tuple[CoordinatorStatistics, list[dict[str, Any]]]:
@@ -235,7 +235,7 @@ def test_the_judge_had_no_more_to_do_than_it_takes(step: Step) -> None:
 
 def test_no_text_of_the_judges_is_where_the_policy_could_read_it(
     step: Step,
-    canaries: Any,  # noqa: ANN401
+    canaries: Any,
 ) -> None:
     assert step.leaks == []
     assert {"files", "cmdline", "environ"} <= canaries.looked_at.keys()
@@ -283,11 +283,11 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     assert TaskBook(tasks).rubric(name)
 
 
-def _kill_a_judge(coordinator: Any) -> None:  # noqa: ANN401
+def _kill_a_judge(coordinator: Any) -> None:
     import ray
 
     ray.kill(coordinator._opened._pool._judges[0].actor)
 
 
-def _pid(_: Any) -> int:  # noqa: ANN401
+def _pid(_: Any) -> int:
     return os.getpid()

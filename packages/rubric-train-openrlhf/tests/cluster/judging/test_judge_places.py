@@ -51,7 +51,7 @@ class CountingCoordinator:
 class Engine:
     """Has every response at once."""
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:  # noqa: ANN401
+    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:
         del prompt_token_ids, sampling_params
         completion = SimpleNamespace(token_ids=[5], logprobs=[{5: SimpleNamespace(logprob=-1.0)}])
         completion.finish_reason = "stop"

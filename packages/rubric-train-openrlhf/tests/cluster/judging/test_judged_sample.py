@@ -33,7 +33,7 @@ class Engine:
         self._unfinished = unfinished
         self.asked: list[tuple[list[int], Any]] = []
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: Any, /) -> Any:  # noqa: ANN401
+    async def generate(self, prompt_token_ids: list[int], sampling_params: Any, /) -> Any:
         self.asked.append((prompt_token_ids, sampling_params))
         if len(self.asked) <= self._unfinished:
             cut = SimpleNamespace(token_ids=(), logprobs=[], finish_reason="error")
@@ -51,7 +51,7 @@ async def sample(
     engine: Engine,
     *,
     max_tokens: int | None = 8,
-    judge: Any = scored,  # noqa: ANN401
+    judge: Any = scored,
 ) -> dict[str, Any]:
     asked = Asked(PROMPT, "task", SimpleNamespace(max_tokens=max_tokens, seed=3), max_length=40)
     return await judged_sample(asked, tokenizer=tokenizer, engine=engine, judge=judge)
@@ -138,7 +138,7 @@ async def test_a_response_that_repeats_itself_is_cut_off_and_judged(tokenizer: T
 
 async def test_an_engine_that_fails_is_not_given_a_reward(tokenizer: Tokenizer) -> None:
     class Dead(Engine):
-        async def generate(self, *_: Any) -> Any:  # noqa: ANN401
+        async def generate(self, *_: Any) -> Any:
             raise ConnectionError
 
     with pytest.raises(ConnectionError):

@@ -22,7 +22,7 @@ def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_log
 ) -> None:
     from rubric_train_openrlhf.cluster.sampling import engine_process
 
-    def without_memory(**_: Any) -> None:  # noqa: ANN401
+    def without_memory(**_: Any) -> None:
         raise RuntimeError("no available memory for the cache blocks")
 
     config = make_config(out=tmp_path / "run")

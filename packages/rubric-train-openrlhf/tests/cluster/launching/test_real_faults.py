@@ -3,7 +3,6 @@ is wrong, and no process of the policy's side has read a word of a passage or a 
 """
 
 # The search for planted words has no module that could be imported.
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 import itertools

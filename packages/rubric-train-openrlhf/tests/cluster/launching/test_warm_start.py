@@ -52,11 +52,11 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def tokenizer(model: Path) -> Any:  # noqa: ANN401  # transformers has no type for it
+def tokenizer(model: Path) -> Any:
     return AutoTokenizer.from_pretrained(model)
 
 
-def test_every_example_once_per_round(tokenizer: Any) -> None:  # noqa: ANN401  # as above
+def test_every_example_once_per_round(tokenizer: Any) -> None:
     config = SftConfig(steps=3, batch_size=5)
     rows = [json.loads(row) for row in sft_rows(EXAMPLES, config, tokenizer=tokenizer, seed=1)]
     assert len(rows) == 15
@@ -66,7 +66,7 @@ def test_every_example_once_per_round(tokenizer: Any) -> None:  # noqa: ANN401  
     ]
 
 
-def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:  # noqa: ANN401  # as above
+def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:
     codec = ChatCodec(tokenizer)
     config = SftConfig(steps=1, batch_size=6)
     expected = {
@@ -81,7 +81,7 @@ def test_rows_tokenize_to_what_grpo_asks(tokenizer: Any) -> None:  # noqa: ANN40
     assert all(text.endswith(tokenizer.eos_token) for text in texts)
 
 
-def test_long_examples_are_left_out(tokenizer: Any) -> None:  # noqa: ANN401  # as above
+def test_long_examples_are_left_out(tokenizer: Any) -> None:
     long = SftExample(task_id="long", question="Explain", answer="and so on " * 50)
     config = SftConfig(steps=1, batch_size=12, max_answer_tokens=40)
     rows = "".join(sft_rows([*EXAMPLES, long], config, tokenizer=tokenizer, seed=0))

@@ -32,7 +32,7 @@ class Production:
         path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
         return self.having(data={"train": str(path)})
 
-    def having(self, **sections: Any) -> Production:  # noqa: ANN401  # any section
+    def having(self, **sections: Any) -> Production:
         """The same run with keys put over its sections."""
         values = dict(self.values)
         for name, change in sections.items():
@@ -77,7 +77,7 @@ def production(tmp_path: Path, model_folder: Path) -> Production:
 def check_only(tmp_path: Path) -> Callable[..., Report]:
     """Rehearse without the two steps."""
 
-    def check(production: Production, **options: Any) -> Report:  # noqa: ANN401  # any
+    def check(production: Production, **options: Any) -> Report:
         request = Request(
             source=tmp_path / "production.yaml",
             values=production.values,

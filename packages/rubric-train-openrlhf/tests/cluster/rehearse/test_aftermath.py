@@ -85,7 +85,7 @@ def write(folder: Path, rewards_PG: np.ndarray, advantages_PG: np.ndarray) -> Ru
     return run
 
 
-def statuses(findings: Any) -> list[Status]:  # noqa: ANN401  # any iterable of findings
+def statuses(findings: Any) -> list[Status]:
     return [found.status for found in findings]
 
 

@@ -136,7 +136,7 @@ def test_the_verdict_says_whether_the_two_steps_were_run() -> None:
 
 
 def test_the_command_fails_with_its_configuration(
-    production: Any,  # noqa: ANN401  # what the fixture gives
+    production: Any,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -154,7 +154,7 @@ def test_the_command_fails_with_its_configuration(
 
 
 def test_a_folder_of_something_else_is_left_alone(
-    production: Any,  # noqa: ANN401  # as above
+    production: Any,
     check_only: Callable[..., Report],
     tmp_path: Path,
 ) -> None:

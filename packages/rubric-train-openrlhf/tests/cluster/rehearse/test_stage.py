@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def checked(production: Any, tmp_path: Path, **options: Any) -> Subject:  # noqa: ANN401  # fixtures'
+def checked(production: Any, tmp_path: Path, **options: Any) -> Subject:
     folder = tmp_path / "rehearsal"
     folder.mkdir()
     request = Request(source=tmp_path / "p.yaml", values=production.values, folder=folder)
@@ -24,7 +24,7 @@ def checked(production: Any, tmp_path: Path, **options: Any) -> Subject:  # noqa
     return subject
 
 
-def test_the_run_s_own(production: Any, tmp_path: Path) -> None:  # noqa: ANN401  # as above
+def test_the_run_s_own(production: Any, tmp_path: Path) -> None:
     subject = checked(production, tmp_path)
     with staged(subject) as small:
         assert small.judge.spec.type == "lexical"
@@ -39,7 +39,7 @@ def test_the_run_s_own(production: Any, tmp_path: Path) -> None:  # noqa: ANN401
     assert not any("tasks" in what for what in subject.stand_ins)
 
 
-def test_something_like_it(production: Any, tmp_path: Path) -> None:  # noqa: ANN401  # as above
+def test_something_like_it(production: Any, tmp_path: Path) -> None:
     spec = {"type": "llm", "model": "anthropic/some-model"}
     elsewhere = production.having(
         data={"train": "/nowhere/a.jsonl", "validation": "/nowhere/b.jsonl"},
@@ -58,7 +58,7 @@ def test_something_like_it(production: Any, tmp_path: Path) -> None:  # noqa: AN
     assert "held-out tasks: 4 made" in said
 
 
-def test_given_tasks_come_first(production: Any, tmp_path: Path) -> None:  # noqa: ANN401  # as above
+def test_given_tasks_come_first(production: Any, tmp_path: Path) -> None:
     given = production.folder / "validation.jsonl"
     subject = checked(production, tmp_path, data=given)
     with staged(subject) as small:
@@ -68,7 +68,7 @@ def test_given_tasks_come_first(production: Any, tmp_path: Path) -> None:  # noq
 
 
 def test_a_random_model_cannot_spread_a_program_s_rewards(
-    production: Any,  # noqa: ANN401  # as above
+    production: Any,
     tmp_path: Path,
 ) -> None:
     subject = checked(production.having(dynamic_sampling={}), tmp_path)

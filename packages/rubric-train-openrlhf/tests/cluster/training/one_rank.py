@@ -4,7 +4,6 @@ Started by test_ranks.py. Each process takes its rank's part of the responses, a
 of actors hands them out, and rank 0 writes what the updates did.
 """
 
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 import sys

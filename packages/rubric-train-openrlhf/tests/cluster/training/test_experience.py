@@ -39,7 +39,7 @@ def expected_advantages(rewards_PG: Sequence[Sequence[float | None]]) -> np.ndar
 
 
 def made(
-    batch: Any,  # noqa: ANN401 -- a Batch of the conftest
+    batch: Any,
     *,
     micro_batch: int = 4,
     shares: Shares = WHOLE,

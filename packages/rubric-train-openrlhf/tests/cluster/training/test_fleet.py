@@ -58,7 +58,7 @@ class Weights:
 
     def __init__(
         self,
-        ray: Any,  # noqa: ANN401
+        ray: Any,
         *,
         engines: int,
         restarts: int,
@@ -104,7 +104,7 @@ def requests(groups: int, size: int) -> list[Any]:
     ]
 
 
-def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any) -> None:  # noqa: ANN401
+def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any) -> None:
     weights = Weights(module_ray, engines=2, restarts=0)
     asked = requests(4, 3)
     counted: list[str] = []
@@ -121,7 +121,7 @@ def test_answers_come_in_order_and_the_judge_is_waited_for_apart(module_ray: Any
 
 
 def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
-    module_ray: Any,  # noqa: ANN401
+    module_ray: Any,
     tmp_path: Path,
 ) -> None:
     weights = Weights(module_ray, engines=2, restarts=1, dies_on="t3.1", mark=tmp_path / "died")
@@ -138,7 +138,7 @@ def test_what_an_engine_took_with_it_is_asked_for_again_under_the_same_weights(
     assert weights.calls == ["broadcast", "rejoin"]
 
 
-def test_an_engine_that_came_back_between_two_steps_joins_again(module_ray: Any) -> None:  # noqa: ANN401
+def test_an_engine_that_came_back_between_two_steps_joins_again(module_ray: Any) -> None:
     weights = Weights(module_ray, engines=2, restarts=1)
     fleet = weights.fleet()
     weights.kill(0)
@@ -152,7 +152,7 @@ def test_an_engine_that_came_back_between_two_steps_joins_again(module_ray: Any)
     assert {one["version"] for one in fleet.ask(requests(4, 1)).responses} == {3}
 
 
-def test_an_engine_that_died_for_good_ends_the_run(module_ray: Any) -> None:  # noqa: ANN401
+def test_an_engine_that_died_for_good_ends_the_run(module_ray: Any) -> None:
     weights = Weights(module_ray, engines=2, restarts=0)
     fleet = weights.fleet()
     weights.kill(1)

@@ -44,7 +44,7 @@ class PlainStrategy:
 
     ring_attn_group = None
 
-    def __init__(self, args: SimpleNamespace, *, passes: int, model: Any) -> None:  # noqa: ANN401
+    def __init__(self, args: SimpleNamespace, *, passes: int, model: Any) -> None:
         self.args = args
         self.accumulated_gradient = passes
         self.model = model
@@ -69,7 +69,7 @@ class PlainStrategy:
     def get_grad_norm(self, _model: object) -> float:
         return self.norm
 
-    def all_reduce(self, data: Any, op: str = "mean") -> Any:  # noqa: ANN401
+    def all_reduce(self, data: Any, op: str = "mean") -> Any:
         del op
         return data
 
@@ -77,7 +77,7 @@ class PlainStrategy:
         return True
 
 
-def make_rollouts(*, groups: int, size: int, model: Any, seed: int = 0) -> Rollouts:  # noqa: ANN401
+def make_rollouts(*, groups: int, size: int, model: Any, seed: int = 0) -> Rollouts:
     """Random responses, with the log-probabilities of a policy that is not quite the model."""
     rng = np.random.default_rng(seed)
     prompts = tuple(
@@ -112,7 +112,7 @@ def experiences(
     advantages_B: Sequence[float],
     valid_B: Sequence[bool],
     *,
-    reference: Any,  # noqa: ANN401
+    reference: Any,
 ) -> list[Any]:
     """The same responses as OpenRLHF holds them."""
     from openrlhf.trainer.ppo_utils.experience import Experience
@@ -262,7 +262,7 @@ ALL = [True] * 16
 def both(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., BothSides]:
-    def make(**objective: Any) -> BothSides:  # noqa: ANN401
+    def make(**objective: Any) -> BothSides:
         config = make_config(
             rollout={"prompts": 4, "group_size": 4, "max_new_tokens": 16},
             optim={"updates_per_rollout": 2, "micro_batch": 2, "learning_rate": 1e-3},

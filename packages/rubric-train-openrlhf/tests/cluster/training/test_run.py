@@ -223,7 +223,7 @@ def test_openrlhf_s_tensorboard_and_ours_hold_rewards_and_attribution(finished: 
 def test_no_word_of_passage_or_rubric_is_on_the_policy_s_side(
     finished: Finished,
     real_input: RealInput,
-    canaries: Any,  # noqa: ANN401  # of a conftest, which cannot be imported
+    canaries: Any,
 ) -> None:
     planted = {found.word for found in canaries.in_files(real_input.folder)}
     assert all(any(kind in word for word in planted) for kind in ("passage", "criterion"))

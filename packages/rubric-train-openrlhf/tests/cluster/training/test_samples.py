@@ -27,7 +27,7 @@ PROMPTS = [Prompt(f"<q{n}>", f"t{n}", f"question {n}") for n in range(10)]
 class Answering:
     """Answers every request; tasks whose number is even get responses of one reward."""
 
-    def __init__(self, batch: Any) -> None:  # noqa: ANN401 -- a Batch of the conftest
+    def __init__(self, batch: Any) -> None:
         self._results = batch.coordinator.results
         self._groups = batch.groups
         self.asked: list[Any] = []
@@ -42,7 +42,7 @@ class Answering:
     def on_all(self, method: str, **_arguments: object) -> None:
         self.calls.append(method)
 
-    def _answer(self, request: Any, number: int) -> dict[str, Any]:  # noqa: ANN401
+    def _answer(self, request: Any, number: int) -> dict[str, Any]:
         ties = int(request.label.removeprefix("t")) % 2 == 0
         # The first group of the batch has rewards that differ, the second has not.
         judged = self._groups[1 if ties else 0].samples[number % 4].judgement.text
@@ -66,7 +66,7 @@ class Answering:
 
 @pytest.fixture
 def make_generator(make_batch: Callable[..., Any]) -> Callable[..., Any]:
-    def make(**sections: Any) -> tuple[Any, Answering, Any]:  # noqa: ANN401
+    def make(**sections: Any) -> tuple[Any, Answering, Any]:
         from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator
 
         batch = make_batch(

@@ -25,7 +25,7 @@ ADVANTAGES_PG = np.array([[0.25, -1.75, 1.5, 0.0], [0.5, -0.5, 0.0, 0.0]])
 VALID_PG = np.array([[True, True, True, True], [True, True, True, False]])
 
 
-def experience(tokens: torch.Tensor, *, advantage: float, valid: bool, pad: int) -> Any:  # noqa: ANN401
+def experience(tokens: torch.Tensor, *, advantage: float, valid: bool, pad: int) -> Any:
     """A response as the learner gets it: padded to the longest of its pass."""
     total = len(tokens)
     mask = torch.zeros(1, total - 1 + pad, dtype=torch.long)

@@ -103,7 +103,7 @@ def untied(model: Path, place: Path) -> Path:
     return place / "untied"
 
 
-def run(real_input: RealInput, model: Path, out: Path, **changes: Any) -> Variant:  # noqa: ANN401  # sections
+def run(real_input: RealInput, model: Path, out: Path, **changes: Any) -> Variant:
     """Two steps of two updates; bfloat16, in which engine and policy compute differently.
 
     The updates are small, so that a penalty does not end all answers, and so is the clip.

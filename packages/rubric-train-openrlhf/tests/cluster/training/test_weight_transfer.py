@@ -43,7 +43,7 @@ class Receiver:
 
         self._group = GlooGroup(host, port, rank=rank, world_size=world_size)
 
-    def update_weight(self, name: str, *, dtype: Any, shape: Any, empty_cache: bool) -> None:  # noqa: ANN401
+    def update_weight(self, name: str, *, dtype: Any, shape: Any, empty_cache: bool) -> None:
         del empty_cache
         if name == self._dies_on and not self._mark.exists():
             self._mark.touch()
@@ -64,7 +64,7 @@ class Policy:
 
     def __init__(
         self,
-        ray: Any,  # noqa: ANN401
+        ray: Any,
         mark: Path,
         *,
         dies_on: str | None = None,
@@ -110,7 +110,7 @@ class Policy:
 
 @pytest.mark.parametrize("dies_on", ["0.weight", "1.weight", "1.bias"])
 def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
-    module_ray: Any,  # noqa: ANN401
+    module_ray: Any,
     tmp_path: Path,
     dies_on: str,
 ) -> None:
@@ -126,7 +126,7 @@ def test_an_engine_that_dies_over_the_weights_comes_back_and_gets_them(
     assert policy.has_arrived()
 
 
-def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Path) -> None:
     from rubric_train_openrlhf.errors import ClusterError
 
     policy = Policy(module_ray, tmp_path / "died", dies_on="1.weight", restarts=0)
@@ -134,7 +134,7 @@ def test_an_engine_that_dies_for_good_ends_the_run(module_ray: Any, tmp_path: Pa
         policy.synchronise()
 
 
-def test_what_is_no_death_is_raised(module_ray: Any, tmp_path: Path) -> None:  # noqa: ANN401
+def test_what_is_no_death_is_raised(module_ray: Any, tmp_path: Path) -> None:
     policy = Policy(module_ray, tmp_path / "complained", dies_on="1.weight", complains=True)
     with pytest.raises(RuntimeError, match=r"Connection closed|Connection reset"):
         policy.synchronise()

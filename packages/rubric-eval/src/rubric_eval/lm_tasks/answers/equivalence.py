@@ -47,7 +47,7 @@ def main() -> None:
         print("1" if is_same else "0", flush=True)  # noqa: T201
 
 
-def _is_same(math_verify: Any, one: str, other: str) -> bool:  # noqa: ANN401  # has no types
+def _is_same(math_verify: Any, one: str, other: str) -> bool:
     """Whoever asks limits the time: it can end this process, and a signal cannot end a power.
 
     math-verify takes an interval for an inequality and not the other way about: each is the target
@@ -63,7 +63,7 @@ def _is_same(math_verify: Any, one: str, other: str) -> bool:  # noqa: ANN401  #
         return False
 
 
-def _parse(math_verify: Any, text: str) -> Any:  # noqa: ANN401
+def _parse(math_verify: Any, text: str) -> Any:
     """Parse a whole expression, boxed so that nothing of it is passed over."""
     return math_verify.parse(f"$\\boxed{{{text}}}$", parsing_timeout=None)
 

@@ -32,11 +32,11 @@ class Remote:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:  # noqa: ANN401  # any value
+    def __call__(self, *args: object, **kwargs: object) -> Any:
         """Call it; raises what the response's code raises."""
         return self._link.ask("call", self, *args, **kwargs)
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # any value
+    def __getattr__(self, name: str) -> Any:
         return self._link.ask("getattr", self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
@@ -54,7 +54,7 @@ class Remote:
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
 
-    def __enter__(self) -> Any:  # noqa: ANN401  # any value
+    def __enter__(self) -> Any:
         return self._link.ask("enter", self)
 
     def __exit__(self, *exc_info: object) -> None:
@@ -120,7 +120,7 @@ class Connection:
             raise FrameError("the subject defines nothing")
         return cast("dict[str, object]", value)
 
-    def ask(self, operation: str, /, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
+    def ask(self, operation: str, /, *args: object, **kwargs: object) -> Any:
         """Have the subject do something with its objects.
 
         Raises:
@@ -213,7 +213,7 @@ def _attribute(error: BaseException, name: str) -> object:
     return getattr(vars(error)["_remote"], name)
 
 
-def _write_back(argument: Any, after: Any) -> None:  # noqa: ANN401  # any values
+def _write_back(argument: Any, after: Any) -> None:
     """Change an argument as the response's code changed its copy."""
     if type(argument) is not type(after):
         return

@@ -19,15 +19,15 @@ from rubric_judge.verification.sandbox.wire import (
 )
 
 
-def _call(target: Any, /, *args: object, **kwargs: object) -> object:  # noqa: ANN401  # any object
+def _call(target: Any, /, *args: object, **kwargs: object) -> object:
     return target(*args, **kwargs)
 
 
-def _enter(target: Any) -> object:  # noqa: ANN401  # any object
+def _enter(target: Any) -> object:
     return target.__enter__()
 
 
-def _exit(target: Any) -> object:  # noqa: ANN401  # any object
+def _exit(target: Any) -> object:
     return target.__exit__(None, None, None)
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     _report(report, {"nonce": nonce, "passed": passed, "note": note})
 
 
-def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:  # noqa: ANN401  # checked by the judge
+def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:
     """Fork the subject before a test is read, and wait until it is confined.
 
     Returns:
@@ -165,7 +165,7 @@ def _raising(error: BaseException) -> Callable[[], object]:
 
 
 def _methods(kind: type) -> Iterator[Callable[[], object]]:
-    import unittest  # noqa: PLC0415  # as long to load as all the rest; most tests do without
+    import unittest  # as long to load as all the rest; most tests do without
 
     if issubclass(kind, unittest.TestCase):
         for case in unittest.defaultTestLoader.loadTestsFromTestCase(kind):

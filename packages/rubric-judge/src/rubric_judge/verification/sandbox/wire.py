@@ -70,7 +70,7 @@ def _read(descriptor: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:  # noqa: ANN401  # any value
+def encode(value: Any, reference: Callable[[object], Wire]) -> Wire:
     """Turn a value into JSON.
 
     Args:
@@ -109,7 +109,7 @@ def _encode_number(value: complex | Fraction | Decimal) -> Wire:
     return ["complex", repr(value.real), repr(value.imag)]
 
 
-def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:  # noqa: ANN401  # any value
+def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
     """Turn JSON into a value; nothing in it can name code.
 
     Args:

@@ -72,7 +72,7 @@ class GlooGroup:
 
     def __init__(self, host: str, port: int, *, rank: int, world_size: int) -> None:
         """Join, and wait for the others."""
-        import torch.distributed as dist  # noqa: PLC0415  # only members of a group pay for it
+        import torch.distributed as dist  # only members of a group pay for it
 
         store = dist.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
         self._group: Any = dist.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
@@ -83,7 +83,7 @@ class GlooGroup:
 
     def broadcast(self, tensor: Tensor, src: int, stream: object = None) -> None:
         """Send a tensor from rank `src` to all others, into the memory of theirs."""
-        import torch.distributed as dist  # noqa: PLC0415  # as above
+        import torch.distributed as dist
 
         del stream
         options = dist.BroadcastOptions()
@@ -127,7 +127,7 @@ class _CpuDevice(str):
 def _without_cuda(module: ModuleType) -> Generator[None]:
     """Answer the calls to torch.cuda that OpenRLHF makes without asking whether there is one."""
     del module
-    import torch  # noqa: PLC0415  # only processes that load OpenRLHF pay for it
+    import torch  # only processes that load OpenRLHF pay for it
 
     device = _CpuDevice("cpu")
     torch.cuda.current_device = lambda: device

@@ -67,7 +67,7 @@ class CpuWorkerExtension:
             _pack_tied_head(host.model_runner.model)
 
 
-def _pack_tied_head(model: Any) -> None:  # noqa: ANN401  # vLLM's
+def _pack_tied_head(model: Any) -> None:
     """Pack the output layer anew where its weights are the embedding's.
 
     A reload packs what it loads, and it loads nothing for such a layer: vLLM would go on with

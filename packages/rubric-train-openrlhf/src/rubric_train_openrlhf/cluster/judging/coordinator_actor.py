@@ -22,7 +22,7 @@ _AT_ONCE = 100_000
 _log = structlog.get_logger()
 
 
-def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:
     """Start the judge's side of a run in an actor of its own; `open_coordinator` waits for it.
 
     It stays on this node, where the task files and the run folder are, and is started again
@@ -47,7 +47,7 @@ def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:  # noqa: A
     return cast("Any", ray).remote(JudgeCoordinator).options(**options).remote(config)
 
 
-def open_coordinator(coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
+def open_coordinator(coordinator: Any) -> None:
     """Wait until the judge's side can judge.
 
     Args:
@@ -62,7 +62,7 @@ def open_coordinator(coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
     ask(coordinator.open)
 
 
-def stop_coordinator(coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
+def stop_coordinator(coordinator: Any) -> None:
     """End the judge and then its coordinator; one that is dead already is as good."""
     try:
         ray.get(coordinator.aclose.remote(), timeout=30)

@@ -136,7 +136,7 @@ def run(config: TrainConfig, *, resume: bool, output: Output) -> None:
     ):
         with progress.phase("loading torch"):
             # Seconds, and minutes from a cold disk: summary.json comes before.
-            from rubric_train_openrlhf.cluster.launching.preparation import prepare  # noqa: PLC0415
+            from rubric_train_openrlhf.cluster.launching.preparation import prepare
 
         prepared = prepare(config, resume=resume, summary_file=summary_file, progress=progress)
         if prepared is not None:
@@ -151,12 +151,12 @@ def _known(error: Exception) -> RubricError:
 
 def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.judging.coordinator_actor import (  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
         open_coordinator,
         start_coordinator,
         stop_coordinator,
     )
-    from rubric_train_openrlhf.cluster.launching.ray_session import ray_session  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.launching.ray_session import ray_session
 
     if config.cluster.device == "cpu":
         cpu.install()
@@ -180,16 +180,16 @@ def install(config: TrainConfig) -> None:
 
     Its workers unpickle them by name, so that nothing has to be replaced there.
     """
-    import ray  # noqa: PLC0415  # the stack is loaded where a run starts, after its shims
-    from openrlhf.trainer import ppo_trainer  # noqa: PLC0415  # as above
-    from openrlhf.trainer.ray import launcher, ppo_actor, vllm_engine  # noqa: PLC0415  # as above
+    import ray  # the stack is loaded where a run starts, after its shims
+    from openrlhf.trainer import ppo_trainer
+    from openrlhf.trainer.ray import launcher, ppo_actor, vllm_engine
 
-    from rubric_train_openrlhf.cluster.sampling.engine_actor import RubricRolloutActor  # noqa: PLC0415
-    from rubric_train_openrlhf.cluster.training.policy_actor import (  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.cluster.sampling.engine_actor import RubricRolloutActor
+    from rubric_train_openrlhf.cluster.training.policy_actor import (
         RubricPolicyActor,
         RubricReferenceActor,
     )
-    from rubric_train_openrlhf.cluster.training.trainer import RubricPPOTrainer  # noqa: PLC0415  # as above
+    from rubric_train_openrlhf.cluster.training.trainer import RubricPPOTrainer
 
     # Exact advantages, evaluation at both ends, our rows; the command imports it when it starts.
     ppo_trainer.PPOTrainer = ray.remote(RubricPPOTrainer)

@@ -121,7 +121,7 @@ class DriverJob:
             ClusterError: the cluster does not take it.
         """
         # A second to load, which a driver on this machine has no need of.
-        from ray.job_submission import JobSubmissionClient  # noqa: PLC0415
+        from ray.job_submission import JobSubmissionClient
 
         address = config.cluster.ray.dashboard
         name = f"rubric-{uuid4().hex[:12]}"

@@ -51,7 +51,7 @@ CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 `get_supported_head_sizes` lacks 48, and nothing reads it before an engine samples."""
 
 
-def refused_head_width(architecture: Any) -> str | None:  # noqa: ANN401  # transformers has no type for it
+def refused_head_width(architecture: Any) -> str | None:
     """Say why an engine on a CPU would die over its first prompt.
 
     Args:

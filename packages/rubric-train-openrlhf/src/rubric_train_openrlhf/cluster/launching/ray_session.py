@@ -71,7 +71,7 @@ def ray_session(config: TrainConfig, *, namespace: str) -> Generator[None]:
             ray.shutdown()
 
 
-def _start(**options: Any) -> None:  # noqa: ANN401  # Ray's
+def _start(**options: Any) -> None:
     """Start or join Ray.
 
     Raises:

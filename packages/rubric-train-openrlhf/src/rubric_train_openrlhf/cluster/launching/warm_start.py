@@ -117,7 +117,7 @@ def sft_rows(
     examples: Sequence[SftExample],
     config: SftConfig,
     *,
-    tokenizer: Any,  # noqa: ANN401  # transformers has no type for it
+    tokenizer: Any,
     seed: int,
 ) -> Iterator[str]:
     """Write out the examples of every step, each once per round.
@@ -270,5 +270,5 @@ def _section(config: TrainConfig) -> SftConfig:
     return config.sft
 
 
-def _tokenizer(model: Path) -> Any:  # noqa: ANN401  # transformers annotates it in part only
+def _tokenizer(model: Path) -> Any:
     return AutoTokenizer.from_pretrained(model, local_files_only=True)

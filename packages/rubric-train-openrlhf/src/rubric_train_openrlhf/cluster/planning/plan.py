@@ -209,7 +209,7 @@ def describe_plan(config: TrainConfig) -> str:
 
 def _sft_flags(config: TrainConfig) -> tuple[Flag, ...]:
     # Loads the tensor libraries, which a plan without a warm start has no need of.
-    from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags  # noqa: PLC0415
+    from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags
 
     # A model without a path was refused with the other flags.
     return warm_start_flags(config, model=getattr(config.model, "path", config.out))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class PartialConfig(TrainConfig):
     """Holds the sections that are well formed; asking for any other is an `UnknownError`."""
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401  # a section that is not there
+    def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
             raise UnknownError("configuration")

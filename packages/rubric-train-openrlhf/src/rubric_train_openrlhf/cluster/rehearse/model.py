@@ -126,7 +126,7 @@ def check_tokenizer(subject: Subject) -> Iterator[Finding]:
     yield passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")
 
 
-def _check_positions(subject: Subject, architecture: Any) -> Iterator[Finding]:  # noqa: ANN401  # transformers has no type for it
+def _check_positions(subject: Subject, architecture: Any) -> Iterator[Finding]:
     longest = getattr(architecture, "max_position_embeddings", None)
     max_len = subject.known.cluster.max_len
     if isinstance(longest, int) and max_len > longest:
@@ -137,7 +137,7 @@ def _check_positions(subject: Subject, architecture: Any) -> Iterator[Finding]: 
         )
 
 
-def _check_heads(subject: Subject, architecture: Any) -> Iterator[Finding]:  # noqa: ANN401  # as above
+def _check_heads(subject: Subject, architecture: Any) -> Iterator[Finding]:
     heads = getattr(architecture, "num_attention_heads", None)
     parallel = subject.known.cluster.engines.tensor_parallel
     if isinstance(heads, int) and heads % parallel:

@@ -137,7 +137,7 @@ def family_of(name: str) -> Family:
     return _LLAMA_3
 
 
-def write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:  # noqa: ANN401  # no types of its own
+def write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
     """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
     backend: Any = Tokenizer(models.BPE())
     byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -234,7 +234,7 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     return f"{type(model).__name__} of {model.num_parameters():,} random weights"
 
 
-def _save_model(config: Any, out: Path, *, seed: int) -> Any:  # noqa: ANN401  # as transformers has it
+def _save_model(config: Any, out: Path, *, seed: int) -> Any:
     """Weights in bfloat16, from a generator of their own."""
     state = torch.get_rng_state()
     model: Any = AutoModelForCausalLM.from_config(config)
@@ -250,7 +250,7 @@ def _save_model(config: Any, out: Path, *, seed: int) -> Any:  # noqa: ANN401  #
     return model
 
 
-def _shrink_config(config: Any) -> None:  # noqa: ANN401  # one of hundreds of classes
+def _shrink_config(config: Any) -> None:
     """Make a configuration of any text model small; what it does not have is left alone."""
     heads, kv_heads = _heads(config)
     # What many families call by names of their own is reached by these through `attribute_map`.
@@ -283,7 +283,7 @@ def _shrink_config(config: Any) -> None:  # noqa: ANN401  # one of hundreds of c
         del config.quantization_config
 
 
-def _heads(config: Any) -> tuple[int, int]:  # noqa: ANN401  # as above
+def _heads(config: Any) -> tuple[int, int]:
     """Heads and key-value heads in the proportion that the model has."""
     heads = int(config.num_attention_heads)
     kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)

@@ -35,10 +35,10 @@ class AgentExecutor(AgentExecutorBase):
         self,
         prompt: str,
         label: str,
-        sampling_params: Any,  # noqa: ANN401  # vLLM's
+        sampling_params: Any,
         max_length: int,
-        hf_tokenizer: Any,  # noqa: ANN401  # transformers'
-        llm_engine: Any,  # noqa: ANN401  # OpenRLHF's
+        hf_tokenizer: Any,
+        llm_engine: Any,
         images: object = None,
     ) -> dict[str, object]:
         """Generate one response to a prompt and judge it; see `judged_sample`.

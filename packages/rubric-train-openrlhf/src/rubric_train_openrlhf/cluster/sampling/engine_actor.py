@@ -2,7 +2,6 @@
 
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
 # OpenRLHF, Ray's actors and vLLM carry no types.
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 import os

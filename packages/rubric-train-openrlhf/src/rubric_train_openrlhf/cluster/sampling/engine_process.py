@@ -21,7 +21,7 @@ from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 _run: Any = EngineCoreProc.run_engine_core
 
 
-def run_engine_core(*args: Any, **options: Any) -> None:  # noqa: ANN401  # vLLM's
+def run_engine_core(*args: Any, **options: Any) -> None:
     """Be that process: vLLM starts it with this function, by name, once `end_with_engine` ran."""
     # An orphan would keep its share of the GPU's memory, also from the engine that Ray restarts.
     end_with(os.getppid(), by=signal.SIGKILL)

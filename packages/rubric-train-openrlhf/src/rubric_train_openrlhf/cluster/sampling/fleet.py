@@ -273,7 +273,7 @@ class EngineFleet:
         return [self._engines[chosen[group]] for group in groups]
 
 
-def _is_lost(ref: Any) -> bool:  # noqa: ANN401  # a reference of Ray's
+def _is_lost(ref: Any) -> bool:
     """Whether an engine died over a call; waits for the call."""
     try:
         ray.get(ref)

@@ -34,7 +34,7 @@ _TRY_AGAIN_S = 1.0
 _log = structlog.get_logger()
 
 
-def find_coordinator(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
+def find_coordinator(namespace: str) -> Any:
     """Find the coordinator of a run.
 
     Raises:
@@ -49,7 +49,7 @@ def find_coordinator(namespace: str) -> Any:  # noqa: ANN401  # Ray's handle
         ) from error
 
 
-def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
+def ask(method: Any, *args: object) -> Any:
     """Call a method of the coordinator and wait for its answer, also through a restart.
 
     Args:
@@ -73,7 +73,7 @@ def ask(method: Any, *args: object) -> Any:  # noqa: ANN401  # Ray's method
         time.sleep(_TRY_AGAIN_S)
 
 
-async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:  # noqa: ANN401
+async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
     """Have a response judged.
 
     Returns:
@@ -136,7 +136,7 @@ class CoordinatorClient:
     What was drawn for a step is remembered here: the coordinator may die in between.
     """
 
-    def __init__(self, coordinator: Any) -> None:  # noqa: ANN401  # Ray's handle
+    def __init__(self, coordinator: Any) -> None:
         """Take the coordinator of the run."""
         self._coordinator = coordinator
         self._step: int | None = None

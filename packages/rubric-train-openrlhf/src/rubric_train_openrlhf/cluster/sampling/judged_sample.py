@@ -66,7 +66,7 @@ class _Unfinished:
 class Engine(Protocol):
     """OpenRLHF's actor around an engine of vLLM."""
 
-    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:  # noqa: ANN401
+    async def generate(self, prompt_token_ids: list[int], sampling_params: object, /) -> Any:
         """Generate one response; its `outputs` hold one `Completion`."""
         ...
 
@@ -86,7 +86,7 @@ class Asked:
 async def judged_sample(
     asked: Asked,
     *,
-    tokenizer: Any,  # noqa: ANN401  # transformers'
+    tokenizer: Any,
     engine: Engine,
     judge: Callable[[str, str], Awaitable[Verdict]],
 ) -> dict[str, object]:
@@ -153,7 +153,7 @@ def _is_answer(completion: Completion) -> bool:
     return completion.finish_reason in _ANSWERED
 
 
-def _with_room(asked: Asked, *, used: int) -> Any:  # noqa: ANN401  # vLLM's
+def _with_room(asked: Asked, *, used: int) -> Any:
     """Sampling parameters of this response alone, with no more tokens than there is room for."""
     sampling = deepcopy(asked.sampling)
     room = max(1, asked.max_length - used)

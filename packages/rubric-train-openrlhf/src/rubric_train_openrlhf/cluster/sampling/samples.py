@@ -44,7 +44,7 @@ class RubricSamplesGenerator(SamplesGenerator):
 
     def __init__(
         self,
-        strategy: Any,  # noqa: ANN401
+        strategy: Any,
         *,
         run: PolicyRun,
         fleet: EngineFleet,

@@ -58,7 +58,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
 
     def __init__(
         self,
-        *parts: Any,  # noqa: ANN401  # OpenRLHF's
+        *parts: Any,
         judge_side: Crediting,
         shares: Shares,
         ratio_to_sampler: bool,

@@ -42,7 +42,7 @@ _NO_TOKEN = 1e-9
 class MeasuredLoss(torch.nn.Module):
     """OpenRLHF's loss, which keeps the sum of the ratios of its last pass."""
 
-    def __init__(self, loss: Any) -> None:  # noqa: ANN401  # a PolicyLoss of OpenRLHF
+    def __init__(self, loss: Any) -> None:
         """Wrap the loss."""
         super().__init__()
         self._loss = loss
@@ -53,7 +53,7 @@ class MeasuredLoss(torch.nn.Module):
         log_probs: Tensor,
         old_log_probs: Tensor,
         advantages: Tensor,
-        **others: Any,  # noqa: ANN401  # OpenRLHF's
+        **others: Any,
     ) -> tuple[Tensor | None, ...]:
         """Compute the loss as OpenRLHF does, and look at the ratio."""
         mask_BT = others["action_mask"].bool()
@@ -70,7 +70,7 @@ class MeasuredLoss(torch.nn.Module):
 class RubricLearner(ppo_actor.ActorPPOTrainer):
     """Makes the updates of a step in the process of one rank."""
 
-    def __init__(self, *parts: Any, **named: Any) -> None:  # noqa: ANN401  # OpenRLHF's
+    def __init__(self, *parts: Any, **named: Any) -> None:
         """Build OpenRLHF's trainer and measure its loss."""
         super().__init__(*parts, **named)
         self.actor_loss_fn = MeasuredLoss(self.actor_loss_fn)
@@ -105,7 +105,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
 
     def training_step(
         self,
-        experience: Any,  # noqa: ANN401  # an Experience of OpenRLHF
+        experience: Any,
         kl_ctl: float,
         step: int,
         loss_batch_info: dict[str, Any] | None = None,
@@ -154,7 +154,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
 
     def _record(
         self,
-        experience: Any,  # noqa: ANN401  # as above
+        experience: Any,
         result: dict[str, Any],
         *,
         kl_ctl: float,
@@ -220,7 +220,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
     def _with_tokens(
         self,
         windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]],
-        *parts: Any,  # noqa: ANN401  # OpenRLHF's
+        *parts: Any,
     ) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Leave out updates without a valid response; what they would divide by is zero."""
         for one_pass, info in windows(*parts):
@@ -230,7 +230,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
                 self.trained += trained_samples(one_pass)
 
     def _kept_kl(self, divergence: Callable[..., Tensor]) -> Callable[..., Tensor]:
-        def kept(*tensors: Any, **options: Any) -> Tensor:  # noqa: ANN401  # OpenRLHF's
+        def kept(*tensors: Any, **options: Any) -> Tensor:
             kl_BT = divergence(*tensors, **options)
             self._kl_BT = kl_BT.detach()
             return kl_BT
@@ -249,7 +249,7 @@ def _replaced(**names: object) -> Generator[None]:
         vars(ppo_actor).update(before)
 
 
-def _in_order(loader: Callable[..., Any], *parts: Any, **options: Any) -> Any:  # noqa: ANN401  # OpenRLHF's
+def _in_order(loader: Callable[..., Any], *parts: Any, **options: Any) -> Any:
     """Load responses as they were laid out: an update takes a share of prompts, groups whole."""
     return loader(*parts, **{**options, "shuffle": False})
 

@@ -6,7 +6,7 @@ before the actor builds it: number format, groups of the optimiser, schedule and
 
 # pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false, reportPrivateUsage=false
 # OpenRLHF, Ray's actors and DeepSpeed carry no types.
-# ruff: noqa: ANN401, SLF001
+# ruff: noqa: SLF001
 from __future__ import annotations
 
 import contextlib

@@ -71,7 +71,7 @@ class TrainedSample:
     """Mean over the tokens that counted; 0 without any."""
 
 
-def trained_samples(experience: Any) -> list[TrainedSample]:  # noqa: ANN401  # OpenRLHF's
+def trained_samples(experience: Any) -> list[TrainedSample]:
     """Describe every response of an `Experience` that was given its advantages, in its order."""
     mask_BT = experience.action_mask.bool().cpu()
     advantages_BT = experience.advantages.double().cpu()
@@ -87,7 +87,7 @@ def trained_samples(experience: Any) -> list[TrainedSample]:  # noqa: ANN401  # 
     ]
 
 
-def _digests(experience: Any) -> list[bytes]:  # noqa: ANN401  # as above
+def _digests(experience: Any) -> list[bytes]:
     attended_BT = experience.attention_mask.bool().cpu()
     tokens_BT = experience.sequences.cpu()
     return [

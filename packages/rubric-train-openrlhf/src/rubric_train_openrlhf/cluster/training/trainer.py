@@ -63,7 +63,7 @@ _Trainer: Any = ppo_trainer.PPOTrainer.__ray_metadata__.modified_class
 class RubricPPOTrainer(_Trainer):
     """Runs a training run to its end, or goes on with one."""
 
-    def __init__(self, *parts: Any, **generation: Any) -> None:  # noqa: ANN401  # OpenRLHF's
+    def __init__(self, *parts: Any, **generation: Any) -> None:
         """Build OpenRLHF's trainer, and put our parts in the place of its own."""
         super().__init__(*parts, **generation)
         self._run = run = read_policy_run()

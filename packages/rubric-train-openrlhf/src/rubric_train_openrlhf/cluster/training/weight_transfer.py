@@ -2,7 +2,6 @@
 
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # Ray's handles and OpenRLHF's groups carry no types.
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -4,7 +4,6 @@ Both get the same model, reference, sampled tokens, rewards and settings. OpenRL
 runs on a cluster: our experience maker, policy and reference actors, driven in this process.
 """
 
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 import socket

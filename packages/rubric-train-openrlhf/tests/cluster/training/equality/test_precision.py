@@ -1,6 +1,5 @@
 """What half precision makes of the same update, and what becomes of one that overflows."""
 
-# ruff: noqa: ANN401
 from __future__ import annotations
 
 import math
