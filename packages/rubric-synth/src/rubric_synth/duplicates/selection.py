@@ -6,7 +6,7 @@ import hashlib
 from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_synth.duplicates.near_api import cosine_twins
-from rubric_synth.duplicates.near_prose import signature
+from rubric_synth.duplicates.shingles import signature
 from rubric_synth.rejection import RejectionReason
 
 if TYPE_CHECKING:
