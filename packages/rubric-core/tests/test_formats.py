@@ -22,8 +22,7 @@ from rubric_core.formats import (
     is_penalty,
     source_scale,
 )
-from rubric_core.formats.conversation import as_messages
-from rubric_core.formats.draft import Draft, Points, imported
+from rubric_core.formats.draft import Draft, Points, as_messages, imported
 
 Write = Callable[..., Path]
 

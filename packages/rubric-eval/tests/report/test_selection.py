@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_eval.report.selection import most_different
+from rubric_eval.report.excerpts import most_different
 from rubric_judge.page.visible import shortened, visible
 
 

@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING
 from rubric_core import Reason
 from rubric_judge.answering import server_of
 from rubric_judge.completion import Answer
-from rubric_judge.failures import transport_error
+from rubric_judge.failures import transport_error, why_unreachable
 from rubric_judge.settings import proxy_for
-from rubric_judge.unreachable import why_unreachable
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout

@@ -11,13 +11,14 @@ from rubric_judge.chat import ChatReply
 from rubric_judge.completion import ended
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.failures import (
+    causes_of,
     reason_of_status,
     retry_after_s,
     status_error,
     transport_error,
     usage,
+    why_unreachable,
 )
-from rubric_judge.unreachable import causes_of, why_unreachable
 
 
 @dataclass(frozen=True)

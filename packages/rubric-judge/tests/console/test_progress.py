@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from rubric_judge.console import Pace, PhaseSnapshot, Progress, duration_text, phase_line
-from rubric_judge.console.bars import Bars
-from rubric_judge.console.display import Lines
+from rubric_judge.console.display import Bars, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from rubric_synth.api_entry import ApiEntry, ApiForm, ApiItem
-from rubric_synth.cleaning.rest import inline_to_prose, rest_to_prose
+from rubric_synth.cleaning.markup import inline_to_prose, rest_to_prose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

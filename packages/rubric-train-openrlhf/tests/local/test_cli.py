@@ -67,13 +67,13 @@ def test_run_plan_and_report(capsys: pytest.CaptureFixture[str], file: Path) -> 
         ),
     ],
 )
-def test_a_known_error_is_one_message_and_status_1(
+def test_a_known_error_is_one_message_and_status_2(
     capsys: pytest.CaptureFixture[str],
     file: Path,
     arguments: list[str],
     message: str,
 ) -> None:
-    assert call("run", str(file), *arguments) == 1
+    assert call("run", str(file), *arguments) == 2
 
     shown = capsys.readouterr()
     assert re.search(message, shown.err, re.MULTILINE)
@@ -83,7 +83,7 @@ def test_a_known_error_is_one_message_and_status_1(
 def test_a_wrong_path_is_named_with_its_configuration(
     capsys: pytest.CaptureFixture[str], file: Path
 ) -> None:
-    assert call("run", str(file), "--data.train", "absent.jsonl") == 1
+    assert call("run", str(file), "--data.train", "absent.jsonl") == 2
     said = capsys.readouterr().err
     assert "no task file at 'absent.jsonl' (data.train);" in said
     assert said.endswith(f"configuration: {file}\n")

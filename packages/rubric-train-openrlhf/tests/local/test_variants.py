@@ -218,7 +218,7 @@ def test_plan_of_a_cluster_refuses_what_its_loss_cannot_compute(
 ) -> None:
     path = for_a_cluster(make_config(), objective={section: ALL["objective"][section]})
 
-    assert call("plan", str(path)) == 1
+    assert call("plan", str(path)) == 2
     shown = capsys.readouterr().err
     assert words in shown
     assert "backend: local" in shown

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError
-from rubric_core.formats.conversation import as_question
+from rubric_core.formats.draft import as_question
 from rubric_core.strict_json import decode
 
 if TYPE_CHECKING:

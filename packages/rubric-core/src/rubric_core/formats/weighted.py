@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from rubric_core.formats.conversation import as_question
-from rubric_core.formats.draft import Draft, Points
+from rubric_core.formats.draft import Draft, Points, as_question
 
 if TYPE_CHECKING:
     from rubric_core.formats.row import Row

@@ -9,7 +9,7 @@ from typing import Final
 from rubric_core.configuration import nearest_key
 from rubric_core.errors import ConfigError
 from rubric_core.files import replacing, write_lines
-from rubric_core.formats.conversation import as_messages
+from rubric_core.formats.draft import as_messages
 from rubric_core.formats.penalties import fault_of, is_penalty
 from rubric_core.task import Task
 

@@ -12,22 +12,21 @@ from rubric_eval.heldout.table import judge_pair
 from rubric_eval.records import evaluation_files, hashed_inputs
 from rubric_eval.report.curves import training_charts
 from rubric_eval.report.drawing import svg
-from rubric_eval.report.exploratory import exploratory
+from rubric_eval.report.exploratory import exploratory, heat
 from rubric_eval.report.headline import facts, figures
-from rubric_eval.report.heat import heat
 from rubric_eval.report.table import bounds, written
 from rubric_judge.page import inert_json, render_page
 
 if TYPE_CHECKING:
     from rubric_eval.heldout import JudgePair
     from rubric_eval.records import InputFile
+    from rubric_eval.report.curves import Training
     from rubric_eval.report.excerpts import Excerpts
     from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
     from rubric_eval.report.reliability import Reliability
     from rubric_eval.report.signs import Signs
     from rubric_eval.report.table import Table
-    from rubric_eval.report.training import Training
 
 
 @dataclass(frozen=True)

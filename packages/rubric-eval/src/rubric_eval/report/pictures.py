@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from rubric_eval.report.curves import Training
     from rubric_eval.report.findings import Findings
-    from rubric_eval.report.training import Training
 
 PICTURE_KEYS: Final = (
     "table1_heldout",

@@ -9,6 +9,7 @@ from rubric_core import ConfigError, read_tasks
 from rubric_core.files import replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder
+from rubric_eval.report.curves import read_training
 from rubric_eval.report.excerpts import excerpts
 from rubric_eval.report.findings import findings
 from rubric_eval.report.page import Content, page
@@ -18,7 +19,6 @@ from rubric_eval.report.reliability import read_reliability
 from rubric_eval.report.signs import signs, signs_table
 from rubric_eval.report.table import latex, markdown
 from rubric_eval.report.tables import all_tables
-from rubric_eval.report.training import read_training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

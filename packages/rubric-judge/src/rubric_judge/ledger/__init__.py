@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_judge.ledger.entry import LedgerEntry
-from rubric_judge.ledger.keys import check_replicate
+from rubric_judge.ledger.entry import LedgerEntry, check_replicate
 from rubric_judge.ledger.store import Ledger, salvage
 
 __all__ = ["Ledger", "LedgerEntry", "check_replicate", "salvage"]

@@ -17,8 +17,14 @@ from rubric_core.files import open_file
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
 from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
-from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, row_to_entry, row_to_write
-from rubric_judge.ledger.keys import ContentHashes, hash_text
+from rubric_judge.ledger.entry import (
+    SUSPECT,
+    ContentHashes,
+    LedgerEntry,
+    hash_text,
+    row_to_entry,
+    row_to_write,
+)
 
 _FIRST_SETTLED: Final = (
     f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "

@@ -12,13 +12,12 @@ from rubric_core import Criterion, Rubric
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.sentences import Sentence, read_sentences
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
-from rubric_judge.verification.directive import parse_verification
+from rubric_judge.verification.directive import SentenceScope, StructureChecks, parse_verification
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
 from rubric_judge.verification.phrases import ContainsCheck
 from rubric_judge.verification.python_tests import PythonTests
 from rubric_judge.verification.schema import SchemaCheck
-from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 SentenceTest = Callable[[Sentence], bool]
 

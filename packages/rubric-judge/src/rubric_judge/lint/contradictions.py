@@ -19,9 +19,9 @@ from rubric_judge.lint.reading import (
     pairs_of,
     said,
 )
+from rubric_judge.verification.directive import StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
-from rubric_judge.verification.scope import StructureChecks
 
 _SAME_MATTER: Final = 0.75
 _SAME_QUANTITY: Final = 0.6

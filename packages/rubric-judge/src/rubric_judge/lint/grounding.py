@@ -19,8 +19,8 @@ from rubric_judge.lint.reading import (
     numbers,
     terms_of,
 )
+from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
-from rubric_judge.verification.scope import SentenceScope, StructureChecks
 
 if TYPE_CHECKING:
     from rubric_core.groups import FloatArray

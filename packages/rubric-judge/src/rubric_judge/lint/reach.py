@@ -13,8 +13,7 @@ from rubric_judge.lexical.words import WORD
 from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import demanded_terms, directive_of
 from rubric_judge.verification import parse_verification
-from rubric_judge.verification.directive import HEADS
-from rubric_judge.verification.scope import SentenceScope, StructureChecks
+from rubric_judge.verification.directive import HEADS, SentenceScope, StructureChecks
 
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, StrictStr
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.files import open_file
 from rubric_judge.ledger import Ledger, LedgerEntry
-from rubric_judge.ledger.keys import hash_text
+from rubric_judge.ledger.entry import hash_text
 from rubric_judge.responses import read_judgements, read_rows, response_rows
 
 _JudgeKey: TypeAlias = tuple[str, str]

@@ -10,10 +10,14 @@ from rubric_core import Criterion
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.deciding import Verdict
-from rubric_judge.verification.directive import ProgramCheck, parse_verification
+from rubric_judge.verification.directive import (
+    ProgramCheck,
+    SentenceScope,
+    StructureChecks,
+    parse_verification,
+)
 from rubric_judge.verification.python_tests import PythonTests, response_code
 from rubric_judge.verification.sandbox.launch import check_isolation, run_tests
-from rubric_judge.verification.scope import SentenceScope, StructureChecks
 from rubric_judge.verification.workers import run_check
 
 _LONGEST_CODE = 100_000

@@ -23,8 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.fences import fenced_blocks
-from rubric_judge.verification.python_source import parse_python
+from rubric_judge.verification.python_source import fenced_blocks, parse_python
 
 _LONGEST = 100_000
 

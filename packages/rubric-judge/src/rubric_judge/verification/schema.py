@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.fences import fenced_blocks
 from rubric_judge.verification.pattern import ProcessorTime, read_pattern
+from rubric_judge.verification.python_source import fenced_blocks
 from rubric_judge.verification.validation import EndlessSchemaError, Validation
 
 if TYPE_CHECKING:

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from rubric_synth.check.folder import check_dataset
-from rubric_synth.check.problems import CheckReport
+from rubric_synth.check.record import CheckReport
 
 __all__ = ["CheckReport", "check_dataset"]

@@ -6,8 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import RubricFileError, leaked_ngrams, read_tasks, split_of
-from rubric_synth.check.problems import Problems
-from rubric_synth.check.record import is_plain, record_problems, rules_of, shown_file
+from rubric_synth.check.record import Problems, is_plain, record_problems, rules_of, shown_file
 from rubric_synth.check.tables import parquet_problems
 from rubric_synth.collect import DOCUMENTS_FILE, collected_hashes
 from rubric_synth.dataset import (
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import Task
-    from rubric_synth.check.problems import CheckReport
-    from rubric_synth.check.record import Rules
+    from rubric_synth.check.record import CheckReport, Rules
     from rubric_synth.dataset import Manifest
 
 _SHORT_HASH: Final = 12

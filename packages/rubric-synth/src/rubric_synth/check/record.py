@@ -11,7 +11,7 @@ from rubric_core.configuration import config_error
 from rubric_synth.dataset import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from rubric_synth.dataset import Manifest
@@ -88,3 +88,45 @@ def is_plain(name: str) -> bool:
 def shown_file(name: str) -> str:
     """Return a name of a manifest for a message."""
     return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
+
+
+_SHOWN: Final = 200
+
+
+class CheckReport(BaseModel):
+    """The result of a check."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tasks: dict[str, int]
+    """Tasks read, by split."""
+    problems: tuple[str, ...]
+    """One line per problem, the first of them; empty for a sound dataset."""
+    problem_count: int = 0
+    """How many problems there are."""
+
+
+class Problems:
+    """Problems as they are found; only the first are kept in words."""
+
+    def __init__(self) -> None:
+        """Begin without one."""
+        self._shown: list[str] = []
+        self._count = 0
+
+    def add(self, problem: str) -> None:
+        """Note one problem."""
+        self._count += 1
+        if len(self._shown) < _SHOWN:
+            self._shown.append(problem)
+
+    def extend(self, problems: Iterable[str]) -> None:
+        """Note several."""
+        for problem in problems:
+            self.add(problem)
+
+    def report(self, tasks: dict[str, int]) -> CheckReport:
+        """Return what was found, with a last line for what is not shown."""
+        left = self._count - len(self._shown)
+        more = [f"… and {left} more"] if left else []
+        return CheckReport(tasks=tasks, problems=(*self._shown, *more), problem_count=self._count)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rubric_synth.cleaning.characters import normal_characters, without_ligatures
-from rubric_synth.cleaning.html import article_text, without_tags
 from rubric_synth.cleaning.markdown import (
     Section,
     clean_markdown,
@@ -11,8 +10,8 @@ from rubric_synth.cleaning.markdown import (
     sections,
     short_title,
 )
+from rubric_synth.cleaning.markup import article_text, rest_to_prose, without_tags
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
-from rubric_synth.cleaning.rest import rest_to_prose
 
 __all__ = [
     "Line",

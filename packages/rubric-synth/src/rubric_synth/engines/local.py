@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 
     from rubric_synth.calls import CallRecord
     from rubric_synth.config import SynthConfig
-    from rubric_synth.engines.protocol import Pending, Sink
-    from rubric_synth.engines.spec import WorkerSpec
+    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
     from rubric_synth.worker import Worker
 
 

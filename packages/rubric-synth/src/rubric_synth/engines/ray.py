@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
 
     from rubric_synth.config import SynthConfig
-    from rubric_synth.engines.protocol import Pending, Sink
-    from rubric_synth.engines.spec import WorkerSpec
+    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 
 _log = get_logger(__name__)
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rubric_judge.limits import Limiter, LimiterStatistics
     from rubric_synth.calls import CallRecord
     from rubric_synth.document import Document
-    from rubric_synth.engines.spec import WorkerSpec
+    from rubric_synth.engines.protocol import WorkerSpec
     from rubric_synth.outcome import Outcome
     from rubric_synth.worker import Worker
 

@@ -14,8 +14,8 @@ from rubric_core import RubricError
 from rubric_judge import HybridConfig, JudgeConfig, LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_synth.calls import CallTotals
+from rubric_synth.engines.protocol import model_config
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
-from rubric_synth.engines.spec import model_config
 from rubric_synth.errors import EngineError
 from rubric_synth.outcome import Outcome
 from rubric_synth.rejection import Rejection, RejectionReason
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from rubric_synth.calls import CallRecord
     from rubric_synth.config import SynthConfig
     from rubric_synth.document import Document
-    from rubric_synth.engines.protocol import Pending, Sink
-    from rubric_synth.engines.spec import WorkerSpec
+    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
     from rubric_synth.rejection import Stage
 
 _log = get_logger(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rubric_judge import JudgeConfig
 from rubric_judge.config import HybridConfig
 from rubric_synth.calls import RunningTotals
-from rubric_synth.engines.spec import model_config
+from rubric_synth.engines.protocol import model_config
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
 from rubric_judge.verification import ProgramCheck, Programs, parse_verification
+from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.python_source import parse_python
 from rubric_judge.verification.python_tests import PythonTests, response_code
 from rubric_judge.verification.quantities import plain_numbers, read_quantities
-from rubric_judge.verification.scope import SentenceScope, StructureChecks
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 

@@ -7,11 +7,14 @@ would look like a pass: it refuses the draft with a reason of its own, as nothin
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+import re
+from typing import TYPE_CHECKING, Final
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import Outcome
-from rubric_synth.quality.corruption import corrupted_copies
+from rubric_judge.lexical.words import stem
+from rubric_synth.language import content_words
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 
@@ -22,6 +25,129 @@ if TYPE_CHECKING:
     from rubric_synth.config import QualityConfig
 
     AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
+    from collections.abc import Callable, Iterator, Sequence
+
+    from rubric_synth.config import Corruption
+
+    Chance = Callable[[], random.Random]
+    """Begins the same row of chances each time; not every copy needs one."""
+
+_TOKEN: Final = re.compile(r"\w+")
+_NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")
+_PIECE: Final = re.compile(r"[^\n]*?[.!?](?:\s+|$)|[^\n]+\n*|\n+")
+_FENCE: Final = "```"
+_SHORTEST_STAND_IN: Final = 4
+
+
+def corrupted_copies(
+    task: Task, kinds: Sequence[Corruption], *, seed: str | None = None
+) -> dict[Corruption, str]:
+    """Return a worse copy of the reference answer for each kind.
+
+    A kind that leaves the answer as it is, such as `numbers` where there are none, is left out;
+    where that leaves nothing, the first kind that changes it stands in.
+
+    Args:
+        task: The task.
+        kinds: What to do to its answer.
+        seed: Decides what is left to chance; the task's id if None.
+
+    Returns:
+        By kind; empty only where the answer is so short that no kind changes it.
+    """
+    seed = task.task_id if seed is None else seed
+    copies: dict[Corruption, str] = {}
+    for kind in kinds:
+        if copy := _copy(task, kind, seed):
+            copies[kind] = copy
+    for kind in () if copies else _MAKERS:
+        if copy := _copy(task, kind, seed):
+            return {kind: copy}
+    return copies
+
+
+def _copy(task: Task, kind: Corruption, seed: str) -> str:
+    """Return the copy, or "" where it would be blank or the answer again."""
+    answer = task.reference_answer or ""
+    copy = _MAKERS[kind](task, answer, lambda: random.Random(f"{seed} {kind}"))
+    return copy if copy.split() != answer.split() else ""
+
+
+def _other_terms(task: Task, answer: str, chance: Chance) -> str:
+    source = chance()
+    asked = frozenset(stem(word) for term in _terms(task) for word in _TOKEN.findall(term))
+    known = asked | frozenset(stem(word) for word in _TOKEN.findall(answer))
+    others = sorted(
+        {
+            word
+            for word in map(str.lower, content_words(task.grounding.reveal()))
+            if len(word) >= _SHORTEST_STAND_IN and stem(word) not in known
+        }
+    )
+    source.shuffle(others)
+    stand_ins: dict[str, str] = {}
+
+    def replaced(found: re.Match[str]) -> str:
+        key = stem(found[0])
+        if key not in asked:
+            return found[0]
+        if found[0].isdigit():
+            return _other_number(found, source)
+        if key not in stand_ins and others:
+            stand_ins[key] = others[len(stand_ins) % len(others)]
+        return _in_case_of(found[0], stand_ins.get(key, found[0]))
+
+    return _TOKEN.sub(replaced, answer)
+
+
+def _terms(task: Task) -> Iterator[str]:
+    for criterion in task.rubric:
+        yield from criterion.required_elements
+        yield from criterion.expected_keywords
+        yield from criterion.expected_concepts
+
+
+def _in_case_of(word: str, stand_in: str) -> str:
+    return stand_in.capitalize() if word[0].isupper() else stand_in
+
+
+def _half(_task: Task, answer: str, chance: Chance) -> str:
+    pieces = _pieces(answer)
+    if len(pieces) == 1:
+        words = answer.split()
+        return " ".join(words[: len(words) // 2])
+    # Of an odd number the smaller part, which lacks the first sentence.
+    first = 1 if len(pieces) % 2 else chance().randrange(2)
+    return "".join(pieces[first::2]).strip()
+
+
+def _numbers(_task: Task, answer: str, chance: Chance) -> str:
+    source = chance()
+    return _NUMBER.sub(lambda found: _other_number(found, source), answer)
+
+
+def _other_number(found: re.Match[str], source: random.Random) -> str:
+    """Return a number of as many digits, no digit of it the same."""
+    return re.sub(r"\d", lambda digit: str((int(digit[0]) + source.randint(1, 9)) % 10), found[0])
+
+
+def _first_sentence(_task: Task, answer: str, _chance: Chance) -> str:
+    return _pieces(answer)[0].strip() if answer.strip() else ""
+
+
+def _pieces(answer: str) -> list[str]:
+    """Split into sentences, or into lines where there is code; joined, they are the answer."""
+    if _FENCE in answer:
+        return answer.splitlines(keepends=True)
+    return [piece for piece in _PIECE.findall(answer) if piece]
+
+
+_MAKERS: Final[dict[Corruption, Callable[[Task, str, Chance], str]]] = {
+    "half": _half,
+    "first_sentence": _first_sentence,
+    "terms": _other_terms,
+    "numbers": _numbers,
+}
 
 
 async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> None:

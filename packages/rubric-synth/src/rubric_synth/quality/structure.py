@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from rubric_judge import VerificationError
 from rubric_judge.lint.wording import check_wording
 from rubric_judge.verification import parse_verification
-from rubric_judge.verification.scope import SentenceScope
+from rubric_judge.verification.directive import SentenceScope
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 

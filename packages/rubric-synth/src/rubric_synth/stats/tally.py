@@ -3,18 +3,58 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
 from rubric_synth.dataset import SPLITS
 from rubric_synth.stats.numbers import Names, Numbers, Shares
-from rubric_synth.stats.terms import count_words, occurring, read_text
 
 if TYPE_CHECKING:
+    from collections.abc import Set as AbstractSet
+
     from rubric_core import Criterion, Task
     from rubric_synth.stats.report import Coverage, Spread
-    from rubric_synth.stats.terms import Text
+
+
+class Text(NamedTuple):
+    """A text as its words are counted and matched."""
+
+    words: int
+    """How many there are."""
+    stems: frozenset[str]
+    """Their stems."""
+    lowered: str
+    """All of it in lower case, for terms without a word."""
+
+
+def read_text(text: str) -> Text:
+    """Return a text as its words are counted and matched; numbers are words too."""
+    lowered = text.lower()
+    parts = lowered.split()
+    # Each different part once: of a passage most are known from others.
+    return Text(len(parts), frozenset().union(*map(_stems, set(parts))), lowered)
+
+
+def count_words(text: str) -> int:
+    """Return the number of words, as white space parts them."""
+    return len(text.split())
+
+
+def occurring(terms: AbstractSet[str], text: Text) -> int:
+    """Return how many terms have all of their words in the text, in whatever order and form."""
+    return sum(
+        needed <= text.stems if (needed := _stems(term)) else term.lower() in text.lowered
+        for term in terms
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _stems(term: str) -> frozenset[str]:
+    return frozenset(map(stem, WORD.findall(term.lower())))
+
 
 FREE_TEXT: Final = "free text"
 _CODE: Final = "python_tests"

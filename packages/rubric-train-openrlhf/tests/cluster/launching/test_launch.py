@@ -12,8 +12,8 @@ import pytest
 from rubric_core import FolderLockError, MissingExtraError
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
+from rubric_judge.console.command import fail
 from rubric_judge.console.display import Lines
-from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.cluster.launching import launch as launching
 from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
 from rubric_train_openrlhf.cluster.launching.launch import check_installed
@@ -87,7 +87,7 @@ def test_the_command_shows_where_the_logs_are(capsys: pytest.CaptureFixture[str]
     error = ClusterError("no engine")
     error.add_note("logs: 'runs/x/logs'")
     with pytest.raises(SystemExit):
-        cli._fail(error)
+        fail("rubric-train", error, status=1)
     assert capsys.readouterr().err == "rubric-train: no engine\nlogs: 'runs/x/logs'\n"
 
 

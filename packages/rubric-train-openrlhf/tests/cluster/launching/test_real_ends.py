@@ -252,7 +252,7 @@ def test_the_command_says_that_its_driver_was_killed(killed_driver: KilledDriver
 def test_a_second_run_in_the_folder_of_one_that_runs_is_refused(
     killed_driver: KilledDriver,
 ) -> None:
-    assert killed_driver.second_status == 1
+    assert killed_driver.second_status == 2
     assert "is in use by another process, pid" in killed_driver.second
     assert "Traceback" not in killed_driver.second
 
