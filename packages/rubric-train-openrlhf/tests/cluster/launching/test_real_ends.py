@@ -190,8 +190,11 @@ def last_begun(out: Path) -> int:
 def kill_inside_a_save(command: Command, driver: psutil.Process) -> None:
     """Kill the process that writes a state while some of it is there and its mark is not."""
     out = command.config.out
-    writers = [one for one in processes_of_run(out) if "PolicyActor" in titles([one])]
-    assert writers
+    writers: list[psutil.Process] = []
+    while not writers:  # a title is that of the call which goes on
+        assert command.process.poll() is None, command.said
+        everyone = processes_of_run(out)
+        writers = [one for one in everyone if "PolicyActor" in titles([one])]
     deadline = time.monotonic() + LIMIT_S
     # Without a pause: a state of the small model is written in some hundredths of a second.
     while True:
@@ -428,7 +431,7 @@ def test_the_failure_of_a_job_is_shown_with_its_type(
     handed_in = joined(config, tmp_path / "run", {"dashboard": cluster.dashboard})
     data = config.data.model_copy(update={"train": tmp_path / "missing.jsonl"})
     command = Command.run(handed_in.model_copy(update={"data": data}))
-    assert command.status() == 1
+    assert command.status() == 2
     assert "TrainConfigError: " in command.said
     assert "missing.jsonl" in command.said
     assert "Traceback" not in command.said
