@@ -290,7 +290,7 @@ def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> 
     console = Console(stderr=True, markup=False, highlight=False)
     if not console.is_terminal:
         return Lines(program, clock=clock, quiet_s=0.0 if at_once else display.QUIET_S)
-    from rubric_judge.console.display import Bars
+    from rubric_judge.console.bars import Bars
 
     return Bars(console)
 
