@@ -84,7 +84,7 @@ class Expansion:
     def __init__(self, packed: int) -> None:
         """Start at nothing; `packed` is the size of the file."""
         self._packed = packed
-        self.most = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
+        self.most: int = max(_ALWAYS_BYTES, _MOST_EXPANSION * packed)
         self._unpacked = 0
 
     def add(self, size: int, *, place: str) -> None:

@@ -181,8 +181,8 @@ def any_config(tmp_path: Path) -> TrainConfig:
 @pytest.mark.slow
 def test_the_process_names_what_ended_it(any_config: TrainConfig, tmp_path: Path) -> None:
     ended = run_process(any_config, folder=tmp_path, deadline_s=120)
-    assert ended.status == 1
-    assert ended.cause.startswith("TrainConfigError: no task file at")
+    assert ended.status == 2
+    assert ended.cause.startswith("rubric-train: no task file at")
 
 
 def test_the_deadline_ends_the_process(

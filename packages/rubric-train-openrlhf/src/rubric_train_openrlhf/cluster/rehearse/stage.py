@@ -251,6 +251,7 @@ _LOOK_EVERY: Final = 5
 """Polls between two looks at the arguments of the run's processes."""
 _CLEAN_UP_S: Final = 60.0
 _CAUSE: Final = re.compile(r"^(?:.*?: )?([A-Za-z_.]+(?:Error|Exception|Interrupt|Exit)): (.*)$")
+_SAID: Final = "rubric-train: "
 _TAIL_LINES: Final = 400
 _LONGEST_CAUSE: Final = 500
 
@@ -268,10 +269,10 @@ class Ended:
 
     @property
     def cause(self) -> str:
-        """The last line of the log that names an error, or its last line."""
+        """The last line of the log that the command or an error wrote, or its last line."""
         text = read_file(self.log).decode(errors="replace")
         lines = [line.strip() for line in text.splitlines()[-_TAIL_LINES:] if line.strip()]
-        causes = [line for line in lines if _CAUSE.match(line)]
+        causes = [line for line in lines if line.startswith(_SAID) or _CAUSE.match(line)]
         return (causes or lines or ["it said nothing"])[-1][:_LONGEST_CAUSE]
 
 
