@@ -38,8 +38,7 @@ from rubric_eval.records import (
     Questions,
     ScoreRow,
 )
-from rubric_eval.records.files import write_finished_run, write_rows
-from rubric_eval.records.rows import questions_sha256
+from rubric_eval.records.files import questions_sha256, write_finished_run, write_rows
 
 CLAIM = "a report costs at most 30 times the CPU of reading its answers and scores as JSON"
 TARGET = 30.0

@@ -4,7 +4,8 @@
 a judge in a process of its own takes 200 ms for each answer and is given 32 at once. The bound is
 answers / 32 · 200 ms. Everything else counts against the evaluation: the question whether the judge
 is there, the last round that is not full, answers, ledger, rows and the table with its intervals.
-The judge is asked a few questions first, so that imports are not timed.
+The judge is asked a few questions first, so that imports are not timed. A second run into the same
+folder must ask for nothing, and is compared with reading the folder's lines as JSON.
 
     uv run python benchmarks/heldout_throughput.py [--quick] [--json PATH]
 """
@@ -36,7 +37,8 @@ from rubric_judge.testing import FakeEndpointProcess
 CLAIM = "an evaluation takes hardly longer than its judge, and a second one asks for nothing"
 TARGET = 1.15
 """Over the bound, at most."""
-RESUME_TARGET_S = 3.0
+SECOND_RUN_TARGET = 60.0
+"""Second run over reading the first one's lines as JSON, at most."""
 LATENCY_S = 0.2
 WORKERS = 8
 IN_FLIGHT = WORKERS * 4
@@ -101,6 +103,15 @@ def evaluate(folder: Path, judge: Path, tasks: tuple[Task, ...]) -> float:
     return time.perf_counter() - began_s
 
 
+def read_lines(folder: Path) -> float:
+    """Parse every line of an evaluation, and return the seconds that it took."""
+    began_s = time.perf_counter()
+    for path in folder.rglob("*.jsonl"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            json.loads(line)
+    return time.perf_counter() - began_s
+
+
 def measure(*, quick: bool) -> dict[str, Any]:
     """Evaluate once into a new folder and once more into the same one."""
     count = QUESTIONS // 4 if quick else QUESTIONS
@@ -117,6 +128,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
         asked = endpoint.counts.total()
         again_s = evaluate(folder / "eval", judge, tasks)
         asked_again = endpoint.counts.total() - asked
+        lines_s = read_lines(folder / "eval")
     bound_s = count / IN_FLIGHT * LATENCY_S
     value = took_s / bound_s
     return {
@@ -124,7 +136,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
         "value": value,
         "target": TARGET,
         "direction": "at most",
-        "passed": value <= TARGET and again_s <= RESUME_TARGET_S and asked_again == 0,
+        "passed": value <= TARGET and again_s <= SECOND_RUN_TARGET * lines_s and asked_again == 0,
         "details": {
             "answers": count,
             "in_flight": IN_FLIGHT,
@@ -132,6 +144,7 @@ def measure(*, quick: bool) -> dict[str, Any]:
             "bound_s": bound_s,
             "took_s": took_s,
             "second_run_s": again_s,
+            "second_run_over_reading_json": again_s / lines_s,
             "second_run_calls": asked_again,
         },
     }

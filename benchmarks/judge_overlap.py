@@ -35,13 +35,13 @@ import structlog
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.testing import FakeEndpoint, marked, marked_share
 from rubric_train_openrlhf.cluster import sampling
-from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
+from rubric_train_openrlhf.cluster.launching.ray_session import (
     start_coordinator,
     stop_coordinator,
 )
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.config import TrainConfig, parse_config
 from rubric_train_openrlhf.policy import build_tokenizer
 

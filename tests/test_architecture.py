@@ -45,12 +45,11 @@ PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 READ_THEIR_OWN = {
     "rubric_core.files",
     "rubric_judge.page.rendering",
-    "rubric_judge.prompt",
+    "rubric_judge.llm.prompt",
     "rubric_judge.starting",
     "rubric_synth.llm.prompt",
-    "rubric_synth.llm.task_types",
     "rubric_synth.sources.converter",
-    "rubric_synth.sources.dataset_rows",
+    "rubric_synth.tables",
 }
 
 # The classes of one character keep these patterns from finding themselves.
@@ -240,8 +239,43 @@ def test_pages_have_one_home(modules: dict[str, ast.Module]) -> None:
     assert homes == {
         ("inert_json", "rubric_judge.page.rendering"),
         ("render_page", "rubric_judge.page.rendering"),
-        ("visible", "rubric_judge.page.visible"),
+        ("visible", "rubric_judge.page.rendering"),
     }
-    templates = (Path(__file__).parents[1] / "packages").glob("*/src/**/*.j2")
-    policies = {path for path in templates if "Content-Security-Policy" in path.read_text("utf-8")}
-    assert {path.name for path in policies} == {"frame.html.j2"}
+    packages = Path(__file__).parents[1] / "packages"
+    home = packages / "rubric-judge/src/rubric_judge/page"
+    templates = {path: path.read_text("utf-8") for path in packages.glob("*/src/**/*.html.j2")}
+    policies = [path for path, text in templates.items() if "Content-Security-Policy" in text]
+    assert policies == [home / "templates/frame.html.j2"]
+    # Drawings, tables and the look are the kit's: a page names its pieces.
+    elsewhere = {path: text for path, text in templates.items() if home not in path.parents}
+    assert not {path.name for path, text in elsewhere.items() if re.search("<(svg|table)", text)}
+    sheets = [path for path in packages.glob("*/src/**/*.css") if home not in path.parents]
+    assert sheets
+    shared = r":root|prefers-color-scheme|#[0-9a-f]{3,6}\b|^(\*|html|body|h[1-6]|table|th|td|svg)\b"
+    found = {
+        path.name for path in sheets if re.search(shared, path.read_text("utf-8"), re.MULTILINE)
+    }
+    assert not found
+
+
+def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
+    """Markup of drawings and tables is written in one place."""
+    found = {
+        name
+        for name, tree in modules.items()
+        if not name.startswith("rubric_judge.page.")
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.search(r"<(svg|polyline|circle|rect|table|tr|td|style)\b[^>]*>?", node.value)
+    }
+    assert found == set()
+    loading = {
+        name
+        for name, tree in modules.items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and "matplotlib" in {*ast.unparse(node).replace(".", " ").split()}
+        and "figure" in ast.unparse(node)
+    }
+    assert loading == {"rubric_judge.page.pictures"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -27,8 +29,11 @@ TOPICS = {"resolution", "seq_mask_tis", "tis", "truncation_penalty"}
 SOURCE_LINE = re.compile(r"^\s*(Source: .*)$", re.MULTILINE)
 PAPER_LABEL = re.compile(r"\b(?:Eq\.|topic) (\w+)")
 ARXIV_ID = re.compile(r"\barXiv (\d{4}\.\d{5})")
-# | `label` | formula | `function` | `test` |
-ROW = re.compile(r"^\| `([\w.]+)` \| (.+?) \| `([\w.]+)` \| `([\w./-]+)::(\w+)` \|$")
+# | number | `label` | formula | [`function`](file and line) | whose on a cluster | `test` |
+ROW = re.compile(
+    r"^\| (?:\d+ \| )?`([\w.]+)` \| (.+?) \| \[`([\w.]+)`\]\([^)]+\) \| [^|]+ "
+    r"\| `([\w./-]+)::(\w+)` \|$"
+)
 
 
 def documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, str]]:
@@ -61,6 +66,17 @@ def in_code(modules: dict[str, ast.Module]) -> set[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
+def tool(root: Path) -> ModuleType:
+    path = root / "tools/equation_links.py"
+    spec = importlib.util.spec_from_file_location("equation_links", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
 def rows(root: Path) -> list[tuple[str, ...]]:
     lines = (root / "docs/equations.md").read_text("utf-8").splitlines()
     return [found.groups() for line in lines if (found := ROW.match(line))]
@@ -69,7 +85,23 @@ def rows(root: Path) -> list[tuple[str, ...]]:
 def test_every_table_row_can_be_read(root: Path, rows: list[tuple[str, ...]]) -> None:
     lines = (root / "docs/equations.md").read_text("utf-8").splitlines()
 
-    assert len(rows) == sum(line.startswith("| `") for line in lines)
+    assert len(rows) == sum(bool(re.match(r"\| (\d+ \| )?`", line)) for line in lines)
+
+
+def test_every_function_is_linked_to_its_line(root: Path, tool: ModuleType) -> None:
+    page = (root / "docs/equations.md").read_text("utf-8")
+
+    assert tool.linked(page) == page, "run `uv run python tools/equation_links.py`"
+    # The site holds no source to link to.
+    assert "](../packages" not in tool.on_page_markdown(page)
+
+
+def test_a_function_that_is_gone_is_named(tool: ModuleType) -> None:
+    row = "[`rubric_core.reward.advantage.gone`](../packages/x)"
+
+    gone = r"rubric_core\.reward\.advantage\.gone: no such function"
+    with pytest.raises(LookupError, match=gone):
+        tool.linked(row)
 
 
 def test_the_page_lists_what_the_source_lines_state(

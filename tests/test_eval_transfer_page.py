@@ -65,13 +65,15 @@ def test_missing_data_is_named_and_nothing_is_written(
 
 
 def test_the_files_of_the_page_are_those_that_are_looked_for(root: Path) -> None:
-    from rubric_eval.lm_tasks.sources import _FILES
+    from rubric_eval.lm_tasks.sources import SOURCES
 
     page = (root / PAGE).read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \|", page, re.MULTILINE)
 
     assert {name: set(re.findall(r"`(\w*\.\w+)`", files)) for name, files in rows} == {
-        name: {file for file in files if not name.startswith("gpqa") or file.endswith(".csv")}
+        name: {
+            file for file in source.files if not name.startswith("gpqa") or file.endswith(".csv")
+        }
         | ({".jsonl"} if name.startswith("gpqa") else set())
-        for name, files in _FILES.items()
+        for name, source in SOURCES.items()
     }

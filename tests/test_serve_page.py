@@ -16,8 +16,7 @@ import pytest
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge import read_judge_spec
-from rubric_judge.serve.refusal import STATUS
-from rubric_judge.serve.schemas import ProblemKind
+from rubric_judge.serve.schemas import STATUS, ProblemKind
 
 ROOT = Path(__file__).resolve().parents[1]
 TEXT = (ROOT / "docs" / "judge" / "serve.md").read_text("utf-8")

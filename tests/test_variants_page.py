@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 import yaml
 
-from rubric_core.estimators import AdvantageEstimator, JudgedGroups, estimated_advantages
-from rubric_core.variants import Variant, find_variant
+from rubric_core.plugins.variants import Variant, find_variant
+from rubric_core.reward.estimators import AdvantageEstimator, JudgedGroups, estimated_advantages
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.errors import TrainConfigError

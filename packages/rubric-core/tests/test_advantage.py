@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import ArrayLike
 
 from rubric_core import RewardError, RewardShapeError, group_advantages, leave_one_out_baseline
-from rubric_core.advantage import Std
+from rubric_core.reward.advantage import Std
 
 STDS: tuple[Std, ...] = get_args(Std)
 SUMMING = [std for std in STDS if std != "leave_one_out"]
@@ -387,3 +387,10 @@ def test_the_largest_rewards_have_finite_advantages(std: Std) -> None:
 def test_a_delta_is_a_finite_number(delta: object) -> None:
     with pytest.raises(RewardError, match="delta must be finite"):
         group_advantages([[0.0, 1.0]], delta=delta)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_masked_array_is_refused_since_its_mask_would_be_lost() -> None:
+    rewards = np.ma.masked_array([[0.0, 1.0, 9.0]], mask=[[False, False, True]])
+
+    with pytest.raises(RewardError, match="rewards_PG must not be a masked array"):
+        group_advantages(rewards)

@@ -19,7 +19,7 @@ from rubric_core import (
     group_advantages,
     project,
 )
-from rubric_core.advantage import Std
+from rubric_core.reward.advantage import Std
 
 STDS: tuple[Std, ...] = get_args(Std)
 grid = st.integers(0, 20).map(lambda k: k / 20)

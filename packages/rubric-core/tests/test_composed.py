@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_core.composed import composed
+from rubric_core.judgement.evidence import composed
 
 ACUTE, DOT, SANSKRIT = "\u0301", "\u0323", "\u0f73"
 _marked = st.text(

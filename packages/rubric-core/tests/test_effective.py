@@ -74,7 +74,7 @@ def test_the_predicted_variance_is_the_measured_one() -> None:
     assert measured == pytest.approx(reward_noise_variance(weights_M, 0.04), rel=0.02)
 
 
-@pytest.mark.parametrize("tau2", [-1.0, math.nan, math.inf])
+@pytest.mark.parametrize("tau2", [-1.0, math.nan, math.inf, 10**400])
 def test_a_variance_is_finite_and_not_negative(tau2: float) -> None:
     with pytest.raises(RewardError, match="tau2"):
         reward_noise_variance([1.0], tau2)
@@ -111,6 +111,12 @@ def test_decimals_collide_as_decimals() -> None:
     # In binary floating point 0.1 + 0.2 and 0.3 would be two levels.
     assert attainable_levels([1, 1], [[0, 0.1, 0.3], [0, 0.2]]) == 5
     assert 0.1 + 0.2 != 0.3
+
+
+@pytest.mark.parametrize("weight", [10**400, Fraction(10**400), True])
+def test_weights_that_no_float_holds_are_refused(weight: Fraction) -> None:
+    with pytest.raises(RewardError, match="weight"):
+        attainable_levels([weight], [[0, 1]])
 
 
 def test_fractions_are_exact() -> None:

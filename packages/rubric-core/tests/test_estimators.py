@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from rubric_core import PluginError, RewardError, criterion_attribution, group_advantages
-from rubric_core.attribution import decoupled_advantages
-from rubric_core.estimators import (
+from rubric_core.reward.attribution import decoupled_advantages
+from rubric_core.reward.estimators import (
     AdvantageEstimator,
     DecoupledAdvantages,
     GroupAdvantages,

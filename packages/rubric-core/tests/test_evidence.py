@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_core import Criterion, JudgeResult, Outcome, Reason, Rubric, Usage
-from rubric_core.evidence import MAX_QUOTE_CHARS, MIN_QUOTE_CHARS, find_quote
+from rubric_core.judgement.evidence import MAX_QUOTE_CHARS, MIN_QUOTE_CHARS, find_quote
 
 RESPONSE = "The loss is the “cross\u00adentropy” of the labels — nothing else."
 PASSAGE = "Training minimises\n  the cross-entropy; the ﬁnal layer is linear."

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import ConfigError
-from rubric_core.model_files import adapter_base, model_files
+from rubric_core.data.model_files import adapter_base, model_files
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rubric_core import RubricFileError, files, read_tasks
+from rubric_core.data.parquet import LongRow, bounded_rows
 from rubric_core.files import TooLargeError
-from rubric_core.parquet import LongRow, bounded_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,7 +18,7 @@ from rubric_core import (
     judge_names,
     trainer_names,
 )
-from rubric_core.plugins import Judge, TrainerBackend
+from rubric_core.plugins.entry_points import Judge, TrainerBackend
 
 Install = Callable[..., None]
 MODULE = """

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, JudgeResult, Outcome, Reason, Rubric
 from rubric_core.errors import ReplyError
-from rubric_core.reply import read_reply
+from rubric_core.judgement.reply import read_reply
 
 GOOD: dict[str, Any] = {
     "scores": {"derivation": 1.5, "units": 1, "limits": 0},

@@ -24,7 +24,7 @@ from rubric_core import (
     raw_reward,
     reward_delta,
 )
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 
 Scored = tuple[Rubric, JudgeResult]
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from random import Random
 
 import numpy as np
@@ -56,7 +57,12 @@ def test_criterion_ids_must_be_unique() -> None:
         Rubric(criteria=(Criterion(id="a", weight=1), Criterion(id="a", weight=2)))
 
 
-@pytest.mark.parametrize("all_weights", [(0.0,), (0.0, 0.0), (1e308, 1e308)])
+# The third one's exact sum overflows, and the sum of its floats, one by one, does not.
+@pytest.mark.parametrize(
+    "all_weights",
+    [(0.0,), (0.0, 0.0), (sys.float_info.max, *[9.9e291] * 20), (1e308, 1e308)],
+    ids=["zero", "zeros", "beyond by a rounding", "beyond"],
+)
 def test_the_total_weight_is_positive_and_finite(all_weights: tuple[float, ...]) -> None:
     with pytest.raises(SchemaError, match="the total weight must be positive and finite"):
         rubric_of(*all_weights)

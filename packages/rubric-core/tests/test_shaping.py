@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -80,13 +81,31 @@ def test_each_reward_needs_its_ending() -> None:
         truncation_penalty([1.0, 0.5], [True], alpha_stop=0.5)
 
 
-@pytest.mark.parametrize("lengths", [None, "ten", ["a"], [[1], [1, 2]], [math.nan]])
+@pytest.mark.parametrize(
+    "lengths",
+    [None, "ten", ["1"], [[1], [1, 2]], [math.nan], [10**400], [1j], [True]],
+)
 def test_lengths_are_numbers(lengths: object) -> None:
-    with pytest.raises(RewardError, match="lengths must be"):
+    with pytest.raises(RewardError, match="lengths must"):
         length_penalty(lengths, max_length=8, buffer=2)  # pyright: ignore[reportArgumentType]
 
 
-@pytest.mark.parametrize(("max_length", "buffer"), [(None, 2), (8, "2"), (math.inf, 2)])
+@pytest.mark.parametrize(
+    ("max_length", "buffer"),
+    [(None, 2), (8, "2"), (math.inf, 2), (10**400, 2), (8, np.array([1, 2])), (8, Decimal("sNaN"))],
+)
 def test_limits_are_numbers(max_length: object, buffer: object) -> None:
     with pytest.raises(RewardError, match="must be finite"):
         length_penalty([1], max_length=max_length, buffer=buffer)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("reward", [math.inf, None, "1", True, 10**400])
+def test_a_reward_that_is_no_finite_number_is_not_shared(reward: object) -> None:
+    with pytest.raises(RewardError, match="rewards"):
+        truncation_penalty([reward], [False], alpha_stop=0.0)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("ended", [["False"], [math.nan], [0.0], [None], [[True], [True, False]]])
+def test_endings_are_booleans(ended: object) -> None:
+    with pytest.raises(RewardError, match="ended"):
+        truncation_penalty([1.0], ended, alpha_stop=0.5)  # pyright: ignore[reportArgumentType]

@@ -8,14 +8,14 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import ConfigError, PluginError, config_error
-from rubric_core.estimators import AdvantageConfig, AdvantageEstimator, GroupAdvantages
-from rubric_core.variants import find_variant
+from rubric_core.plugins.variants import find_variant
+from rubric_core.reward.estimators import AdvantageConfig, AdvantageEstimator, GroupAdvantages
 
 Install = Callable[[str, str, dict[str, dict[str, str]]], Path]
 
 MODULE = """
 from pydantic import Field
-from rubric_core.estimators import AdvantageEstimator
+from rubric_core.reward.estimators import AdvantageEstimator
 
 
 class Median(AdvantageEstimator):

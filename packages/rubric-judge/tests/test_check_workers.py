@@ -29,7 +29,7 @@ from rubric_judge import (
     parse_verification,
 )
 from rubric_judge.testing import ScriptedJudge
-from rubric_judge.verification import workers
+from rubric_judge.verification import execute
 from rubric_judge.verification.deciding import (
     PastBoundError,
     QuickCheck,
@@ -37,7 +37,7 @@ from rubric_judge.verification.deciding import (
     decide,
     decide_shortly,
 )
-from rubric_judge.verification.workers import run_check
+from rubric_judge.verification.execute import run_check
 
 pytestmark = pytest.mark.anyio
 
@@ -78,7 +78,7 @@ async def _started() -> int:
 
 @pytest.fixture
 def no_process_from_before() -> None:
-    workers._workers.end()  # pyright: ignore[reportPrivateUsage]
+    execute._workers.end()  # pyright: ignore[reportPrivateUsage]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ class _Ends:
 
 async def test_a_text_that_ends_its_process_every_time_earns_nothing() -> None:
     verdict = await anyio.to_thread.run_sync(
-        workers._workers.decide,  # pyright: ignore[reportPrivateUsage]
+        execute._workers.decide,  # pyright: ignore[reportPrivateUsage]
         pickle.dumps(_Ends()),
         1.0,
     )
@@ -193,8 +193,8 @@ async def test_a_process_that_does_not_start_is_the_machines_doing(
 async def test_processor_time_has_a_limit_behind_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "_CPU_S", 0.1)
-    monkeypatch.setattr(workers, "_TRIES_OF_A_PATTERN", 0)
+    monkeypatch.setattr(execute, "_CPU_S", 0.1)
+    monkeypatch.setattr(execute, "_TRIES_OF_A_PATTERN", 0)
 
     verdict = await run_check(BACKTRACKS, SLOW, regex_timeout_s=60)
 
@@ -207,7 +207,7 @@ async def test_processor_time_has_a_limit_behind_all_others(
 async def test_a_text_that_takes_too_much_memory_earns_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workers, "_MEMORY_BYTES", 190 << 20)
+    monkeypatch.setattr(execute, "_MEMORY_BYTES", 190 << 20)
 
     verdict = await run_check(BACKTRACKS, SLOW + " " * (60 << 20), regex_timeout_s=0.25)
 
@@ -261,7 +261,7 @@ def test_a_killed_judge_leaves_no_process(tmp_path: Path) -> None:
     script.write_text(
         "import anyio, os\n"
         "from rubric_judge import parse_verification\n"
-        "from rubric_judge.verification.workers import run_check\n"
+        "from rubric_judge.verification.execute import run_check\n"
         "async def main():\n"
         "    check = parse_verification('regex: (a+)+$')\n"
         f"    await run_check(check, {SLOW!r}, regex_timeout_s=0.01)\n"

@@ -40,8 +40,8 @@ from rubric_judge import (
     read_judge_spec,
 )
 from rubric_judge.pool import Hedging
+from rubric_judge.provider.settings import api_key
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.settings import api_key
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "judge"
 

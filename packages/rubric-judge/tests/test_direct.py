@@ -13,10 +13,11 @@ import pytest
 from aiohttp import web
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason
-from rubric_judge import JudgeConfig, JudgePool, LLMJudge, retries
+from rubric_judge import JudgeConfig, JudgePool, LLMJudge
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.load import load_replicas
+from rubric_judge.provider import retries
 from rubric_judge.testing import FakeEndpoint, Fault
 
 ViewFactory = Callable[..., JudgeView]

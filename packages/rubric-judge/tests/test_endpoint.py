@@ -18,9 +18,9 @@ import anyio
 import pytest
 
 from rubric_core import Outcome, Reason, Rubric
-from rubric_core.result import JudgeResult
+from rubric_core.judgement.result import JudgeResult
 from rubric_judge import JudgeConfig, LLMJudge
-from rubric_judge.llm import reply_model
+from rubric_judge.llm.judge import reply_model
 from rubric_judge.testing import (
     HOSTILE_TEXTS,
     FakeCall,

@@ -11,9 +11,8 @@ from pydantic import BaseModel
 
 from rubric_core import Reason
 from rubric_judge import ChatModel, JudgeTransportError, ModelConfig
-from rubric_judge.chat import ChatRequest
-from rubric_judge.completion import Answer
-from rubric_judge.direct import DirectClient
+from rubric_judge.provider.chat import Answer, ChatRequest
+from rubric_judge.provider.direct import DirectClient
 from rubric_judge.testing import FakeEndpoint
 
 _ANY_TEXT = st.text(st.characters(exclude_categories=())) | st.text(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge.failures import retry_after_s, usage
+from rubric_judge.provider.failures import retry_after_s, usage
 
 DATES = st.from_regex(
     r"[A-Z][a-z]{2}, \d{1,3} (Jan|Feb|Foo) \d{1,30} \d{1,3}:\d\d:\d\d (GMT|[+-]\d{1,25})",

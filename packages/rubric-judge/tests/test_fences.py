@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rubric_judge.verification.python_source import Block, fenced_blocks
+from rubric_judge.verification.python_tests import Block, fenced_blocks
 
 
 @pytest.mark.parametrize(

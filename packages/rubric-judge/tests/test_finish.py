@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from rubric_core import Reason
-from rubric_judge.completion import ended
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.litellm_replies import chat_reply
+from rubric_judge.provider.chat import ended
+from rubric_judge.provider.litellm_replies import chat_reply
 
 
 def _completion(*reasons: object) -> Any:

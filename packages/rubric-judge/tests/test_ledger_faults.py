@@ -253,6 +253,55 @@ def test_a_ledger_of_a_newer_release_and_another_sqlite_file_are_refused(tmp_pat
         Ledger(other)
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "CREATE TRIGGER swallow AFTER INSERT ON judgements BEGIN SELECT RAISE(IGNORE); END",
+        "DROP TRIGGER no_update",
+        "DROP TABLE judgements",
+        "ALTER TABLE judgements DROP COLUMN question_sha256",
+        "ALTER TABLE judgements RENAME TO kept; CREATE VIEW judgements AS SELECT * FROM kept",
+        (
+            "ALTER TABLE judgements RENAME TO kept; CREATE TABLE judgements AS SELECT * FROM kept;"
+            "UPDATE judgements SET result = CAST(result AS BLOB)"
+        ),
+    ],
+    ids=["new trigger", "no trigger", "no table", "column", "view", "types"],
+)
+def test_a_ledger_whose_tables_were_changed_is_refused(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult, edit: str
+) -> None:
+    path = tmp_path / "ledger"
+    _filled(path, make_view, scored)
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript(edit)
+    for read_only in (False, True):
+        with pytest.raises(LedgerError, match="its tables, views and triggers are not"):
+            Ledger(path, read_only=read_only)
+    assert salvage(path, to=tmp_path / "saved") in {0, 50}
+
+
+@pytest.mark.parametrize("version", [0, -1])
+def test_a_version_that_no_release_wrote_is_refused(tmp_path: Path, version: int) -> None:
+    path = tmp_path / "ledger"
+    Ledger(path).close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute(f"PRAGMA user_version = {version}")
+    with pytest.raises(LedgerError, match=f"schema version {version}, which no release wrote"):
+        Ledger(path)
+
+
+def test_an_entry_that_is_not_utf8_is_damaged(
+    tmp_path: Path, make_view: ViewFactory, scored: JudgeResult
+) -> None:
+    path = tmp_path / "ledger"
+    _filled(path, make_view, scored)
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b"names the loss", b"names the los\xff", 1))
+    with Ledger(path) as ledger, pytest.raises(LedgerError, match="damaged"):
+        list(ledger.entries())
+
+
 def test_a_ledger_in_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(LedgerError, match="No such file or directory"):
         Ledger(tmp_path / "none" / "ledger")

@@ -19,8 +19,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rubric_judge import LimitsConfig, limits
-from rubric_judge.limits import Attempt, LocalLimiter
+from rubric_judge import LimitsConfig
+from rubric_judge.provider import limits
+from rubric_judge.provider.limits import Attempt, LocalLimiter
 
 _TOKENS = 1000
 

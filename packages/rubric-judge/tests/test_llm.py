@@ -12,8 +12,8 @@ from pydantic import BaseModel
 
 from rubric_core import Grounding, JudgeView, Outcome, Reason, Usage
 from rubric_judge import ChatReply, JudgeConfig, JudgeTransportError, LLMJudge, Prices
-from rubric_judge.chat import Finish
-from rubric_judge.prompt import load_prompt
+from rubric_judge.llm.prompt import load_prompt
+from rubric_judge.provider.chat import Finish
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio

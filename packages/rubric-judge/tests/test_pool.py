@@ -13,7 +13,7 @@ import structlog.testing
 
 from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge import JudgePool
-from rubric_judge.pool import calling
+from rubric_judge.pool import step as step_module
 from rubric_judge.testing import FailingJudge, ScriptedJudge
 
 ViewFactory = Callable[..., JudgeView]
@@ -304,7 +304,7 @@ def test_a_pool_serves_one_event_loop_after_another(make_view: ViewFactory) -> N
 async def test_a_judge_that_blocks_the_event_loop_past_the_deadline_is_named(
     make_view: ViewFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(calling, "GRACE_S", 0.05)
+    monkeypatch.setattr(step_module, "GRACE_S", 0.05)
     with structlog.testing.capture_logs() as logs:
 
         async def compute(view: JudgeView) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from rubric_core import Grounding, JudgeView
-from rubric_judge.pool.ray_pieces import PIECE_BYTES, joined, pieces_of
+from rubric_judge.pool.ray_actors import PIECE_BYTES, joined, pieces_of
 
 ViewFactory = Callable[..., JudgeView]
 

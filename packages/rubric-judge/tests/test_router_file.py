@@ -10,7 +10,7 @@ import pytest
 
 from rubric_core import ConfigError, JudgeView, Outcome, Reason
 from rubric_judge import JudgeConfig, JudgePool, JudgeSetupError, LLMJudge, read_judge_spec
-from rubric_judge.router_file import read_router_file
+from rubric_judge.provider.router_file import read_router_file
 from rubric_judge.testing import FakeEndpoint, Fault
 
 ViewFactory = Callable[..., JudgeView]

@@ -10,8 +10,8 @@ from rubric_judge import SandboxConfig, SandboxError
 from rubric_judge.config import HybridConfig
 from rubric_judge.verification import Programs
 from rubric_judge.verification.python_tests import read_python_tests
-from rubric_judge.verification.sandbox.given import names_to_give
 from rubric_judge.verification.sandbox.launch import Tally, check_isolation, run_tests
+from rubric_judge.verification.sandbox.tester import names_to_give
 
 
 def _confined() -> bool:

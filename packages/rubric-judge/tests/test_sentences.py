@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from rubric_judge.lexical.sentences import read_sentences, repeated_share
+from rubric_judge.lexical.words import read_sentences, repeated_share
 
 
 def _texts(text: str) -> list[str]:

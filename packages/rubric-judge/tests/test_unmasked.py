@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 from rubric_core import Criterion, JudgeView, Outcome, Rubric
 from rubric_judge import HybridConfig, HybridJudge, JudgePool, LexicalJudge, VerificationError
 from rubric_judge.verification import deciding, parse_verification
-from rubric_judge.verification.boundary import note_of_failure
-from rubric_judge.verification.excerpts import head, tail
+from rubric_judge.verification.deciding import note_of_failure
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
-from rubric_judge.verification.phrases import ContainsCheck, contains
+from rubric_judge.verification.phrases import ContainsCheck, contains, head, tail
 from rubric_judge.verification.schema import SchemaCheck, matches_schema
 
 ViewFactory = Callable[..., JudgeView]

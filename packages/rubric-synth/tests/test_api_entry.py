@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.api_entry import ApiEntry, ApiItem, parse_entry, render_entry
+from rubric_synth.document import ApiEntry, ApiItem, parse_entry, render_entry
 
 _VOCABULARY = ["water", "level", "gauge", "tide", "high", "low", "[x]", "a:", "b"]
 _WORDS = st.lists(st.sampled_from(_VOCABULARY), min_size=1)

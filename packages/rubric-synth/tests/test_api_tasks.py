@@ -6,8 +6,8 @@ import pytest
 from rubric_core import DocumentAnalysis, normalized_reward
 from rubric_judge import LexicalJudge, parse_verification
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
-from rubric_synth.api_entry import ApiEntry, ApiItem, render_entry
-from rubric_synth.extractive.wording import purpose_sentence
+from rubric_synth.document import ApiEntry, ApiItem, render_entry
+from rubric_synth.extractive.api_tasks import purpose_sentence
 
 _ENTRY = ApiEntry(
     qualified_name="sea.gauges.tidal_range",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rubric_core import JudgeResult
     from rubric_judge.testing import FakeCall
-    from rubric_synth.outcome import Outcome
+    from rubric_synth.document import Outcome
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox needs Linux")
 

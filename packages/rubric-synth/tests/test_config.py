@@ -7,7 +7,7 @@ import pytest
 from rubric_core import ConfigError
 from rubric_synth import SynthConfig, load_config
 from rubric_synth.config import KNOWN_LANGUAGES
-from rubric_synth.sources.language_filter import _identifier
+from rubric_synth.sources.raw_text import _identifier
 
 _SHIPPED = Path(__file__).parents[3] / "configs" / "synth"
 

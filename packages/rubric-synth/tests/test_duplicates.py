@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
 from rubric_synth.duplicates import Twin, find_twins, fingerprint
-from rubric_synth.duplicates.near_prose import rows_per_band, signature_twins
-from rubric_synth.duplicates.shingles import shingles, signature
+from rubric_synth.duplicates.selection import rows_per_band, shingles, signature, signature_twins
 
 _WATER = "The gauge records the level of the water at the pier of the harbour every hour."
 _BREAD = "Yeast turns the sugar of the flour into gas, and the dough rises in a warm kitchen."

@@ -7,7 +7,7 @@ import pytest
 
 from rubric_judge import parse_verification
 from rubric_synth import Document, Draft, ExtractiveConfig, StageRefusal, extractive_stages
-from rubric_synth.extractive.passages import passages
+from rubric_synth.extractive.claims import passages
 
 _CONFIG = ExtractiveConfig()
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.cleaning import rest_to_prose
+from rubric_synth.cleaning.markup import rest_to_prose
 
 
 def test_roles_literals_and_emphasis_become_words() -> None:

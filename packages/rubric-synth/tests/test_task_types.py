@@ -12,9 +12,9 @@ from typing import get_args
 import pytest
 from pydantic import TypeAdapter
 
-from rubric_synth.config import TaskType
+from rubric_synth.config import LLMConfig, TaskType
 from rubric_synth.llm.executable import CheckReply
-from rubric_synth.llm.task_types import instructions, type_prompt_hashes
+from rubric_synth.llm.prompt import asks_for_checks, instructions, prompt_hashes, type_files
 
 KINDS: tuple[TaskType, ...] = get_args(TaskType)
 CHOICES = list(chain.from_iterable(combinations(KINDS, n) for n in range(1, len(KINDS) + 1)))
@@ -32,17 +32,19 @@ def test_the_instructions_name_the_kinds_that_are_asked_for_and_no_other(
 @pytest.mark.parametrize("kinds", CHOICES)
 def test_the_hashes_are_those_of_the_files_that_were_read(kinds: tuple[TaskType, ...]) -> None:
     folder = resources.files("rubric_synth") / "prompts"
-    hashes = type_prompt_hashes(kinds)
-    texts = {name: (folder / name).read_text("utf-8") for name in hashes}
+    texts = {name: (folder / name).read_text("utf-8") for name in type_files(kinds)}
+    config = LLMConfig.model_validate({"model": {"model": "m"}, "task_types": kinds})
+    hashes = prompt_hashes(config)
 
     assert instructions(kinds) == "\n\n".join(text.strip() for text in texts.values())
-    for name, text in texts.items():
+    assert asks_for_checks(kinds) == (kinds != ("open",))
+    for name, text in texts.items() if asks_for_checks(kinds) else ():
         assert hashes[name] == hashlib.sha256(text.encode()).hexdigest()
 
 
 def test_a_kind_given_twice_is_told_once() -> None:
     assert instructions(("open", "open")) == instructions(("open",))
-    assert type_prompt_hashes(("open", "open")) == type_prompt_hashes(("open",))
+    assert type_files(("open", "open")) == type_files(("open",))
 
 
 def test_the_checks_that_the_prompts_show_are_checks() -> None:

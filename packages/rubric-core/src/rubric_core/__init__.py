@@ -27,27 +27,22 @@ from rubric_core.errors import (
     SchemaError,
     UnavailableRewardError,
 )
-from rubric_core.evidence import Evidence
-from rubric_core.grounding import Grounding
+from rubric_core.judgement.evidence import Evidence
+from rubric_core.judgement.result import Answerer, JudgeResult, Usage
 from rubric_core.outcome import Outcome, Reason
-from rubric_core.plugins import Judge, JudgeFactory, TrainerBackend
-from rubric_core.result import Answerer, JudgeResult
-from rubric_core.rubric import Criterion, Rubric
-from rubric_core.task import DocumentAnalysis, Task
-from rubric_core.usage import Usage
-from rubric_core.views import JudgeView, PolicyView, SftExample
+from rubric_core.plugins.entry_points import Judge, JudgeFactory, TrainerBackend
+from rubric_core.schema.rubric import Criterion, Grounding, Rubric
+from rubric_core.schema.task import DocumentAnalysis, JudgeView, PolicyView, SftExample, Task
 
 if TYPE_CHECKING:
-    from rubric_core.advantage import Std, group_advantages, leave_one_out_baseline
-    from rubric_core.attribution import criterion_attribution, decoupled_advantages
-    from rubric_core.dataset import read_tasks, write_tasks
+    from rubric_core.data.dataset import Split, read_tasks, split_of, write_tasks
+    from rubric_core.data.leak import LeakedNgrams, check_no_leak, leaked_ngrams
     from rubric_core.effective import (
         attainable_levels,
         effective_criteria,
         reward_noise_variance,
     )
-    from rubric_core.leak import LeakedNgrams, check_no_leak, leaked_ngrams
-    from rubric_core.plugins import (
+    from rubric_core.plugins.entry_points import (
         find_judge,
         find_responder,
         find_trainer,
@@ -55,7 +50,7 @@ if TYPE_CHECKING:
         responder_names,
         trainer_names,
     )
-    from rubric_core.responding import (
+    from rubric_core.plugins.responding import (
         Ask,
         Decoding,
         Finish,
@@ -64,7 +59,15 @@ if TYPE_CHECKING:
         ResponderFactory,
         SaysPromptForm,
     )
-    from rubric_core.reward import (
+    from rubric_core.reward.advantage import (
+        Std,
+        group_advantages,
+        leave_one_out_baseline,
+        length_penalty,
+        truncation_penalty,
+    )
+    from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
+    from rubric_core.reward.projection import (
         GroupRewards,
         OnUnavailable,
         criterion_scores_z,
@@ -74,49 +77,30 @@ if TYPE_CHECKING:
         raw_reward,
         reward_delta,
     )
-    from rubric_core.shaping import length_penalty, truncation_penalty
-    from rubric_core.split import Split, split_of
 
-_MODULE_OF: Final = {
-    "Ask": "responding",
-    "Decoding": "responding",
-    "Finish": "responding",
-    "GroupRewards": "reward",
-    "LeakedNgrams": "leak",
-    "OnUnavailable": "reward",
-    "Reply": "responding",
-    "Responder": "responding",
-    "ResponderFactory": "responding",
-    "SaysPromptForm": "responding",
-    "Split": "split",
-    "Std": "advantage",
-    "attainable_levels": "effective",
-    "check_no_leak": "leak",
-    "criterion_attribution": "attribution",
-    "criterion_scores_z": "reward",
-    "decoupled_advantages": "attribution",
-    "effective_criteria": "effective",
-    "find_judge": "plugins",
-    "find_responder": "plugins",
-    "find_trainer": "plugins",
-    "group_advantages": "advantage",
-    "group_rewards": "reward",
-    "judge_names": "plugins",
-    "leaked_ngrams": "leak",
-    "leave_one_out_baseline": "advantage",
-    "length_penalty": "shaping",
-    "normalized_reward": "reward",
-    "project": "reward",
-    "raw_reward": "reward",
-    "read_tasks": "dataset",
-    "responder_names": "plugins",
-    "reward_delta": "reward",
-    "reward_noise_variance": "effective",
-    "split_of": "split",
-    "trainer_names": "plugins",
-    "truncation_penalty": "shaping",
-    "write_tasks": "dataset",
+_LAZY: Final = {
+    "data.dataset": ("Split", "read_tasks", "split_of", "write_tasks"),
+    "data.leak": ("LeakedNgrams", "check_no_leak", "leaked_ngrams"),
+    "effective": ("attainable_levels", "effective_criteria", "reward_noise_variance"),
+    "plugins.entry_points": (
+        *("find_judge", "find_responder", "find_trainer"),
+        *("judge_names", "responder_names", "trainer_names"),
+    ),
+    "plugins.responding": (
+        *("Ask", "Decoding", "Finish", "Reply"),
+        *("Responder", "ResponderFactory", "SaysPromptForm"),
+    ),
+    "reward.advantage": (
+        *("Std", "group_advantages", "leave_one_out_baseline"),
+        *("length_penalty", "truncation_penalty"),
+    ),
+    "reward.attribution": ("criterion_attribution", "decoupled_advantages"),
+    "reward.projection": (
+        *("GroupRewards", "OnUnavailable", "criterion_scores_z", "group_rewards"),
+        *("normalized_reward", "project", "raw_reward", "reward_delta"),
+    ),
 }
+_MODULE_OF: Final = {name: module for module, names in _LAZY.items() for name in names}
 
 __version__ = "0.1.0"
 

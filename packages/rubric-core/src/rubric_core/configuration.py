@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final, get_args
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
 from rubric_core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
 UNSHOWN: Final = "unshown_value"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import chain
 from numbers import Real
@@ -9,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from rubric_core.arrays import check_each, check_number, float_array
 from rubric_core.errors import RewardError, RewardShapeError
-from rubric_core.groups import check_each, check_number, float_array
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike
 
-    from rubric_core.groups import FloatArray
+    from rubric_core.arrays import FloatArray
 
 
 def shares(weights: ArrayLike, *, axes: str = "M") -> FloatArray:
@@ -111,8 +110,11 @@ def attainable_levels(
 
     Source: paper, §3.3, topic resolution.
     """
-    if not all(isinstance(value, Real) for value in chain(weights_M, *grids)):
-        raise RewardError("weights and grid values must be real numbers: floats or fractions")
+    for value in chain(weights_M, *grids):
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise RewardError("weights and grid values must be real numbers: floats or fractions")
+    for j, weight in enumerate(weights_M):
+        check_number(weight, name=f"weights_M[{j}]")
     shares([float(w) for w in weights_M])
     if len(grids) != len(weights_M) or not all(len(grid) for grid in grids):
         raise RewardShapeError(

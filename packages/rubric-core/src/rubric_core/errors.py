@@ -21,11 +21,12 @@ never the text of a passage, a criterion or a response.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from pydantic import ValidationError
 
     from rubric_core.outcome import Reason
 
@@ -72,6 +73,24 @@ class RubricFileError(SchemaError):
         super().__init__(f"{place}: {message}", field=field)
         self.path = path
         self.line = line
+
+    @classmethod
+    def of_validation(
+        cls, error: ValidationError, remedy: str, *, path: Path, line: int | None = None
+    ) -> Self:
+        """Tell the first thing that pydantic found wrong in a file or a line, without its value.
+
+        Args:
+            error: of the model that was to be read.
+            remedy: what to do.
+            path: the file.
+            line: 1-based line, where the model is one of many.
+        """
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        field = ".".join(str(part) for part in first["loc"])
+        place = f"field {field!r}: " if field else ""
+        message = f"{place}{first['msg']}; {remedy}"
+        return cls(message, path=path, line=line, field=field or None)
 
 
 class RepeatedKeyError(SchemaError):

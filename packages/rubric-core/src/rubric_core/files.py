@@ -7,17 +7,54 @@ import json
 import os
 import secrets
 import stat
+import tomllib
 from codecs import BOM_UTF8
+from collections import Counter
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, cast
 
 from rubric_core.errors import RepeatedKeyError, RubricFileError, SchemaError
-from rubric_core.strict_json import decode
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        ((key, _),) = Counter(key for key, _ in pairs).most_common(1)
+        raise RepeatedKeyError(key=key)
+    return values
+
+
+def _not_json(name: str) -> float:
+    raise SchemaError(f"{name} is no number in JSON")
+
+
+# float() has no limit on digits, int() has; an index or a count is never read through here. Made
+# once: to make one takes as long as to read a short reply.
+_DECODER: Final = json.JSONDecoder(object_pairs_hook=_unique, parse_int=float)
+_OF_FINITE: Final = json.JSONDecoder(
+    object_pairs_hook=_unique, parse_int=float, parse_constant=_not_json
+)
+
+
+def decode(text: str, *, finite: bool = False) -> object:
+    """Decode one JSON document; every number becomes a float, and one too large becomes infinity.
+
+    Args:
+        text: the document.
+        finite: refuse `NaN` and `Infinity`, which Python's reader takes and JSON does not have.
+
+    Raises:
+        RepeatedKeyError: an object at any depth holds a key twice.
+        SchemaError: it holds `NaN` or an `Infinity`, and `finite`.
+        json.JSONDecodeError: the text is not one JSON document.
+        RecursionError: the text nests deeper than the interpreter can follow.
+    """
+    if text.startswith("\ufeff"):
+        return json.loads(text)  # raises, and says what to do
+    return (_OF_FINITE if finite else _DECODER).decode(text)
 
 
 _DESCRIPTORS = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
@@ -109,6 +146,11 @@ def read_file(path: Path) -> bytes:
     """
     with open_file(path) as file:
         return file.read()
+
+
+def toml_beside(module: str, name: str) -> dict[str, Any]:
+    """Return the TOML file that lies beside a module, given the module's `__file__`."""
+    return tomllib.loads(read_file(Path(module).with_name(name)).decode())
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, object]]]:

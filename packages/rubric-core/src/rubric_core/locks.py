@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator
+from pathlib import Path
+from typing import Final
 
 from rubric_core.errors import FolderLockError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
 
 LOCK_FILE: Final = ".lock"
 
@@ -50,15 +48,9 @@ def folder_lock(folder: Path) -> Generator[None]:
 def is_locked(folder: Path) -> bool:
     """Whether a run is at work in the folder."""
     try:
-        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # nobody made one, or whoever held it has left
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
+        refuse_locked(folder)
+    except FolderLockError:
         return True
-    finally:
-        os.close(descriptor)
     return False
 
 
@@ -68,15 +60,16 @@ def refuse_locked(folder: Path) -> None:
     Raises:
         FolderLockError: another run holds the folder.
     """
-    if is_locked(folder):
-        try:
-            descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:  # it has left meanwhile
-            return
-        try:
-            raise _in_use(folder, descriptor)
-        finally:
-            os.close(descriptor)
+    try:
+        descriptor = os.open(folder / LOCK_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:  # nobody made one, or whoever held it has left
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _in_use(folder, descriptor) from None
+    finally:
+        os.close(descriptor)
 
 
 def _in_use(folder: Path, descriptor: int) -> FolderLockError:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rubric_eval.errors import EvalShapeError, SelectionLeakError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
     from rubric_core import Task
     from rubric_eval.heldout import Heldout
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from rubric_eval.hacking.found import (
+from rubric_eval.hacking.results import (
     Correlation,
     _correlated,
     rank_correlation,

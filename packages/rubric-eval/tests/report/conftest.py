@@ -34,8 +34,14 @@ from rubric_eval.records import (
     Questions,
     ScoreRow,
 )
-from rubric_eval.records.files import read_run, write_finished_run, write_rows, write_run
-from rubric_eval.records.rows import items_sha256, questions_sha256
+from rubric_eval.records.files import (
+    items_sha256,
+    questions_sha256,
+    read_run,
+    write_finished_run,
+    write_rows,
+    write_run,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rubric_eval.report.excerpts import most_different
-from rubric_judge.page.visible import shortened, visible
+from rubric_judge.page.rendering import shortened, visible
 
 
 def test_every_pair_of_models_has_its_greatest_differences() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
-from rubric_eval.answers import answer_key, text_sha256
+from rubric_eval.answers import AnswerKeys, text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import (
     AnswerRow,
@@ -73,7 +73,7 @@ def run() -> EvalRun:
 
 
 def _key(task_id: str) -> str:
-    return answer_key(MODEL, text_sha256(f"{task_id}?"), Decoding(), seed=0, sample=0)
+    return AnswerKeys(MODEL, Decoding()).of(text_sha256(f"{task_id}?"), seed=0, sample=0)
 
 
 def _score(task_id: str) -> ScoreRow:

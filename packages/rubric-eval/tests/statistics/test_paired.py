@@ -10,8 +10,12 @@ from scipy import stats
 
 from rubric_eval import paired_interval
 from rubric_eval.statistics import accuracy_test, mcnemar_p, reward_test
-from rubric_eval.statistics.correction import mcnemar_detectable, mcnemar_power
-from rubric_eval.statistics.paired import McNemarTest, SignFlipTest
+from rubric_eval.statistics.paired import (
+    McNemarTest,
+    SignFlipTest,
+    mcnemar_detectable,
+    mcnemar_power,
+)
 
 signs = st.lists(st.sampled_from([-1.0, 0.0, 1.0]), min_size=2, max_size=60)
 thirds = st.lists(st.integers(-3, 3), min_size=2, max_size=40)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from rubric_eval.statistics import mcnemar_p, wilson_interval
-from rubric_eval.statistics.proportions import discordant_limits, score_limits
+from rubric_eval.statistics.intervals import discordant_limits, score_limits
 
 
 @st.composite

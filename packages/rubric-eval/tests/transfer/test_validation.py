@@ -11,7 +11,7 @@ pytest.importorskip("lm_eval")
 
 from rubric_core import write_tasks
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.transfer.validation import validate
+from rubric_eval.transfer.building import validate
 
 if TYPE_CHECKING:
     from collections.abc import Callable

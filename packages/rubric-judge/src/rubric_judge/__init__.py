@@ -6,7 +6,6 @@ model or a network does; such things are outcomes with a reason.
 
 from __future__ import annotations
 
-from rubric_judge.chat import ChatClient, ChatReply
 from rubric_judge.chat_model import ChatModel
 from rubric_judge.config import (
     HybridConfig,
@@ -29,10 +28,8 @@ from rubric_judge.errors import (
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.ledger import Ledger, LedgerEntry
 from rubric_judge.lexical import LexicalJudge
-from rubric_judge.limits import Limiter, LimiterStatistics, LocalLimiter
-from rubric_judge.llm import LLMJudge
+from rubric_judge.llm.judge import LLMJudge
 from rubric_judge.load import load_judge, load_replicas
-from rubric_judge.model_config import LimitsConfig, ModelConfig, Prices
 from rubric_judge.pool import (
     Hedging,
     JudgePool,
@@ -41,7 +38,10 @@ from rubric_judge.pool import (
     RayJudgePool,
     ReplicaStatistics,
 )
-from rubric_judge.served import ModelServer, ServedModel
+from rubric_judge.provider.chat import ChatClient, ChatReply
+from rubric_judge.provider.limits import Limiter, LimiterStatistics, LocalLimiter
+from rubric_judge.provider.model_config import LimitsConfig, ModelConfig, Prices
+from rubric_judge.provider.served import ModelServer, ServedModel
 from rubric_judge.verification import check_executable, parse_verification
 
 __version__ = "0.1.0"

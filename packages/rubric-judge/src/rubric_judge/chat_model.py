@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Self
 from zlib import crc32
 
@@ -13,16 +12,23 @@ from pydantic import BaseModel, ConfigDict, JsonValue
 
 from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
-from rubric_judge.answering import OneModel, answerer, server_of
-from rubric_judge.chat import Answering, ChatClient, ChatReply, Transport
 from rubric_judge.client import LiteLLMClient
-from rubric_judge.direct import DirectClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
-from rubric_judge.limits import Limiter, LocalLimiter
-from rubric_judge.model_config import ModelConfig
-from rubric_judge.retries import RetryingClient
-from rubric_judge.router_file import read_router_file
-from rubric_judge.settings import variable
+from rubric_judge.provider.chat import (
+    Answering,
+    ChatClient,
+    ChatReply,
+    OneModel,
+    Transport,
+    answerer,
+    server_of,
+)
+from rubric_judge.provider.direct import DirectClient
+from rubric_judge.provider.limits import Limiter, LocalLimiter
+from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider.retries import RetryingClient
+from rubric_judge.provider.router_file import read_router_file
+from rubric_judge.provider.settings import variable
 
 
 # The answer to the question that `ChatModel.check` asks. A docstring would go to the model.
@@ -187,12 +193,7 @@ class ChatModel:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     async def _finished(self, asking: Awaitable[ChatReply], *, server: str) -> ChatReply:

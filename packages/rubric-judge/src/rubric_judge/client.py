@@ -17,24 +17,21 @@ import anyio.to_thread
 from pydantic import BaseModel
 
 from rubric_core import ConfigError, Reason
-from rubric_judge.answering import answerer
-from rubric_judge.chat import ChatReply, ChatRequest
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.litellm_calls import (
-    has_provider,
-    keep_replies_out_of_warnings,
-    keep_texts_out_of_logs,
-    unrecorded,
-    warm_up,
+from rubric_judge.provider import litellm_calls, own_server
+from rubric_judge.provider.chat import ChatReply, ChatRequest, answerer
+from rubric_judge.provider.litellm_replies import (
+    LibraryErrors,
+    chat_reply,
+    priced,
+    refusal_or_raise,
 )
-from rubric_judge.litellm_replies import LibraryErrors, chat_reply, priced, refusal_or_raise
-from rubric_judge.litellm_router import make_router
-from rubric_judge.model_config import ModelConfig
-from rubric_judge.own_server import MakeClient, OwnServer, Taken, own_route, servers_of_router
-from rubric_judge.router_calls import GroupCalls, Route, most_calls
-from rubric_judge.router_file import RouterFile, read_router_file
-from rubric_judge.router_groups import Groups
-from rubric_judge.settings import api_key, deployments_with_keys, keep_litellm_offline
+from rubric_judge.provider.litellm_router import make_router
+from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider.router_calls import GroupCalls, Route, most_calls
+from rubric_judge.provider.router_file import RouterFile, read_router_file
+from rubric_judge.provider.router_groups import Groups
+from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 _Complete = Callable[..., Awaitable[object]]
 _OPENAI_FIELDS = ("max_tokens", "seed", "stop", "temperature", "top_p")
@@ -74,7 +71,7 @@ class _Libraries:
     """Whether a model has a provider, without asking anyone."""
     warm_up: Callable[[str], None]
     """Loads what the first call of a model would load."""
-    client: MakeClient
+    client: own_server.MakeClient
     close: Callable[[], Awaitable[object]]
     error: type[Exception]
     """Base of what `create` raises."""
@@ -99,7 +96,7 @@ def _libraries() -> _Libraries:
 
     provider: Any = litellm  # it has no types to speak of
     provider.suppress_debug_info = True
-    keep_texts_out_of_logs()
+    litellm_calls.keep_texts_out_of_logs()
 
     @lru_cache(maxsize=1024)
     def prepared(reply: type[BaseModel]) -> type[BaseModel]:
@@ -110,7 +107,7 @@ def _libraries() -> _Libraries:
         patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
         return patched
 
-    complete = unrecorded(provider, Logging)
+    complete = litellm_calls.unrecorded(provider, Logging)
     return _Libraries(
         complete=complete,
         create=create(complete),
@@ -120,8 +117,8 @@ def _libraries() -> _Libraries:
         prepared=prepared,
         supported=lambda model: provider.get_supported_openai_params(model=model),
         missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
-        knows=lambda config: has_provider(provider, config),
-        warm_up=lambda model: warm_up(provider, complete, model=model),
+        knows=lambda config: litellm_calls.has_provider(provider, config),
+        warm_up=lambda model: litellm_calls.warm_up(provider, complete, model=model),
         client=_client,
         close=provider.close_litellm_async_clients,
         error=InstructorError,
@@ -143,7 +140,7 @@ def _libraries() -> _Libraries:
 _loading = threading.Lock()
 
 
-def _client(route: str, server: OwnServer, key: str) -> object:
+def _client(route: str, server: own_server.OwnServer, key: str) -> object:
     """Make what litellm calls a server of one's own through."""
     import httpx
     import openai
@@ -199,12 +196,12 @@ class LiteLLMClient:
                 self._groups.require_one_model(config.model)
         self._key = api_key(config)
         self._calls: _Calls | None = None
-        self._server: OwnServer | None = None
-        if isinstance(config.api_base, str) and own_route(config.model):
-            self._server = OwnServer(config.api_base, timed=False)
+        self._server: own_server.OwnServer | None = None
+        if isinstance(config.api_base, str) and own_server.own_route(config.model):
+            self._server = own_server.OwnServer(config.api_base, timed=False)
         self._client: object = None
         self._unset: tuple[str, ...] = ()
-        self._servers_of_router: tuple[OwnServer, ...] = ()
+        self._servers_of_router: tuple[own_server.OwnServer, ...] = ()
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
@@ -226,7 +223,7 @@ class LiteLLMClient:
         if self._key is None:
             self._unset = _unset(libraries, self._config.model)
         if self._server is not None and self._key is not None:
-            route, key = own_route(self._config.model), self._key.get_secret_value()
+            route, key = own_server.own_route(self._config.model), self._key.get_secret_value()
             self._client = libraries.client(route, self._server, key)
         libraries.warm_up(self._config.model)
         return _Calls(libraries.create, libraries.complete)
@@ -239,7 +236,7 @@ class LiteLLMClient:
             router = make_router(libraries.router, file, groups, timeout_s=config.timeout_s)
         except ConfigError as error:
             raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
-        self._servers_of_router = tuple(servers_of_router(router, libraries.client))
+        self._servers_of_router = tuple(own_server.servers_of_router(router, libraries.client))
         calls = GroupCalls(
             router.acompletion,
             groups,
@@ -262,11 +259,11 @@ class LiteLLMClient:
         """Send one request; see `Transport.ask`."""
         calls = await self._prepared()
         libraries = _libraries()
-        keep_replies_out_of_warnings()
+        litellm_calls.keep_replies_out_of_warnings()
         completions: list[Any] = []
         failed: BaseException | None = None
         fields = {**self._parameters(), **request.parameters, "messages": request.messages}
-        with Taken() as taken, Route() as route:
+        with own_server.Taken() as taken, Route() as route:
             if request.reply is None:
                 failed = await _completed(calls.complete, fields, completions)
             else:

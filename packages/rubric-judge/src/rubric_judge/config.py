@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, JsonValue, ValidationError, field_validat
 
 from rubric_core import ConfigError
 from rubric_core.configuration import config_error, nearest_key
-from rubric_judge.model_config import SETTINGS, ModelConfig
+from rubric_judge.provider.model_config import SETTINGS, ModelConfig
 from rubric_judge.yaml_files import read_yaml
 
 PromptLayout = Literal["paper", "shared_prefix"]

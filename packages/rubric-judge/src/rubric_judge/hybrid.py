@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict
 from dataclasses import dataclass
+from functools import partial
 
 from rubric_core import Criterion, Judge, JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
@@ -53,7 +54,9 @@ class HybridJudge:
         self._judge = judge
         self._config = config
         self._programs = programs or Programs(config)
-        self._plans: OrderedDict[int, tuple[Rubric, _Plan]] = OrderedDict()
+        # One object for a group: what the other judge keeps for a rubric is kept for its rest.
+        part = partial(_part, python_tests=config.python_tests)
+        self._plan = ByIdentity(part, most=_RUBRICS_KEPT)
 
     @property
     def name(self) -> str:
@@ -91,12 +94,9 @@ class HybridJudge:
         except (VerificationError, SandboxError) as error:
             return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         if plan.read is None:
-            scores = dict.fromkeys((criterion.id for criterion in plan.rest), 0.0)
+            scores = {c.id: 0.0 for c in plan.rest} | _scores(view.rubric, verdicts)
             return JudgeResult.scored(
-                view.rubric,
-                scores | _scores(view.rubric, verdicts),
-                judge=self.name,
-                reasoning=_account(verdicts),
+                view.rubric, scores, judge=self.name, reasoning=_account(verdicts)
             )
         result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
         if result.outcome is not Outcome.SCORED or not verdicts:
@@ -120,27 +120,17 @@ class HybridJudge:
     ) -> JudgeResult:
         scores = read.scores | _scores(rubric, verdicts)
         rubric.check_scores(scores)
-        whole = {
-            "scores": {name: scores[name] for name in rubric.ids},
-            "total": math.fsum(scores.values()),
-            "max_total": rubric.total_weight,
-            "reasoning": "\n\n".join(filter(None, (_account(verdicts), read.reasoning))),
-            "judge": self.name,
-        }
         # Usage, latency, attempts and evidence are the other judge's.
-        return JudgeResult.model_validate({**dict(read), **whole})
-
-    def _plan(self, rubric: Rubric) -> _Plan:
-        # By identity, as the lexical judge does: the parted rubric is then one object for a group,
-        # and whatever the other judge keeps for a rubric is kept for it.
-        known = self._plans.get(id(rubric))
-        if known is not None:
-            return known[1]
-        plan = _part(rubric, python_tests=self._config.python_tests)
-        self._plans[id(rubric)] = rubric, plan
-        if len(self._plans) > _RUBRICS_KEPT:
-            self._plans.popitem(last=False)
-        return plan
+        return JudgeResult.model_validate(
+            {
+                **dict(read),
+                "scores": {name: scores[name] for name in rubric.ids},
+                "total": math.fsum(scores.values()),
+                "max_total": rubric.total_weight,
+                "reasoning": "\n\n".join(filter(None, (_account(verdicts), read.reasoning))),
+                "judge": self.name,
+            }
+        )
 
 
 def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:

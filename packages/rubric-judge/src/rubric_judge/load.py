@@ -18,8 +18,8 @@ from rubric_judge.config import (
 )
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical import LexicalJudge
-from rubric_judge.limits import Limited, Limiter
-from rubric_judge.llm import LLMJudge
+from rubric_judge.llm.judge import LLMJudge
+from rubric_judge.provider.limits import Limited, Limiter
 from rubric_judge.verification import Programs
 
 

@@ -35,8 +35,7 @@ from rubric_core import (
     Task,
     normalized_reward,
 )
-from rubric_core.files import read_file, replacing
-from rubric_core.strict_json import decode
+from rubric_core.files import decode, read_file, replacing
 
 _Row = TypeVar("_Row", bound=BaseModel)
 

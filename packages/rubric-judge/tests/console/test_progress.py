@@ -8,8 +8,7 @@ import pytest
 from rich.console import Console
 
 from rubric_judge.console import Pace, PhaseSnapshot, Progress, duration_text, phase_line
-from rubric_judge.console.bars import Bars
-from rubric_judge.console.display import Lines
+from rubric_judge.console.display import Bars, Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -169,7 +168,7 @@ def test_the_thread_tells_while_the_code_does_not(said_lines: list[str]) -> None
             is_told.set()
 
     clock = Clock()
-    progress = Progress(Quick("rubric-x", clock=clock, every_s=0, write=write))
+    progress = Progress(Quick("rubric-x", clock=clock, every_s=0, write=write), clock=clock)
     with progress, progress.phase("loading libraries"):
         assert is_told.wait(timeout=60)
     assert set(said_lines) == {"rubric-x: loading libraries\n"}

@@ -28,13 +28,13 @@ NAMES = (
 def figures(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The figures that were saved, by name."""
     kept: dict[str, Any] = {}
-    save = drawn.save_figure
+    save = drawn.pictures.save_figure
 
     def keep(figure: Any, folder: Path, name: str) -> list[Path]:
         kept[name] = figure
         return save(figure, folder, name)
 
-    monkeypatch.setattr(drawn, "save_figure", keep)
+    monkeypatch.setattr(drawn.pictures, "save_figure", keep)
     return kept
 
 

@@ -12,8 +12,8 @@ from hypothesis.extra import numpy as hnp
 from sklearn.metrics import cohen_kappa_score
 
 from rubric_judge.reliability import agreement, noise
-from rubric_judge.reliability.flips import advantage_pairs, below_noise
-from rubric_judge.reliability.resampling import Resampling, ratio
+from rubric_judge.reliability.noise import advantage_pairs, below_noise
+from rubric_judge.reliability.ratings import Resampling, ratio
 
 # Shrout and Fleiss (1979), table 2: six subjects by four judges.
 SHROUT_FLEISS_NJ = np.array(

@@ -9,7 +9,7 @@ import pytest
 from rubric_core import Task
 from rubric_judge.cli.app import print_tables
 from rubric_judge.reliability import Rating, ReliabilityReport, collect, measure
-from rubric_judge.reliability.tables import as_markdown, tables_of
+from rubric_judge.reliability.report import as_markdown, tables_of
 
 NAMES = tuple(
     f"hosted_vllm/openai/gpt-oss-20b shared_prefix_v1:0e34cc88 ({stem})"

@@ -16,8 +16,8 @@ import pytest
 from rubric_judge import HybridConfig, SandboxConfig
 from rubric_judge.verification import Programs, parse_verification
 from rubric_judge.verification.python_tests import PythonTests, read_python_tests
-from rubric_judge.verification.sandbox.births import MOST_BIRTHS
 from rubric_judge.verification.sandbox.launch import Tally
+from rubric_judge.verification.sandbox.seccomp import MOST_BIRTHS
 
 Run = Callable[..., Tally]
 

@@ -13,7 +13,7 @@ import pytest
 
 from rubric_judge import SandboxConfig, SandboxError
 from rubric_judge.verification.python_tests import response_code
-from rubric_judge.verification.sandbox import landlock, seccomp
+from rubric_judge.verification.sandbox import confine, seccomp
 from rubric_judge.verification.sandbox.launch import Tally, check_isolation
 
 CONFIG = SandboxConfig(timeout_s=10)
@@ -145,7 +145,7 @@ def test_a_machine_that_cannot_confine_code_is_refused(monkeypatch: pytest.Monke
     with pytest.raises(SandboxError, match=r"needs Linux on x86-64 or ARM64.*isolation: none"):
         check_isolation(CONFIG)
     monkeypatch.undo()
-    monkeypatch.setattr(landlock, "is_supported", lambda: False)
+    monkeypatch.setattr(confine, "has_landlock", lambda: False)
     with pytest.raises(SandboxError, match=r"needs Landlock.*isolation: files_readable"):
         check_isolation(CONFIG)
     check_isolation(SandboxConfig(isolation="files_readable"))

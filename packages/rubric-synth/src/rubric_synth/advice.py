@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from rubric_synth.remedies import remedies
+from rubric_synth.rejection import remedies
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rubric_synth.collect import CollectReport
     from rubric_synth.dataset import SynthReport
 

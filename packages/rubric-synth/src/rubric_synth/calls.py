@@ -6,27 +6,20 @@ import hashlib
 import json
 import math
 import uuid
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import JudgeResult, Outcome, Usage
-from rubric_judge import ChatReply, JudgeTransportError, LexicalJudge
+from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Usage
+from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.chat import Finish
-from rubric_judge.limits import Limited
+from rubric_judge.provider.chat import Finish
+from rubric_judge.provider.limits import Limited
 from rubric_synth.rejection import Stage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
-
-    from rubric_core import Judge, JudgeView
-    from rubric_judge import ChatModel
 
 _CONTRACT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SHARED_CHARS = 200
@@ -83,40 +76,22 @@ class CallTotals(BaseModel):
     def of(cls, records: Sequence[CallRecord]) -> CallTotals:
         """Add up calls; in whatever order they were answered, the sum is the same."""
         sums = RunningTotals()
-        costs: list[float] = []
-        for record in records:
-            cost_usd = record.usage.cost_usd if record.usage else None
+        costs = [record.usage.cost_usd if record.usage else None for record in records]
+        for record, cost_usd in zip(records, costs, strict=True):
             sums.add_call(record, cost_usd)
-            if cost_usd is not None:
-                costs.append(cost_usd)
-        sums.cost_usd = math.fsum(costs)
+        sums.cost_usd = math.fsum(cost_usd for cost_usd in costs if cost_usd is not None)
         return sums.totals
 
 
-@dataclass(slots=True)
-class RunningTotals:
+class RunningTotals(CallTotals):
     """What calls took, while it is added up."""
 
-    calls: int = 0
-    attempts: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced_calls: int = 0
-    fallback_calls: int = 0
+    model_config = ConfigDict(frozen=False)
 
     @property
     def totals(self) -> CallTotals:
         """The sum until now."""
-        return CallTotals(
-            calls=self.calls,
-            attempts=self.attempts,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            cost_usd=self.cost_usd,
-            unpriced_calls=self.unpriced_calls,
-            fallback_calls=self.fallback_calls,
-        )
+        return CallTotals(**dict(self))
 
     def add_call(self, record: CallRecord, cost_usd: float | None) -> None:
         """Add a call, at the price that is known of it."""
@@ -131,13 +106,8 @@ class RunningTotals:
 
     def add(self, totals: CallTotals) -> None:
         """Add a sum."""
-        self.calls += totals.calls
-        self.attempts += totals.attempts
-        self.prompt_tokens += totals.prompt_tokens
-        self.completion_tokens += totals.completion_tokens
-        self.cost_usd += totals.cost_usd
-        self.unpriced_calls += totals.unpriced_calls
-        self.fallback_calls += totals.fallback_calls
+        for name, amount in totals:
+            setattr(self, name, getattr(self, name) + amount)
 
 
 class DocumentCalls:
@@ -208,7 +178,7 @@ class DocumentCalls:
                 attempts=answer.attempts,
                 fallback=answer.answered_by.fallback if answer.answered_by else "",
             )
-            self._remember(record)
+            self._tell(record)
         self._count(record)
         return ChatReply(
             text=record.text, finish=record.finish, usage=record.usage, attempts=record.attempts
@@ -219,56 +189,52 @@ class DocumentCalls:
         if isinstance(judge, LexicalJudge):
             return judge.judge_now(view)  # a program: cheaper to run again than to remember
         key = _hash([fingerprint(judge), view.task_id, view.response])
-        record = self._known.get(key)
-        if record is not None:
+        if (record := self._known.get(key)) is not None:
             self._count(record)
             return JudgeResult.model_validate_json(record.text)
         with self._permitted():
             result = await judge.judge(view)
         if result.outcome is Outcome.UNAVAILABLE:
             self._used_up("quality", result.usage, result.attempts or 1)
-        else:
-            usage = result.usage
-            if usage is None and not isinstance(judge, Limited):
-                usage = Usage(cost_usd=0.0)  # no model was asked
-            record = CallRecord(
-                key=key,
-                stage="quality",
-                text=result.model_dump_json(),
-                usage=usage,
-                attempts=result.attempts or 1,
-                fallback=result.answered_by.fallback if result.answered_by else "",
-            )
-            self._remember(record)
-            self._count(record)
+            return result
+        usage = result.usage
+        if usage is None and not isinstance(judge, Limited):
+            usage = Usage(cost_usd=0.0)  # no model was asked
+        record = CallRecord(
+            key=key,
+            stage="quality",
+            text=result.model_dump_json(),
+            usage=usage,
+            attempts=result.attempts or 1,
+            fallback=result.answered_by.fallback if result.answered_by else "",
+        )
+        self._tell(record)
+        self._count(record)
         return result
 
     def _permitted(self) -> AbstractContextManager[object]:
         self.raise_interruption()
-        try:
+        with self._interruptible():
             return self._permit()
-        except Exception as error:
-            self._interruption = error
-            raise
-
-    def _remember(self, record: CallRecord) -> None:
-        self._known[record.key] = record
-        self._tell(record)
 
     def _used_up(self, stage: Stage, usage: Usage | None, attempts: int) -> None:
         """Tell what a call without an answer took; no document's account holds it."""
-        if usage is None:
-            return
-        key = _hash([uuid.uuid4().hex])  # of no question: it is never taken for an answer
-        self._tell(
-            CallRecord(
-                key=key, stage=stage, text="", usage=usage, attempts=attempts, answered=False
-            )
-        )
+        if usage is not None:
+            key = _hash([uuid.uuid4().hex])  # of no question: it is never taken for an answer
+            lost: dict[str, Any] = {"usage": usage, "attempts": attempts, "answered": False}
+            self._tell(CallRecord(key=key, stage=stage, text="", **lost))
 
     def _tell(self, record: CallRecord) -> None:
-        try:
+        if record.answered:
+            self._known[record.key] = record
+        with self._interruptible():
             self._on_answer(record)
+
+    @contextmanager
+    def _interruptible(self) -> Generator[None]:
+        """Remember what the run raises: a stage may swallow it."""
+        try:
+            yield
         except Exception as error:
             self._interruption = error
             raise

@@ -8,22 +8,17 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from rubric_core.configuration import config_error
-from rubric_core.fields import Many
+from rubric_core.schema.sealed import Many
 from rubric_judge import LexicalConfig, ModelConfig
-from rubric_judge.config import JudgeSpec
+from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec
 from rubric_judge.yaml_files import read_yaml
+from rubric_synth.tables import word_set
 
 TaskType = Literal["open", "quantitative", "code"]
 Corruption = Literal["half", "first_sentence", "terms", "numbers"]
 
 
-_LANGUAGES: Final = """
-    ace af am an ar ary arz as az ba bcl be bg bn br bs ca crh cs cy da de dz el en eo es et eu
-    ext fa fi fo fr fuv fy ga gcf gcr gd gl gom grc gu gug guw ha hbo he hi hr ht hu hy id ig is
-    it ja jv ka kab kik kk km kn ko ku ky la lb lg lij ln lo lt ltg lv mg mk ml mn mr ms mt my ne
-    nl nn no nso oc om or pa pcm pl ps pt qu ro ru rw sa sdh se si sk sl sn so sq sr st sv sw ta
-    te tg th tk tl tr tt ug uk ur uz uzs vec vi vo wa wuu xh yo yue zh zu"""
-KNOWN_LANGUAGES: Final = frozenset(_LANGUAGES.split())
+KNOWN_LANGUAGES: Final = word_set("languages")
 """Codes that the library that tells languages knows."""
 
 
@@ -75,11 +70,10 @@ class CollectConfig(_Config):
     def _knows_them(cls, languages: tuple[str, ...]) -> tuple[str, ...]:
         if unknown := [code for code in languages if code not in KNOWN_LANGUAGES]:
             named = ", ".join(repr(code[:20]) for code in unknown)
-            message = (
+            raise ValueError(
                 f"{named}: no known code of a language; "
                 f"known are {', '.join(sorted(KNOWN_LANGUAGES))}"
             )
-            raise ValueError(message)
         return languages
 
 
@@ -193,15 +187,30 @@ class SynthConfig(_Config):
     validation_frac: float = Field(default=0.15, gt=0.0, lt=1.0)
     """Share of documents for validation; the rest is the test split."""
 
+    @property
+    def model(self) -> ModelConfig | None:
+        """The model that writes; None where a program does."""
+        return self.synthesiser.model if isinstance(self.synthesiser, LLMConfig) else None
+
+    @property
+    def judge_model(self) -> JudgeConfig | None:
+        """The model that judges; None where a program or a plugin does."""
+        reader = reader_of(self.quality.judge)
+        return reader if isinstance(reader, JudgeConfig) else None
+
     @model_validator(mode="after")
     def _leaves_a_test_split(self) -> SynthConfig:
         if self.train_frac + self.validation_frac >= 1.0:
-            message = (
+            raise ValueError(
                 f"train_frac {self.train_frac} and validation_frac {self.validation_frac} "
                 "leave nothing for the test split; their sum must stay below 1"
             )
-            raise ValueError(message)
         return self
+
+
+def reader_of(judge: JudgeSpec) -> JudgeSpec:
+    """Return the judge that reads: of a hybrid one, the judge behind its programs."""
+    return judge.judge if isinstance(judge, HybridConfig) else judge
 
 
 def load_config(path: Path) -> SynthConfig:

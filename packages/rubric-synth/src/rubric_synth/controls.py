@@ -9,31 +9,18 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter, defaultdict
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
+from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_judge import JudgePool, LexicalJudge
-from rubric_synth.extractive.cues import PROSE_VERBS, VERBS
-from rubric_synth.extractive.wording import base_form, listed
-from rubric_synth.language import content_words, lower_first, sentences
+from rubric_synth.extractive.phrases import PROSE_VERBS, VERBS, base_form
+from rubric_synth.language import content_words, listed, lower_first, sentences
+from rubric_synth.stages import terms_of
+from rubric_synth.tables import read_table
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rubric_core import Judge, JudgeResult, JudgeView, Task
-
-CONTROLS: Final = {
-    "reference": "the reference answer: what a good answer earns",
-    "fixed_template": "one form for all, filled with the names of the question",
-    "learned_template": "the same, with the words that rubrics of this dataset expect most often",
-    "other_reference": "the reference answer of the next task",
-    "question": "the question given back",
-    "passage_start": "the opening of the passage",
-    "shuffled": "the reference, the words of each sentence in random order: grammar is not judged",
-    "negated": "the reference, every sentence denied: truth is not judged",
-    "keyword_spam": "every term of the rubric, without sentences",
-    "empty": "nothing",
-}
+CONTROLS: Final[dict[str, str]] = read_table("controls")
 """Each control, and what it is."""
 
 _OF_ANOTHER: Final = "other_reference"
@@ -44,7 +31,6 @@ _PASSAGE_CHARS: Final = 400
 _SPAM_REPEATS: Final = 3
 _USUAL_TERMS: Final = 20
 _TERMS: Final = 5
-_TAKEN: Final = " as the input of the function"
 _AUXILIARY = re.compile(
     r"\b(is|are|was|were|can|could|may|might|must|will|would|should|does|do|has|have|had)\b",
     re.IGNORECASE,
@@ -55,13 +41,12 @@ _VERB = re.compile(r"(?<= )[a-z]+s\b")
 
 def fixed_template(question: str) -> str:
     """Return one form for every question, filled with the names or words of the question alone."""
-    names = _NAMED.findall(question)
-    if names:
-        subject, parameters = f"`{names[0]}`", [f"`{name}`" for name in names[1:]]
+    if names := [f"`{name}`" for name in _NAMED.findall(question)]:
+        subject, *parameters = names
     else:
         found = content_words(question)
         subject, parameters = f"The {' '.join(found[:2]).lower()}", found[2:8]
-    takes = f" It takes {listed(parameters)}{_TAKEN}." if parameters else ""
+    takes = f" It takes {listed(parameters)} as the input of the function." if parameters else ""
     return (
         f"{subject} is a function that is used to compute the values of an array.{takes} "
         "It returns the array of the output values. "
@@ -76,10 +61,7 @@ def usual_terms(tasks: Sequence[Task]) -> dict[str, list[str]]:
         for criterion in task.rubric:
             words = (word.lower() for word in criterion.expected_keywords)
             counts[criterion.id.rstrip("_0123456789")].update(words)
-    return {
-        kind: [word for word, _ in found.most_common(_USUAL_TERMS)]
-        for kind, found in counts.items()
-    }
+    return {kind: [w for w, _ in c.most_common(_USUAL_TERMS)] for kind, c in counts.items()}
 
 
 def learned_template(question: str, usual: Mapping[str, Sequence[str]]) -> str:
@@ -107,11 +89,13 @@ def _learned_prose(question: str, usual: Mapping[str, Sequence[str]]) -> str:
     asked = _POINTS.search(question)
     points = re.split(r", | and ", asked[1]) if asked else []
     subject = " ".join(content_words(question)[1:3]) or "subject"
-    parts = [f"The {subject} is {_phrase(usual, 'central_idea')}."]
-    for number, point in enumerate(points):
-        parts.append(f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}.")
-    limit = _phrase(usual, "limitation")
-    return " ".join([*parts, f"However, {limit} must not be used in all of these cases."])
+    told = [
+        f"The {point} is {_phrase(usual, 'supporting_point', turn=number)}."
+        for number, point in enumerate(points)
+    ]
+    first = f"The {subject} is {_phrase(usual, 'central_idea')}."
+    last = f"However, {_phrase(usual, 'limitation')} must not be used in all of these cases."
+    return " ".join([first, *told, last])
 
 
 def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> str:
@@ -125,12 +109,14 @@ def _phrase(usual: Mapping[str, Sequence[str]], kind: str, *, turn: int = 0) -> 
 def shuffled(text: str, *, seed: str) -> str:
     """Return a text with the words of each sentence in random order, end marks in place."""
     source = random.Random(seed)
-    found: list[str] = []
-    for sentence in sentences(text):
-        body = sentence.rstrip(".!?").split()
-        source.shuffle(body)
-        found.append(" ".join(body) + sentence[len(sentence.rstrip(".!?")) :])
-    return " ".join(found)
+
+    def shuffle(sentence: str) -> str:
+        body = sentence.rstrip(".!?")
+        mixed = body.split()
+        source.shuffle(mixed)
+        return " ".join(mixed) + sentence[len(body) :]
+
+    return " ".join(map(shuffle, sentences(text)))
 
 
 def negated(text: str) -> str:
@@ -151,15 +137,7 @@ def _denial(sentence: str) -> str:
 
 def keyword_spam(task: Task) -> str:
     """Return every term of the rubric, without sentences."""
-    terms = [
-        term
-        for criterion in task.rubric
-        for term in (
-            *criterion.required_elements,
-            *criterion.expected_keywords,
-            *criterion.expected_concepts,
-        )
-    ]
+    terms = [term for criterion in task.rubric for term in terms_of(criterion)]
     return ", ".join(terms * _SPAM_REPEATS)
 
 
@@ -185,12 +163,11 @@ async def control_rewards(tasks: Sequence[Task], judge: Judge | Sequence[Judge])
     """
     names = [name for name in CONTROLS if len(tasks) > 1 or name != _OF_ANOTHER]
     answers = _answers(tasks)
-    views = [task.judge_view("") for task in tasks]  # once each: its id is a hash of the rubric
-    asked = [
-        (task, name, view.model_copy(update={"response": answers[name](task)}))
-        for task, view in zip(tasks, views, strict=True)
-        for name in names
-    ]
+    asked: list[tuple[Task, str, JudgeView]] = []
+    for task in tasks:
+        view = task.judge_view("")  # once: its id is a hash of the rubric
+        texts = ((name, answers[name](task)) for name in names)
+        asked += [(task, n, view.model_copy(update={"response": text})) for n, text in texts]
     found: dict[str, list[float]] = {name: [] for name in names}
     results = await _judged([view for _, _, view in asked], judge)
     for (task, name, _), result in zip(asked, results, strict=True):

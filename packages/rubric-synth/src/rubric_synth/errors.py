@@ -17,12 +17,10 @@ Messages hold names, paths, numbers and hashes, never text of a document.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from rubric_core import RubricError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class SynthError(RubricError):
@@ -38,18 +36,8 @@ class SourceError(SynthError, LookupError):
         self.source = source
 
 
-class CollectedFolderError(SynthError, ValueError):
-    """A folder of collected documents that cannot be read back."""
-
-    def __init__(self, message: str, *, path: Path | str = "", line: int | None = None) -> None:
-        """Keep the file and, where there is one, the line."""
-        super().__init__(message)
-        self.path = path
-        self.line = line
-
-
-class DatasetFolderError(SynthError, ValueError):
-    """A dataset folder that does not check."""
+class _FileError(SynthError):
+    """Something about one file or folder."""
 
     def __init__(self, message: str, *, path: Path | str = "") -> None:
         """Keep the folder or file."""
@@ -57,26 +45,29 @@ class DatasetFolderError(SynthError, ValueError):
         self.path = path
 
 
-class OutputError(SynthError, OSError):
-    """A file that could not be written."""
+class CollectedFolderError(_FileError, ValueError):
+    """A folder of collected documents that cannot be read back."""
 
-    def __init__(self, message: str, *, path: Path | str = "") -> None:
-        """Keep the file."""
-        super().__init__(message)
-        self.path = path
+    def __init__(self, message: str, *, path: Path | str = "", line: int | None = None) -> None:
+        """Keep the file and, where there is one, the line."""
+        super().__init__(message, path=path)
+        self.line = line
+
+
+class DatasetFolderError(_FileError, ValueError):
+    """A dataset folder that does not check."""
+
+
+class OutputError(_FileError, OSError):
+    """A file that could not be written."""
 
     def __reduce__(self) -> tuple[type[OutputError], tuple[object, ...], dict[str, object]]:
         """Rebuild through `__init__`: an OSError takes its arguments nowhere else."""
         return type(self), self.args, self.__dict__
 
 
-class WorkFolderError(SynthError, ValueError):
+class WorkFolderError(_FileError, ValueError):
     """A work folder that is in use, damaged or of another version."""
-
-    def __init__(self, message: str, *, path: Path | str = "") -> None:
-        """Keep the folder or file."""
-        super().__init__(message)
-        self.path = path
 
 
 UnfinishedCause = Literal["cost", "unpriced", "unavailable", "interrupted"]
@@ -86,12 +77,18 @@ class UnfinishedError(SynthError, RuntimeError):
     """A run that stopped before all documents were done; what is done is written."""
 
     def __init__(
-        self, message: str, *, cause: UnfinishedCause = "interrupted", pending: int = 0
+        self,
+        message: str,
+        *,
+        cause: UnfinishedCause = "interrupted",
+        pending: int = 0,
+        signal: int | None = None,
     ) -> None:
-        """Keep why it stopped, and how many documents are to be done yet."""
+        """Keep why it stopped, by which signal, and how many documents are to be done yet."""
         super().__init__(message)
         self.cause: UnfinishedCause = cause
         self.pending = pending
+        self.signal = signal
 
 
 class CallsStoppedError(SynthError, RuntimeError):

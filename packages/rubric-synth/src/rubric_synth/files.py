@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, several of them together."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final
+from typing import BinaryIO, Final
 
-from rubric_core.files import open_file
+from rubric_core.files import open_file, replacing
 from rubric_synth.errors import OutputError
 
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Mapping
-
-_PART: Final = ".part"
+UNCHANGED: Final = "nothing was changed, free the space or choose another folder"
+_TEMPORARY: Final = frozenset({".tmp", ".part"})
+"""Endings of the files that a killed writer leaves; earlier releases used the second."""
 
 
 def json_line(row: Mapping[str, object]) -> bytes:
@@ -44,20 +43,14 @@ def write_lines(path: Path, lines: Iterable[str]) -> int:
     """
     count = 0
     with writing([path]) as (file,):
-        for line in lines:
-            file.write(line)
-            count += 1
+        for count, line in enumerate(lines, start=1):  # noqa: B007 - returned
+            file.write(line.encode())
     return count
 
 
-def write_json(path: Path, content: Mapping[str, object]) -> None:
-    """Write an indented JSON file whole."""
-    write_lines(path, [json_page(content).decode()])
-
-
 @contextlib.contextmanager
-def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
-    """Open one temporary file beside each path; on success they take the paths' places.
+def writing(paths: list[Path]) -> Generator[list[BinaryIO]]:
+    """Open files that take the places of all paths together, once all of them are on disk.
 
     Rows can be written as they come: a run that fails leaves neither a temporary file
     nor a changed one.
@@ -65,37 +58,40 @@ def writing(paths: list[Path]) -> Generator[list[IO[str]]]:
     Raises:
         OutputError: A folder or file could not be written.
     """
-    files: list[IO[str]] = []
-    names: list[str] = []
-    replaced = 0
+    files: list[BinaryIO] = []
+    replaced: list[Path] = []
     path = paths[0]
     try:
-        for path in paths:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=_PART)
-            names.append(name)
-            files.append(os.fdopen(handle, "w", encoding="utf-8", newline="\n"))
-        yield files
-        for file in files:
-            file.flush()
-            os.fsync(file.fileno())
-            file.close()
-        for path, name in zip(paths, names, strict=True):
-            Path(name).chmod(0o644)
-            Path(name).replace(path)
-            replaced += 1
+        with contextlib.ExitStack() as stack:
+            for path in reversed(paths):  # left in the order of `paths`
+                path.parent.mkdir(parents=True, exist_ok=True)
+                files.insert(0, stack.enter_context(_counted(path, replaced)))
+            yield files
+            for path, file in zip(paths, files, strict=True):  # noqa: B007 - named by the error
+                file.flush()
+                os.fsync(file.fileno())
     except OSError as error:
-        message = (
-            f"cannot write {str(path)!r}: {error.strerror or type(error).__name__}; "
-            f"{_what_changed(replaced, paths)}"
-        )
-        raise OutputError(message, path=path) from error
-    finally:
-        for file in files:
-            with contextlib.suppress(OSError):
-                file.close()
-        for name in names:
-            Path(name).unlink(missing_ok=True)
+        changed = UNCHANGED
+        if replaced:
+            path = paths[len(replaced)]
+            changed = (
+                f"{len(replaced)} of {len(paths)} files are new already and the others are of an "
+                "earlier run: make room for it, and give the same command again"
+            )
+        raise unwritable(path, error, changed) from error
+
+
+@contextlib.contextmanager
+def _counted(path: Path, replaced: list[Path]) -> Generator[BinaryIO]:
+    with replacing(path) as file:
+        yield file
+    replaced.append(path)
+
+
+def unwritable(path: Path, error: Exception, advice: str) -> OutputError:
+    """Return the error that names a file and what the system or SQLite says of it."""
+    problem = getattr(error, "strerror", None) or str(error) or type(error).__name__
+    return OutputError(f"cannot write {str(path)!r}: {problem}; {advice}", path=path)
 
 
 def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
@@ -106,18 +102,10 @@ def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
         names: Of the files that they were to become.
     """
     for name in names:
-        for left in folder.glob(f".{name}.*{_PART}"):
-            with contextlib.suppress(OSError):
-                left.unlink()
-
-
-def _what_changed(replaced: int, paths: list[Path]) -> str:
-    if not replaced:
-        return "nothing was changed, free the space or choose another folder"
-    return (
-        f"{replaced} of {len(paths)} files are new already and the others are of an earlier run: "
-        "make room for it, and give the same command again"
-    )
+        for left in folder.glob(f".{name}.*"):
+            if left.suffix in _TEMPORARY:
+                with contextlib.suppress(OSError):
+                    left.unlink()
 
 
 def file_sha256(path: Path) -> str:

@@ -3,47 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
+from rubric_synth.tables import read_table, word_set
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-def word_set(text: str) -> frozenset[str]:
-    """Return the words of a list that is written as running text."""
-    return frozenset(text.split())
-
-
-STOP_WORDS: Final = FUNCTION_WORDS | word_set(
-    """already always another anything approximately available corresponding default described
-    detail details different due easily eg else ensure etc etcetera example examples finally
-    first following fully general generally given hence ie include included includes
-    including indeed itself kind last least like main mainly namely need needed needs never
-    new next non number often optional optionally order others part particular particularly
-    performed possible possibly present provide provided provides respectively result
-    results second see sections section set simple simply single specific specifically
-    specified specify sure third three type types typically unlike usual usually various
-    versus want way well whole whose yes"""
-)
+STOP_WORDS: Final = FUNCTION_WORDS | word_set("stop_words")
 """Words that carry grammar or the frame of technical prose, not subject matter."""
 
 _WORD = re.compile(r"[^\W\d]\w*")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=[\"'(\[`$]*[A-Z0-9`$])|\n{2,}")
 _PROPER = re.compile(r"(?<=[a-z,] )[A-Z][A-Za-z-]+")
 _ABBREVIATION_HINT = re.compile(r"\.\s?g\.|\.\s?e\.|\b[A-Za-z]{2,6}\.(?=\s+\S)|etc\.")
-_ABBREVIATIONS: Final = (
-    (re.compile(r"\be\.\s?g\.,?", re.IGNORECASE), "for example"),
-    (re.compile(r"\bi\.\s?e\.,?", re.IGNORECASE), "that is"),
-    (re.compile(r"\betc\.(?=\s+[a-z,;)])"), "and so on"),
-    (re.compile(r"\betc\."), "and so on."),
-    (re.compile(r"\b(vs|cf|approx|resp|viz)\."), r"\1"),
-    (re.compile(r"\bet al\."), "et al"),
-    (
-        re.compile(r"\b(Fig|Figs|Eq|Eqs|Sec|Sect|Ref|Refs|No|Vol|Ch|Dr|Prof|Mr|Mrs|St)\.(?=\s)"),
-        r"\1",
-    ),
+_ABBREVIATIONS: Final = tuple(
+    (re.compile(pattern), words) for pattern, words in read_table("words")["abbreviations"]
 )
 
 
@@ -79,10 +53,10 @@ def content_words(text: str) -> list[str]:
 
 def first_per_stem(candidates: Iterable[str]) -> list[str]:
     """Keep the first word of each stem, in order."""
-    kept: dict[str, str] = {}
+    by_stem: dict[str, str] = {}
     for word in candidates:
-        kept.setdefault(stem(word), word)
-    return list(kept.values())
+        by_stem.setdefault(stem(word), word)
+    return list(by_stem.values())
 
 
 def clip_words(text: str, limit: int) -> str:
@@ -125,3 +99,14 @@ def capital_first(text: str) -> str:
 
 def _bare(word: str) -> str:
     return word.lower().strip(",;:()`'\"")
+
+
+def listed(parts: Sequence[str]) -> str:
+    """Join parts as prose: `a`, `a and b`, `a, b and c`."""
+    *most, last = parts or [""]
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def choose(options: Sequence[str], key: str) -> str:
+    """Choose one option by a hexadecimal hash: the same key always gives the same option."""
+    return options[int(key[:8], 16) % len(options)]

@@ -1,14 +1,18 @@
-"""Why a document or a question did not reach the dataset: one typed reason each, counted."""
+"""Why a document or a question did not reach the dataset, counted, and what to do about it."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rubric_synth.tables import read_table
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from rubric_synth.config import SynthConfig
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
 
@@ -82,6 +86,9 @@ class RejectionReason(StrEnum):
 _UNSETTLED = frozenset({RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE_UNAVAILABLE})
 
 
+_KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")
+
+
 class Rejection(BaseModel):
     """One document or question that was left out."""
 
@@ -104,3 +111,34 @@ class Rejection(BaseModel):
 def most_first(counts: Mapping[str, int]) -> dict[str, int]:
     """Return counts with the highest first; equal ones by name."""
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+def what_to_do(reason: str, config: SynthConfig) -> str:
+    """Say what to do about a reason, with the present value of each key that it names."""
+    table = read_table("remedies")
+    said = table["remedy"].get(reason) or table["nothing"][reason]
+    return _KEY.sub(lambda key: key[0] + _value(key[0], config), said)
+
+
+def _value(key: str, config: SynthConfig) -> str:
+    """Return the value of a key in brackets; "" for a part, and for one of another synthesiser."""
+    value: object = config
+    for name in key.split("."):
+        value = getattr(value, name, None)
+    return "" if value is None or isinstance(value, BaseModel | tuple) else f" (now {value})"
+
+
+def remedies(reasons: Iterable[str]) -> str:
+    """Say what to do about some reasons, each thing once; "" where nothing can be done."""
+    table: dict[str, str] = read_table("remedies")["remedy"]
+    return "; ".join(dict.fromkeys(table[reason] for reason in reasons if reason in table))
+
+
+def what_to_do_about_unread(counts: Mapping[str, int]) -> str:
+    """Say, in one line, what would let documents be read that could not be; "" where all were."""
+    unread: list[str] = read_table("remedies")["unread"]
+    found = {reason: counts[reason] for reason in unread if reason in counts}
+    if not found:
+        return ""
+    reasons = ", ".join(f"{count} {reason}" for reason, count in found.items())
+    return f"not read: {reasons}. What to do: {remedies(found)}"

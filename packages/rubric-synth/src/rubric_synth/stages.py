@@ -6,18 +6,16 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rubric_core import Task
+from rubric_core import Criterion, DocumentAnalysis, Task
 from rubric_synth.config import TaskType
 from rubric_synth.errors import SynthError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_core import DocumentAnalysis
     from rubric_synth.calls import DocumentCalls
     from rubric_synth.document import Document
     from rubric_synth.rejection import RejectionReason
@@ -35,6 +33,16 @@ class StageRefusal(SynthError, ValueError):  # noqa: N818 - an answer of a stage
     def __str__(self) -> str:
         """Name the reason and, where there is one, the detail."""
         return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+
+
+def refuse(reason: RejectionReason, detail: str = "", *, when: bool = True) -> None:
+    """Raise a `StageRefusal` where something is wrong.
+
+    Raises:
+        StageRefusal: It is.
+    """
+    if when:
+        raise StageRefusal(reason, detail)
 
 
 class CriterionDraft(BaseModel):
@@ -60,6 +68,12 @@ class CriterionDraft(BaseModel):
     """κ: terms of a good answer."""
     expected_concepts: tuple[str, ...] = ()
     """Ideas of a good answer."""
+
+
+def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:
+    """Return the required elements, keywords and concepts of a criterion."""
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    return (*criterion.required_elements, *expected)
 
 
 class Draft(BaseModel):

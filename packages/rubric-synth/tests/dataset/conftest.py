@@ -12,7 +12,7 @@ import pytest
 from rubric_synth import SynthConfig, SynthReport
 from rubric_synth.calls import CallTotals
 from rubric_synth.dataset import Provenance, write_dataset
-from rubric_synth.outcome import Outcome
+from rubric_synth.document import Outcome
 from rubric_synth.rejection import Rejection, RejectionReason
 
 NAMES = ("tide", "yeast", "rust", "orbit", "canopy", "sonar", "grain", "dough", "moss", "quartz")

@@ -16,8 +16,8 @@ from rubric_judge import ModelConfig
 from rubric_synth import DatasetFolderError, SynthConfig, SynthReport
 from rubric_synth.config import LLMConfig, RayConfig
 from rubric_synth.dataset import SPLITS, Manifest, Provenance, read_manifest, write_dataset
+from rubric_synth.document import Outcome
 from rubric_synth.files import json_line
-from rubric_synth.outcome import Outcome
 from rubric_synth.rejection import Rejection
 
 _FILES = {
@@ -87,7 +87,7 @@ def test_the_manifest_accounts_for_documents_tasks_refusals_and_costs(
     assert list(manifest.prompts) == ["a.txt", "b.txt"]
     assert manifest.judge == "lexical"
     assert (report.documents, report.pending_documents) == (15, 3)
-    assert manifest.provenance().documents == 15
+    assert manifest.documents == 15
 
 
 def test_no_address_and_no_key_is_published(
@@ -213,7 +213,7 @@ from pathlib import Path
 from pydantic import TypeAdapter
 from rubric_synth import OutputError, SynthConfig
 from rubric_synth.dataset import Provenance, write_dataset
-from rubric_synth.outcome import Outcome
+from rubric_synth.document import Outcome
 
 outcomes = TypeAdapter(list[Outcome]).validate_json(sys.stdin.read())
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))

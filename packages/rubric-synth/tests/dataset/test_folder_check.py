@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rubric_core import write_tasks
-from rubric_core.task import Task
+from rubric_core.schema.task import Task
 from rubric_synth import (
     CollectedFolderError,
     DatasetFolderError,
@@ -18,9 +18,9 @@ from rubric_synth import (
     dataset_statistics,
 )
 from rubric_synth.dataset import SPLITS
+from rubric_synth.dataset.splits import question_lines
+from rubric_synth.document import Outcome
 from rubric_synth.files import file_sha256
-from rubric_synth.outcome import Outcome
-from rubric_synth.questions import question_lines
 
 
 @pytest.fixture

@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from rubric_core import Task
 from rubric_synth import SynthReport, dataset_statistics
 from rubric_synth.dataset import SPLITS
-from rubric_synth.outcome import Outcome
+from rubric_synth.document import Outcome
 
 datasets = pytest.importorskip("datasets")
 parquet = pytest.importorskip("pyarrow.parquet")
@@ -97,9 +98,12 @@ def test_the_json_lines_open_by_name(
     }
 
 
-def test_the_card_says_the_columns_that_the_parquet_files_have() -> None:
-    from rubric_core.parquet import task_schema
-    from rubric_synth.dataset.card import _features
+def test_the_card_says_the_columns_that_the_parquet_files_have(
+    outcomes: list[Outcome], write: Callable[..., SynthReport]
+) -> None:
+    from rubric_core.data.parquet import task_schema
 
+    card = (write(outcomes).out / "README.md").read_text(encoding="utf-8")
+    features = yaml.safe_load(card.split("---\n")[1])["dataset_info"]["features"]
     written = datasets.Features.from_arrow_schema(task_schema())
-    assert datasets.Features._from_yaml_list(_features()) == written
+    assert datasets.Features._from_yaml_list(features) == written

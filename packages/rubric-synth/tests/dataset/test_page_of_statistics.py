@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from rubric_synth import OutputError, SynthReport, dataset_statistics
-from rubric_synth.outcome import Outcome
-from rubric_synth.stats.numbers import Names, Numbers, Shares
-from rubric_synth.stats.sample import Sample
+from rubric_synth.document import Outcome
+from rubric_synth.stats.examples import Sample
+from rubric_synth.stats.report import Names, Numbers, Shares
 from rubric_synth.stats.tally import occurring, read_text
 
 _ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}"

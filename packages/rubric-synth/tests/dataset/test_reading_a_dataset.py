@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rubric_synth.outcome import Outcome
+    from rubric_synth.document import Outcome
 
 _HOSTILE = "a\x00b\x1b[31mc\u202ed\u2066e\ud800f"
 

@@ -15,8 +15,8 @@ from rubric_judge import ChatModel, LexicalJudge
 from rubric_judge.testing import HOSTILE_TEXTS, FakeCall, FakeEndpoint, Fault, Faults, HostileText
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
+from rubric_synth.document import Outcome
 from rubric_synth.llm import llm_stages
-from rubric_synth.outcome import Outcome
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.testing import scripted_reply
 from rubric_synth.worker import Worker

@@ -11,19 +11,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import ChatReply
-from rubric_judge.chat import Finish
+from rubric_judge.provider.chat import Finish
 from rubric_judge.verification import parse_verification
 from rubric_synth import CriterionDraft, StageRefusal
-from rubric_synth.llm.enricher import enriched, in_words
-from rubric_synth.llm.reading import LONGEST_REPLY_CHARS, checked, decoded, items_of
 from rubric_synth.llm.replies import (
+    LONGEST_REPLY_CHARS,
     AnalysisReply,
     CheckedDraftReply,
     CuesReply,
     DraftReply,
     EnrichedReply,
     EnrichmentReply,
+    checked,
+    decoded,
+    items_of,
 )
+from rubric_synth.llm.stages import enriched, in_words
 from rubric_synth.rejection import RejectionReason
 
 Write = Any

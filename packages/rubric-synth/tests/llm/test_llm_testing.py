@@ -12,8 +12,8 @@ from rubric_judge import ChatModel, LexicalJudge
 from rubric_judge.testing import Award, FakeCall, FakeEndpoint, FakeEndpointProcess
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
+from rubric_synth.document import Outcome
 from rubric_synth.llm import llm_stages
-from rubric_synth.outcome import Outcome
 from rubric_synth.testing import generated_documents, scripted_reply, template_reply
 from rubric_synth.worker import Worker
 

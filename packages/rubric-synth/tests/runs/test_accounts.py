@@ -84,7 +84,7 @@ def test_message_and_manifest_agree_on_calls_and_costs(
         stopped.value
     )
     with WorkFolder(out / WORK_FOLDER) as work:
-        spent = work.spent()
+        spent = work.index.spent()
         lines = sum(totals.calls for totals in spent.values())
     assert usage.by_stage == spent
     assert usage.total.calls == lines

@@ -12,7 +12,7 @@ import anyio
 import pytest
 
 from rubric_core import MissingExtraError
-from rubric_judge.limits import LocalLimiter
+from rubric_judge.provider.limits import LocalLimiter
 from rubric_synth import RejectionReason, SynthConfig, synthesise
 from rubric_synth.config import load_config
 from rubric_synth.document import Document
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from rubric_synth.calls import CallRecord
-    from rubric_synth.outcome import Outcome
+    from rubric_synth.document import Outcome
 
 pytestmark = [
     # Ray tells of its own future, and leaves sockets and subprocesses to the end of the process.
@@ -354,7 +354,7 @@ def test_a_run_that_is_asked_to_end_ends_in_good_order_under_ray(
     assert run.wait_until(lambda: len(model.answers) > 30), run.wait()
     run.process.send_signal(signal.SIGTERM)
     status, errors = run.wait(300)
-    assert status == 130, errors
+    assert status == 143, errors
     assert len(errors.splitlines()) < 5, errors
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert 0 < manifest["pending_documents"] < 60

@@ -213,7 +213,7 @@ def test_any_work_done_before_a_stop_gives_the_same_bytes(
                 kept = {"finished": len(calls), "half": 2, "begun": 1, "new": 0}[state]
                 for record in calls[:kept]:
                     work.add_call(line.doc_hash, record)
-                outcome = whole.outcome_of(line.doc_hash, line.settings)
+                outcome = next(whole.outcomes([line]), None)
                 if state == "finished" and outcome is not None:
                     work.add_outcome(outcome, line.settings)
         synthesise(source, out, config=config)

@@ -134,7 +134,7 @@ def test_an_interrupt_writes_what_is_done_and_the_same_command_goes_on(
     assert run.wait_until(lambda: len(model.endpoint.calls) > 10)
     run.process.send_signal(number)
     status, errors = run.wait()
-    assert status == 130, errors
+    assert status == 128 + number, errors
     assert "interrupted. " in errors
     assert f"go on with: rubric-synth run {collected} --out {out} --config {config}\n" in errors
     assert (out / "manifest.json").is_file()
@@ -144,10 +144,12 @@ def test_an_interrupt_writes_what_is_done_and_the_same_command_goes_on(
     assert final_files(out) == final_files(tmp_path / "whole")
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_second_interrupt_leaves_at_once(
     tmp_path: Path,
     generated: Callable[[int], Path],
     command: Any,
+    number: signal.Signals,
 ) -> None:
     answered = itertools.chain([0.0], itertools.repeat(60.0))
     with FakeEndpoint(scripted_reply, latency=lambda _: next(answered)) as endpoint:
@@ -160,8 +162,8 @@ def test_a_second_interrupt_leaves_at_once(
         run.process.send_signal(signal.SIGINT)
         time.sleep(0.3)
         started_s = time.monotonic()
-        run.process.send_signal(signal.SIGINT)
+        run.process.send_signal(number)
         status, errors = run.wait()
-    assert status == 130, errors
+    assert status == 128 + number, errors
     assert "left at once; go on with: rubric-synth run " in errors
     assert time.monotonic() - started_s < 4

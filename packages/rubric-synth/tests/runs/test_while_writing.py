@@ -87,9 +87,9 @@ def test_what_a_killed_writer_left_is_removed_by_the_next_run(
 
 
 def test_files_that_took_their_place_before_a_refusal_are_not_denied(tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
     opened = writing([tmp_path / "a", tmp_path / "b"])
     opened.__enter__()
+    (tmp_path / "b").mkdir()
     with pytest.raises(OutputError, match="1 of 2 files are new already") as refused:
         opened.__exit__(None, None, None)
     assert "nothing was changed" not in str(refused.value)

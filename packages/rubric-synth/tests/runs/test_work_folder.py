@@ -17,8 +17,8 @@ import pytest
 from rubric_core import FolderLockError, Usage
 from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
+from rubric_synth.document import Outcome
 from rubric_synth.errors import WorkFolderError
-from rubric_synth.outcome import Outcome
 from rubric_synth.pipeline import WORK_FOLDER
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.work import WorkFolder, note_of_finished
@@ -47,6 +47,11 @@ def _outcome(document: str, reason: RejectionReason = RejectionReason.LEAK) -> O
     return Outcome(source="a", doc_hash=document, rejections=(rejection,))
 
 
+def _is_settled(work: WorkFolder, document: str, settings: bytes) -> bool | None:
+    ((_, is_settled),) = work.settled([_Asked(document, settings)])
+    return is_settled
+
+
 def _fill(path: Path) -> None:
     with WorkFolder(path) as work:
         for number, document in enumerate(_DOCUMENTS):
@@ -72,10 +77,10 @@ def test_a_pipe_in_place_of_a_file_is_an_error_and_not_waited_for(tmp_path: Path
 
 def _is_whole(path: Path) -> bool:
     with WorkFolder(path) as work:
-        spent = work.spent()["analyse"]
+        spent = work.index.spent()["analyse"]
         return (spent.calls, spent.cost_usd, spent.unpriced_calls) == (20, 5.0, 0) and all(
             work.calls_of(document) == (_record(number),)
-            and work.outcome_of(document, _SETTINGS) == _outcome(document)
+            and next(work.outcomes([_Asked(document, _SETTINGS)])) == _outcome(document)
             for number, document in enumerate(_DOCUMENTS)
         )
 
@@ -85,19 +90,19 @@ def test_calls_and_outcomes_come_back_as_they_were(tmp_path: Path) -> None:
     assert _is_whole(tmp_path)
     with WorkFolder(tmp_path) as work:
         assert work.calls_of("f" * 64) == ()
-        assert work.is_settled(_DOCUMENTS[0], b"other" * 3) is None
+        assert _is_settled(work, _DOCUMENTS[0], b"other" * 3) is None
 
 
 def test_the_latest_outcome_counts(tmp_path: Path) -> None:
     with WorkFolder(tmp_path) as work:
         work.add_outcome(_outcome(_DOCUMENTS[0], RejectionReason.MODEL_UNAVAILABLE), _SETTINGS)
     with WorkFolder(tmp_path) as work:
-        assert work.is_settled(_DOCUMENTS[0], _SETTINGS) is False
+        assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is False
         work.add_outcome(_outcome(_DOCUMENTS[0]), _SETTINGS)
     for path in tmp_path.glob("index*"):
         path.unlink()
     with WorkFolder(tmp_path) as work:
-        assert work.is_settled(_DOCUMENTS[0], _SETTINGS) is True
+        assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is True
 
 
 def test_what_was_just_added_is_found_and_of_two_outcomes_the_later(tmp_path: Path) -> None:
@@ -107,9 +112,9 @@ def test_what_was_just_added_is_found_and_of_two_outcomes_the_later(tmp_path: Pa
         for reason in (RejectionReason.MODEL_UNAVAILABLE, RejectionReason.LEAK):
             work.add_outcome(_outcome(_DOCUMENTS[1], reason), _SETTINGS)
         work.add_outcome(_outcome(_DOCUMENTS[1], RejectionReason.JUDGE_UNAVAILABLE), b"t" * 16)
-        assert work.is_settled(_DOCUMENTS[1], _SETTINGS) is True
-        assert work.is_settled(_DOCUMENTS[1], b"t" * 16) is False
-        assert work.is_settled(_DOCUMENTS[0], _SETTINGS) is None
+        assert _is_settled(work, _DOCUMENTS[1], _SETTINGS) is True
+        assert _is_settled(work, _DOCUMENTS[1], b"t" * 16) is False
+        assert _is_settled(work, _DOCUMENTS[0], _SETTINGS) is None
 
 
 def test_outcomes_of_many_documents_come_in_the_order_they_are_asked_for(tmp_path: Path) -> None:
@@ -167,7 +172,7 @@ def test_lines_that_were_never_indexed_are_found_again(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(content)
     with WorkFolder(tmp_path) as work:
         assert work.calls_of("f" * 64) == (_record(99),)
-        assert work.is_settled("f" * 64, _SETTINGS)
+        assert _is_settled(work, "f" * 64, _SETTINGS)
     assert _is_whole(tmp_path) is False  # spent: one call more
 
 
@@ -207,10 +212,10 @@ def test_a_damaged_file_is_said_and_never_taken_for_an_answer(tmp_path: Path, ha
     for found in tmp_path.glob("index*"):  # as the message says, and no file of answers
         found.unlink()
     with WorkFolder(tmp_path) as work:
-        spent = work.spent()
+        spent = work.index.spent()
         kept = {"flipped": 19, "shortened": 10, "deleted": 0}[harm]
         assert kept - 1 <= (spent["analyse"].calls if spent else 0) <= kept
-        assert work.is_settled(_DOCUMENTS[3], _SETTINGS)
+        assert _is_settled(work, _DOCUMENTS[3], _SETTINGS)
 
 
 def test_a_line_of_garbage_among_answers_is_left_out_and_named(
@@ -224,7 +229,7 @@ def test_a_line_of_garbage_among_answers_is_left_out_and_named(
     for found in tmp_path.glob("index*"):
         found.unlink()
     with WorkFolder(tmp_path) as work:
-        assert work.spent()["analyse"].calls == 19
+        assert work.index.spent()["analyse"].calls == 19
         assert work.calls_of(_DOCUMENTS[3]) == ()
         assert work.calls_of(_DOCUMENTS[4]) == (_record(4),)
     told = "".join(capsys.readouterr())
@@ -237,9 +242,9 @@ def test_calls_without_an_answer_are_spent_and_never_taken_for_one(tmp_path: Pat
     with WorkFolder(tmp_path) as work:
         work.add_call(_DOCUMENTS[0], _record(0))
         work.add_call(_DOCUMENTS[0], vain)
-        work.flush()
+        work.index.flush()
         assert work.calls_of(_DOCUMENTS[0]) == (_record(0),)
-        spent = work.spent()["analyse"]
+        spent = work.index.spent()["analyse"]
         assert (spent.calls, spent.attempts, spent.cost_usd) == (1, 2, 0.5)
 
 

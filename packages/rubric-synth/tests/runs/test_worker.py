@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rubric_core import Judge
-    from rubric_synth.outcome import Outcome
+    from rubric_synth.document import Outcome
     from rubric_synth.rejection import Stage
 
 

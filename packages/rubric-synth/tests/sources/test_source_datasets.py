@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import CollectConfig, Document, Rejection, SourceError
-from rubric_synth.sources import extras, isolated, read_source
+from rubric_synth.sources import conversion, raw_text, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -116,7 +116,7 @@ def test_data_that_break_off_are_counted(tmp_path: Path, read: Callable) -> None
 def test_a_table_that_unpacks_to_gigabytes_costs_its_split_alone(
     tmp_path: Path, read: Callable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(isolated, "_MAX_MEMORY_BYTES", 1 << 30)
+    monkeypatch.setattr(conversion, "_MAX_MEMORY_BYTES", 1 << 30)
     pa = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     huge = pa.DictionaryArray.from_arrays(pa.array([0] * 30, pa.int32()), pa.array(["A" * 9**8]))
@@ -140,6 +140,6 @@ def test_what_cannot_be_opened_is_an_error_that_names_it(tmp_path: Path) -> None
 
 
 def test_without_its_library_the_error_names_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(extras._MODULES, "datasets", "no_such_library")
+    monkeypatch.setitem(raw_text._MODULES, "datasets", "no_such_library")
     with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[datasets\]'"):
         read_source("hf:anything", config=CollectConfig())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import Document, OutputError
-from rubric_synth.sources import language_filter
+from rubric_synth.sources import raw_text as raw_text_module
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ def test_a_full_temporary_folder_is_named(
 ) -> None:
     (tmp_path / "a.md").write_text("High water comes twice a day, and ships enter. " * 9)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
-    language_filter._identifier.cache_clear()
+    raw_text_module._identifier.cache_clear()
     with pytest.raises(OutputError, match=r"temporary folder '.*gone': No such file.*TMPDIR"):
         read(tmp_path, languages=("en",))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import Document, SourceError, collect, synthesise
-from rubric_synth.cleaning import sections
-from rubric_synth.sources import extras, pandoc
+from rubric_synth.cleaning.markdown import sections
+from rubric_synth.sources import conversion, raw_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -161,9 +161,9 @@ def test_a_notebook_that_is_none_is_counted(text_of: Callable, content: str) -> 
 def test_what_pandoc_writes_is_read(tmp_path: Path, read: Callable, suffix: str) -> None:
     markdown = "# Tides\n\n## Rise\n\nThe *moon* raises a [bulge](https://x.org) of water.\n"
     path = tmp_path / f"a{suffix}"
-    writer = pandoc.PANDOC_FORMATS[suffix]
+    writer = conversion.PANDOC_FORMATS[suffix]
     subprocess.run(
-        [pandoc._program(), "--from=markdown", f"--to={writer}", f"--output={path}"],
+        [conversion.pandoc_program(), "--from=markdown", f"--to={writer}", f"--output={path}"],
         input=markdown,
         text=True,
         check=True,
@@ -259,7 +259,7 @@ def test_without_pandoc_a_file_is_counted_and_named_alone_it_is_an_error(
     root = tmp_path / "in"
     root.mkdir()
     (root / "a.rst").write_text("Words.")
-    monkeypatch.setitem(extras._MODULES, "documents", "no_such_library")
+    monkeypatch.setitem(raw_text._MODULES, "documents", "no_such_library")
     assert reasons(root) == {"in/a.rst": "missing_extra"}
     with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[documents\]'"):
         reasons(root / "a.rst")

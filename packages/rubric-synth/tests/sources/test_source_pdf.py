@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_synth import CollectConfig, Document, Rejection, SourceError
-from rubric_synth.sources import extras, read_source
+from rubric_synth.sources import raw_text, read_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +135,7 @@ def test_without_its_library_a_pdf_is_counted_and_named_alone_it_is_an_error(
     root = tmp_path / "in"
     root.mkdir()
     (root / "a.pdf").write_bytes(pdf([_PROSE]))
-    monkeypatch.setitem(extras._MODULES, "pdf", "no_such_library")
+    monkeypatch.setitem(raw_text._MODULES, "pdf", "no_such_library")
     assert reasons(root) == {"in/a.pdf": "missing_extra"}
     with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[pdf\]'"):
         reasons(root / "a.pdf")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_synth import Document, SourceError
-from rubric_synth.sources import extras, json_files
+from rubric_synth.sources import json_files, raw_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -215,7 +215,7 @@ def test_without_its_library_parquet_is_counted_and_named_alone_it_is_an_error(
     root = tmp_path / "in"
     root.mkdir()
     (root / "a.parquet").write_bytes(b"PAR1")
-    monkeypatch.setitem(extras._MODULES, "parquet", "no_such_library")
+    monkeypatch.setitem(raw_text._MODULES, "parquet", "no_such_library")
     assert reasons(root) == {"in/a.parquet": "missing_extra"}
     with pytest.raises(SourceError, match=r"pip install './packages/rubric-synth\[parquet\]'"):
         reasons(root / "a.parquet")

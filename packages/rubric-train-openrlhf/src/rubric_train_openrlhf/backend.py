@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from pathlib import Path
 
 from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.report import write_report
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
 
 
 class LocalBackend:
@@ -20,7 +17,7 @@ class LocalBackend:
 
     def plan(self, config: Mapping[str, object]) -> str:
         """Describe the run: resolved configuration, steps and memory; nothing is started."""
-        from rubric_train_openrlhf.local.plan import describe_plan
+        from rubric_train_openrlhf.local.start import describe_plan
 
         return describe_plan(parse_config(config))
 

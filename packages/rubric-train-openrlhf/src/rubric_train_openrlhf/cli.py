@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Parameter
 from rich.console import Console
 
-from rubric_core import FolderLockError, find_trainer
+from rubric_core import FolderLockError, TrainerBackend, find_trainer
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress, typed_command
 from rubric_judge.console.command import FAILED, command_app, configure_log, run_command
@@ -18,9 +19,6 @@ from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfi
 from rubric_train_openrlhf.log import quieten_libraries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from rubric_core import TrainerBackend
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.run import RunSummary
 
@@ -153,7 +151,7 @@ def plan(config: Path, *overrides: Overrides) -> None:
     """
     from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan
     from rubric_train_openrlhf.config import parse_config, read_values
-    from rubric_train_openrlhf.local.plan import describe_plan
+    from rubric_train_openrlhf.local.start import describe_plan
 
     values = read_values(config, overrides=overrides)
     match values.get("backend", "local"):

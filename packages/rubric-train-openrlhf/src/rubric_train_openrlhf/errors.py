@@ -19,13 +19,11 @@ Messages hold numbers, ids and paths, never a passage, a criterion or an answer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
 
 from rubric_core import ConfigError, RubricError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 class TrainError(RubricError):

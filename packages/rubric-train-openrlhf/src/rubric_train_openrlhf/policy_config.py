@@ -6,7 +6,8 @@ Apart from `policy`, which loads torch and transformers: reading a configuration
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Self
 
 from pydantic import (
     BaseModel,
@@ -19,10 +20,6 @@ from pydantic import (
 )
 
 from rubric_train_openrlhf.errors import PolicyLoadError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Self
 
 SLOT_FILE = "slots.json"
 """Marks a model folder whose tokenizer is read through a `SlotCodec`."""

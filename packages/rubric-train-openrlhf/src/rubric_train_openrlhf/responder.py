@@ -7,22 +7,19 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import anyio.to_thread
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, ResponderError, config_error
-from rubric_core.model_files import model_files, prompt_form
+from rubric_core.data.model_files import model_files, prompt_form
 from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyLoadError
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
-    from pydantic import JsonValue
-
     from rubric_core import PolicyView
     from rubric_train_openrlhf.policy import EncodedPrompt, Policy
     from rubric_train_openrlhf.policy.answering import AnswerTokens

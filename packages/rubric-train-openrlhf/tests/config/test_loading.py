@@ -9,7 +9,7 @@ import yaml
 from pydantic import ValidationError
 
 from rubric_core import ConfigError
-from rubric_core.estimators import GroupAdvantages
+from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.config import (
     PathModel,
     TrainConfig,

@@ -32,7 +32,7 @@ Point = tuple[str, str, int]
 _AUDITED = {"os.rename", "os.remove", "os.truncate", "os.symlink", "os.mkdir", "os.rmdir"}
 _TOLD = re.compile(r"/tensorboard|/\.lock|/\.?summary\.json|/?$")
 """Written by a thread beside the work, or not compared."""
-_RANDOM = re.compile(r"\.[0-9a-f]{32}")
+_RANDOM = re.compile(r"\.([0-9a-f]{32}|[0-9a-f]{8}(?=\.tmp))")
 
 
 class Death:

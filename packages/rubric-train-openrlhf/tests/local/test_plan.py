@@ -8,7 +8,7 @@ import yaml
 from rubric_core import find_trainer
 from rubric_train_openrlhf.backend import LocalBackend
 from rubric_train_openrlhf.config import PathModel, TinyModel, dump_config, parse_config
-from rubric_train_openrlhf.local.plan import describe_plan, parameter_count
+from rubric_train_openrlhf.local.start import describe_plan, parameter_count
 from rubric_train_openrlhf.policy import load_policy
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config import JudgingConfig
 from rubric_train_openrlhf.local.rollout import JudgedSampler, Sampling, background_judge
 from rubric_train_openrlhf.policy import Policy
-from rubric_train_openrlhf.step.tasks import TaskBook
+from rubric_train_openrlhf.step.tasks import TaskSet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,11 +59,11 @@ def test_earlier_answers_are_judged_while_later_ones_are_sampled(
         judged.set()
         return 1.0
 
-    book = TaskBook(tasks[:2])
+    known = TaskSet(tasks[:2])
     waiting = Policy(policy.model, WaitingCodec(policy.codec, judged=judged))
     with background_judge(ScriptedJudge(score), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(waiting, judge=judge, autocast=False)
-        batch, timing = sampler.sample(book.views, book=book, sampling=SAMPLING, seed=SEED)
+        batch, timing = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
 
     assert len(batch.results) == 4
     assert timing.generate_s > 0
@@ -73,10 +73,10 @@ def test_every_answer_is_judged_against_its_own_task(
     policy: Policy, tasks: tuple[Task, ...]
 ) -> None:
     spy = ScriptedJudge(0.5)
-    book = TaskBook(tasks[:3])
+    known = TaskSet(tasks[:3])
     with background_judge(spy, config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
-        batch, _ = sampler.sample(book.views, book=book, sampling=SAMPLING, seed=SEED)
+        batch, _ = sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=SEED)
 
     asked = {(call.task_id, call.response, call.rubric) for call in spy.calls}
     owed = {
@@ -89,11 +89,11 @@ def test_every_answer_is_judged_against_its_own_task(
 
 
 def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task, ...]) -> None:
-    book = TaskBook(tasks[:2])
+    known = TaskSet(tasks[:2])
     with background_judge(ScriptedJudge(0.5), config=JudgingConfig()) as judge:
         sampler = JudgedSampler(policy, judge=judge, autocast=False)
         one, again, other = (
-            sampler.sample(book.views, book=book, sampling=SAMPLING, seed=seed)[0].responses
+            sampler.sample(known.views, tasks=known, sampling=SAMPLING, seed=seed)[0].responses
             for seed in (SEED, SEED, SEED + 1)
         )
 
@@ -102,9 +102,9 @@ def test_the_same_seed_draws_the_same_answers(policy: Policy, tasks: tuple[Task,
 
 
 def test_the_book_shows_no_text(tasks: tuple[Task, ...]) -> None:
-    book = TaskBook(tasks)
+    known = TaskSet(tasks)
 
-    assert repr(book) == "TaskBook(16 tasks)"
-    assert all("quokka" not in repr(view) for view in book.views)
-    assert len(book.first(3)) == 3
-    assert len(TaskBook([*tasks, tasks[0]])) == 16
+    assert repr(known) == "TaskSet(16 tasks)"
+    assert all("quokka" not in repr(view) for view in known.views)
+    assert len(known.first(3)) == 3
+    assert len(TaskSet([*tasks, tasks[0]])) == 16

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 from pydantic import Field
 
-from rubric_core.estimators import AdvantageEstimator
+from rubric_core.reward.estimators import AdvantageEstimator
 from rubric_train_openrlhf.objective import Divergence, ImportanceCorrection, SurrogateLoss
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import resource
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,6 +49,17 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
 
     assert path.read_text() == "two\nthree\n"
     assert names(path.parent) == {"file"}
+
+
+def test_several_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    path = tmp_path / "summary.json"
+
+    with ThreadPoolExecutor(4) as writers:
+        list(writers.map(lambda number: write_text(path, str(number) * 10_000), range(400)))
+
+    assert len(set(path.read_text())) <= 3
+    assert path.stat().st_size in {10_000, 20_000, 30_000}
+    assert names(tmp_path) == {"summary.json"}
 
 
 def test_a_full_disk_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
@@ -137,6 +149,7 @@ def test_leftovers_of_a_kill_are_removed(tmp_path: Path) -> None:
     (tmp_path / "rollouts").mkdir()
     (tmp_path / "rollouts" / ".step_000002.jsonl.tmp").write_text("{")
     (tmp_path / ".summary.json.tmp").write_text("{")
+    (tmp_path / ".summary.json.0123abcd.tmp").write_text("{")
 
     remove_unfinished(tmp_path)
 

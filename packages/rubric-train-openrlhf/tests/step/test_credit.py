@@ -9,7 +9,7 @@ from rubric_core import Criterion, JudgeResult, Reason, Rubric
 from rubric_train_openrlhf.step.rewards import judge_rewards
 
 if TYPE_CHECKING:
-    from rubric_core.reward import OnUnavailable
+    from rubric_core.reward.projection import OnUnavailable
 
 RUBRIC = Rubric(criteria=(Criterion(id="named", weight=2),))
 

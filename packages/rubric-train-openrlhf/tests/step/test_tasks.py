@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rubric_train_openrlhf.step.tasks import read_book
+from rubric_train_openrlhf.step.tasks import read_task_set
 
 CRITERIA = [{"id": "cause", "weight": 2, "description": "Names the motion of the atoms."}]
 TEXTS = {
@@ -20,7 +20,7 @@ def test_tasks_may_be_rows_with_a_column_rubric(tmp_path: Path) -> None:
     }.items():
         (tmp_path / f"{name}.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
 
-    books = [read_book(path, leak_ngram=6) for path in sorted(tmp_path.glob("*.jsonl"))]
+    books = [read_task_set(path, leak_ngram=6) for path in sorted(tmp_path.glob("*.jsonl"))]
 
     assert len(books) == 3
     assert len({tuple(view.task_id for view in book.views) for book in books}) == 1

@@ -11,8 +11,7 @@ function of the source's own score, so that group-relative advantages are the sa
 
 from __future__ import annotations
 
-from rubric_core.formats.draft import Imported
-from rubric_core.formats.penalties import SourceScale, is_penalty, source_scale
+from rubric_core.formats.draft import Imported, SourceScale, is_penalty, source_scale
 from rubric_core.formats.reading import ImportOptions, import_formats, import_tasks
 from rubric_core.formats.writing import export_formats, export_tasks
 

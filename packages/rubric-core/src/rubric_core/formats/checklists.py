@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
+from rubric_core.errors import RubricFileError
+from rubric_core.files import read_file, toml_beside
 from rubric_core.formats.draft import Draft, Points
 
 if TYPE_CHECKING:
@@ -13,64 +17,20 @@ if TYPE_CHECKING:
 
 Pitfalls = Literal["avoidance", "failure"]
 
-# What public data sets call the same thing; the first that a row has counts.
-QUESTION: Final = (
-    "question",
-    "prompt",
-    "instruction",
-    "query",
-    "input",
-    "conversation_input",
-    "convo",
-    "responses_create_params.input",
-)
-TEXT: Final = (
-    "criterion",
-    "description",
-    "requirement",
-    "requirements",
-    "criteria",
-    "criterion_description",
-    "criteria_description",
-    "rubric_item",
-    "rubric_str",
-    "question",
-    "text",
-)
-WEIGHT: Final = ("points", "weight", "criterion_weight")
-CRITERIA: Final = (
-    "rubrics",
-    "rubric",
-    "rubric_list",
-    "criteria",
-    "checklist",
-    "checklists",
-    "rubric_items",
-    "reward_model.rubrics",
-    "Rubric",
-)
-REFERENCE: Final = (
-    "reference_answer",
-    "reference_response",
-    "ideal_completions_data.ideal_completion",
-    "references.gpt-4",
-)
-SOURCE_ID: Final = ("prompt_id", "sample_id", "task_id", "uuid", "session_id", "id")
-
 _WORD_WEIGHTS: Final = {"critical": 4.0, "major": 3.0, "minor": 2.0, "additional": 1.0}
 """ProfBench's scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checklist:
-    """Where one format keeps its parts."""
+    """Where one format keeps its parts, by dotted paths of which the first that is there counts."""
 
-    question: tuple[str, ...] = QUESTION
-    criteria: tuple[str, ...] = CRITERIA
-    text: tuple[str, ...] = TEXT
-    weight: tuple[str, ...] = WEIGHT
-    reference: tuple[str, ...] = REFERENCE
-    source_id: tuple[str, ...] = SOURCE_ID
+    question: list[str]
+    criteria: list[str]
+    text: list[str]
+    weight: list[str]
+    reference: list[str]
+    source_id: list[str]
     ask_pitfalls: bool = False
     """Negative weights stand beside texts of either polarity, so that the reader must say which."""
 
@@ -116,47 +76,11 @@ class Checklist:
         )
 
 
+_TABLE: Final = toml_beside(__file__, "checklists.toml")
+ANY: Final = Checklist(**_TABLE["any"])
+"""What public data sets call the same thing."""
 CHECKLISTS: Final[dict[str, Checklist]] = {
-    "checklist": Checklist(),
-    "dr_tulu": Checklist(question=("query", "question")),
-    "healthbench": Checklist(
-        question=("prompt",), criteria=("rubrics",), text=("criterion",), weight=("points",)
-    ),
-    "inverse_if": Checklist(
-        question=("responses_create_params.input", "prompt"),
-        criteria=("rubric",),
-        text=("criteria",),
-    ),
-    "multichallenge": Checklist(
-        question=("responses_create_params.input", "prompt"),
-        criteria=("rubric",),
-        text=("question",),
-        source_id=("uuid", "task_id"),
-    ),
-    "profbench": Checklist(
-        question=("prompt",),
-        criteria=("rubrics",),
-        text=("criterion_description",),
-        weight=("criterion_weight",),
-    ),
-    "rar": Checklist(
-        question=("question",),
-        criteria=("rubric", "rubric_list"),
-        text=("description",),
-        weight=("weight",),
-        ask_pitfalls=True,
-    ),
-    "researchrubrics": Checklist(
-        question=("prompt",), criteria=("rubrics",), text=("criterion",), weight=("weight",)
-    ),
-    "rubrichub": Checklist(
-        question=("prompt",),
-        criteria=("reward_model.rubrics", "Rubric", "rubrics"),
-        text=("criterion",),
-        weight=("points",),
-    ),
-    "tinker": Checklist(question=("convo",), criteria=("rubric_items",), text=("rubric_str",)),
-    "wildbench": Checklist(question=("conversation_input",), criteria=("checklist",)),
+    name: Checklist(**_TABLE["any"] | paths) for name, paths in _TABLE["formats"].items()
 }
 
 
@@ -167,31 +91,85 @@ def read_dr_tulu(row: Row, pitfalls: Pitfalls | None) -> Draft:
 
 
 _ITEM: Final = re.compile(r"^\s*(?:\d+[.)]|[-*•])\s+", re.MULTILINE)
+_TAG: Final = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
 
 
-def read_openrubrics(row: Row, pitfalls: Pitfalls | None) -> Draft:
+def read_openrubrics(row: Row) -> Draft:
     """Read an OpenRubrics row, whose rubric is one text of numbered lines."""
-    del pitfalls
     items = [part.strip() for part in _ITEM.split(row.text("rubric")) if part.strip()]
-    tag = re.compile(r"\s*\[(hard rule|principle)\]\s*", re.IGNORECASE)
     criteria = tuple(
-        Points(text=tag.sub(" ", item).strip(), title=_tag(tag.search(item))) for item in items
+        Points(
+            text=_TAG.sub(" ", item).strip(),
+            title=tag[1].capitalize() if (tag := _TAG.search(item)) else "",
+        )
+        for item in items
     )
     return Draft(question=row.conversation("instruction"), criteria=criteria)
 
 
-def _tag(found: re.Match[str] | None) -> str:
-    return found[1].capitalize() if found else ""
-
-
-def _weight(criterion: Row, names: tuple[str, ...]) -> float:
+def _weight(criterion: Row, names: Sequence[str]) -> float:
     value = criterion.get(*names)
     if value is None:
         return 1.0
-    if isinstance(value, str):
-        known = _WORD_WEIGHTS.get(value.strip().lower())
-        if known is None:
-            words = ", ".join(_WORD_WEIGHTS)
-            raise criterion.error(f"must be a number or one of {words}", names[0])
+    if not isinstance(value, str):
+        return criterion.number(*names)
+    if known := _WORD_WEIGHTS.get(value.strip().lower()):
         return known
-    return criterion.number(*names)
+    raise criterion.error(f"must be a number or one of {', '.join(_WORD_WEIGHTS)}", names[0])
+
+
+def read_criteria(row: Row) -> Iterator[Draft]:
+    """Read a list of criteria: verifiers' `criteria`, autorubric's, `rubric`'s, oumi's.
+
+    Verifiers' ordered `choices`, worst first, become the scoring guide.
+    """
+    criteria = tuple(
+        Points(
+            text=item.text(*ANY.text),
+            points=1.0 if item.get(*ANY.weight) is None else item.number(*ANY.weight),
+            title=item.maybe_text("name", "title"),
+            guide=_choices(item.texts("choices")),
+        )
+        for item in row.rows("criteria", "rubrics", "rubric")
+    )
+    yield Draft(source_id=row.maybe_text("name"), criteria=criteria)
+
+
+_YES_NO: Final = ("no", "yes")
+
+
+def _choices(choices: tuple[str, ...]) -> str:
+    if len(choices) < len(_YES_NO) or choices == _YES_NO:
+        return ""
+    share = len(choices) - 1
+    return "\n".join(f"{n / share:.0%} of the weight: {text}" for n, text in enumerate(choices))
+
+
+def read_hellobench(row: Row) -> Iterator[Draft]:
+    """Read a HelloBench checklist file: yes/no questions by category."""
+    for category in row.fields:
+        questions = row.texts(category)
+        if questions:
+            criteria = tuple(Points(text=question) for question in questions)
+            yield Draft(source_id=category, criteria=criteria)
+
+
+def read_checkeval(path: Path) -> Iterator[Draft]:
+    """Read a CheckEval file: indented text, aspects with a yes/no question a line.
+
+    Raises:
+        RubricFileError: no question in it.
+    """
+    criteria: list[Points] = []
+    aspect, inside = "", False
+    for line in read_file(path).decode("utf-8-sig").splitlines():
+        text = line.strip().removesuffix("|").strip()
+        if not line[:1].isspace():
+            inside = inside or text.startswith("sub_aspect")
+        elif inside and text.endswith("?"):
+            criteria.append(Points(text=text, title=aspect))
+        elif inside and text.endswith(":"):
+            aspect = text.removesuffix(":")
+    if not criteria:
+        raise RubricFileError("holds no `sub_aspect:` with questions under it", path=path)
+    yield Draft(source_id=path.stem, criteria=tuple(criteria))

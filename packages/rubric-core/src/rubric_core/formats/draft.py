@@ -1,4 +1,4 @@
-"""What a foreign record says, before it becomes a task."""
+"""What a foreign record says, before it becomes a task; signed weights are made non-negative."""
 
 from __future__ import annotations
 
@@ -8,10 +8,64 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rubric_core.formats.penalties import PENALTY_GUIDE, penalty_description
-from rubric_core.grounding import Grounding
-from rubric_core.rubric import Criterion, Rubric
-from rubric_core.task import Task
+from rubric_core.configuration import nearest_key
+from rubric_core.errors import ConfigError
+from rubric_core.schema.rubric import Criterion, Grounding, Rubric
+from rubric_core.schema.task import Task
+
+_MARK: Final = "To avoid: "
+PENALTY_GUIDE: Final = (
+    "A penalty. Full marks if the response does not do what is described; 0 if it does."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceScale:
+    """source score = slope · r + offset."""
+
+    slope: float
+    offset: float
+
+    def source_score(self, reward: float) -> float:
+        """Return the score on the source's scale, before any clipping of its own.
+
+        Args:
+            reward: r ∈ [0, 1], the normalised reward.
+        """
+        return self.slope * reward + self.offset
+
+
+def penalty_description(fault: str) -> str:
+    """Return the description of a criterion that takes points away for a fault."""
+    return _MARK + fault
+
+
+def fault_of(criterion: Criterion) -> str:
+    """Return what a penalty takes points for, as the source says it."""
+    return criterion.description.removeprefix(_MARK)
+
+
+def is_penalty(criterion: Criterion) -> bool:
+    """Return whether a criterion came from negative points."""
+    return criterion.description.startswith(_MARK)
+
+
+def source_scale(rubric: Rubric) -> SourceScale:
+    """Return the map from our reward to Σ_met p_j / P, the score of signed checklists.
+
+    Args:
+        rubric: an imported rubric.
+
+    Returns:
+        Slope (P + N)/P and offset −N/P; 1 and 0 without penalties. A rubric of penalties alone has
+        P = 0: its scale counts the points lost, slope N and offset −N.
+    """
+    lost = sum(c.weight for c in rubric if is_penalty(c))
+    positive = rubric.total_weight - lost
+    if positive <= 0:
+        return SourceScale(slope=lost, offset=-lost)
+    return SourceScale(slope=(positive + lost) / positive, offset=-lost / positive)
+
 
 NO_PASSAGE: Final = "(This task has no source passage. Judge by the question and the criteria.)"
 
@@ -42,8 +96,9 @@ class Points:
 class Draft:
     """A question with its criteria, as a source has them."""
 
-    question: str
     criteria: tuple[Points, ...]
+    question: str = ""
+    """Empty until a rubric without questions is given one."""
     source_id: str = ""
     reference: str = ""
     """A reference answer, also what the judge checks against where there is no passage."""
@@ -104,6 +159,13 @@ def _unique(ids: list[str]) -> list[str]:
     if len(set(ids)) == len(ids):
         return ids
     return [f"{number}_{name}" for number, name in enumerate(ids, 1)]
+
+
+def unknown_format(name: str, known: Sequence[str]) -> ConfigError:
+    """Say that there is no such format, and which one may be meant."""
+    close = nearest_key(name, known)
+    remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(known)}"
+    return ConfigError(f"no format is called {name!r}; {remedy}", location="format")
 
 
 _ROLES: Final = ("assistant", "developer", "system", "user")

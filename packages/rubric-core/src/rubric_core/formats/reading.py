@@ -5,30 +5,25 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
-from rubric_core import parquet
-from rubric_core.configuration import nearest_key
-from rubric_core.dataset import read_tasks
+from rubric_core.data import parquet
+from rubric_core.data.dataset import read_tasks
 from rubric_core.errors import ConfigError, RepeatedKeyError, RubricFileError, SchemaError
-from rubric_core.files import broken, read_file, read_lines
-from rubric_core.formats import levels, rubric_files, weighted
-from rubric_core.formats.checklists import CHECKLISTS, Pitfalls, read_dr_tulu, read_openrubrics
-from rubric_core.formats.draft import Draft, Imported, imported
+from rubric_core.files import broken, decode, read_file, read_lines
+from rubric_core.formats import checklists, scales
+from rubric_core.formats.draft import Draft, Imported, imported, unknown_format
 from rubric_core.formats.row import Row
-from rubric_core.strict_json import decode
-
-if TYPE_CHECKING:
-    from rubric_core.formats.rubric_files import NamedRubric
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOptions:
     """What some formats need to be told."""
 
-    pitfalls: Pitfalls | None = None
+    pitfalls: checklists.Pitfalls | None = None
     """How criteria with negative weights are worded, in data sets that word them both ways."""
 
     questions: Path | None = None
@@ -67,23 +62,18 @@ def import_tasks(
         OSError: the file cannot be read.
     """
     path, options = Path(path), options or ImportOptions()
-    pitfalls: Pitfalls | None = options.pitfalls
     if name == "paper":
         return (Imported(source_id=task.task_id, task=task) for task in read_tasks(path))
     if name in _RUBRICS:
         drafts = _crossed(name, path, options.questions)
     elif name in _ROWS:
-        drafts = ((lambda row=row: _ROWS[name](row, pitfalls)) for row in _rows(path))
+        drafts = (partial(_ROWS[name], row, options.pitfalls) for row in _rows(path))
     else:
-        close = nearest_key(name, import_formats())
-        remedy = (
-            f"did you mean {close!r}?" if close else f"use one of {', '.join(import_formats())}"
-        )
-        raise ConfigError(f"no format is called {name!r}; {remedy}", location="format")
+        raise unknown_format(name, import_formats())
     return _imported(drafts, path, on_reject)
 
 
-_RowReader = Callable[[Row, "Pitfalls | None"], Draft]
+_RowReader = Callable[[Row, "checklists.Pitfalls | None"], Draft]
 
 
 def _plain(read: Callable[[Row], Draft]) -> _RowReader:
@@ -91,17 +81,17 @@ def _plain(read: Callable[[Row], Draft]) -> _RowReader:
 
 
 _ROWS: Final[dict[str, _RowReader]] = {
-    **{name: checklist.read for name, checklist in CHECKLISTS.items()},
-    "biggen": _plain(levels.read_biggen),
-    "deep_research_bench": _plain(weighted.read_deep_research_bench),
-    "dr_tulu": read_dr_tulu,
-    "feedback_collection": _plain(levels.read_feedback_collection),
-    "openrubrics": read_openrubrics,
-    "paperbench": _plain(weighted.read_paperbench),
-    "prbench": _plain(weighted.read_prbench),
-    "prometheus": _plain(levels.read_prometheus),
-    "scholarqabench": _plain(weighted.read_scholarqabench),
-    "writingbench": _plain(levels.read_writingbench),
+    **{name: checklist.read for name, checklist in checklists.CHECKLISTS.items()},
+    "biggen": _plain(scales.read_biggen),
+    "deep_research_bench": _plain(scales.read_deep_research_bench),
+    "dr_tulu": checklists.read_dr_tulu,
+    "feedback_collection": _plain(scales.read_feedback_collection),
+    "openrubrics": _plain(checklists.read_openrubrics),
+    "paperbench": _plain(scales.read_paperbench),
+    "prbench": _plain(scales.read_prbench),
+    "prometheus": _plain(scales.read_prometheus),
+    "scholarqabench": _plain(scales.read_scholarqabench),
+    "writingbench": _plain(scales.read_writingbench),
 }
 _RUBRICS: Final = frozenset({"checkeval", "criteria", "hellobench"})
 """Formats without questions; `criteria` is verifiers', `rubric`'s and autorubric's."""
@@ -114,20 +104,13 @@ def _imported(
 ) -> Iterator[Imported]:
     for number, read in enumerate(drafts, 1):
         try:
-            yield _task(read, path, number)
-        except RubricFileError as error:
+            yield imported(read())
+        except SchemaError as error:
+            if not isinstance(error, RubricFileError):
+                error = RubricFileError(str(error), path=path, line=number, field=error.field)
             if on_reject is None:
-                raise
+                raise error from None
             on_reject(error)
-
-
-def _task(read: Callable[[], Draft], path: Path, number: int) -> Imported:
-    try:
-        return imported(read())
-    except RubricFileError:
-        raise
-    except SchemaError as error:
-        raise RubricFileError(str(error), path=path, line=number, field=error.field) from None
 
 
 def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable[[], Draft]]:
@@ -139,26 +122,23 @@ def _crossed(name: str, path: Path, questions: Path | None) -> Iterator[Callable
         )
     rubrics = list(_named_rubrics(name, path))
     rows = [Row(fields, questions, line) for line, fields in read_lines(questions)]
-    return (
-        (lambda row=row, rubric=rubric: _joined(row, rubric)) for rubric in rubrics for row in rows
-    )
+    return (partial(_joined, row, rubric) for rubric in rubrics for row in rows)
 
 
-def _joined(row: Row, rubric: NamedRubric) -> Draft:
-    return Draft(
+def _joined(row: Row, rubric: Draft) -> Draft:
+    return replace(
+        rubric,
         question=row.text("question"),
-        criteria=rubric.criteria,
-        source_id=rubric.name,
         reference=row.maybe_text("reference_answer"),
         passage=row.maybe_text("passage"),
     )
 
 
-def _named_rubrics(name: str, path: Path) -> Iterator[NamedRubric]:
+def _named_rubrics(name: str, path: Path) -> Iterator[Draft]:
     if name == "checkeval":
-        yield from rubric_files.read_checkeval(path)
+        yield from checklists.read_checkeval(path)
         return
-    read = rubric_files.read_hellobench if name == "hellobench" else rubric_files.read_criteria
+    read = checklists.read_hellobench if name == "hellobench" else checklists.read_criteria
     document = _document(path)
     if isinstance(document, list):
         document = {"criteria": cast("list[object]", document)}

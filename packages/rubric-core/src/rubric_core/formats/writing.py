@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rubric_core.configuration import nearest_key
-from rubric_core.errors import ConfigError
 from rubric_core.files import replacing, write_lines
-from rubric_core.formats.draft import as_messages
-from rubric_core.formats.penalties import fault_of, is_penalty
-from rubric_core.task import Task
+from rubric_core.formats.draft import as_messages, fault_of, is_penalty, unknown_format
+from rubric_core.schema.task import Task
 
 _TITLE_WORDS: Final = 4
 
@@ -38,11 +35,7 @@ def export_tasks(name: str, path: Path | str, tasks: Iterable[Task]) -> int:
     """
     write = _WRITERS.get(name)
     if write is None:
-        close = nearest_key(name, export_formats())
-        remedy = (
-            f"did you mean {close!r}?" if close else f"use one of {', '.join(export_formats())}"
-        )
-        raise ConfigError(f"no format is called {name!r}; {remedy}", location="format")
+        raise unknown_format(name, export_formats())
     count = 0
 
     def rows() -> Iterator[dict[str, object]]:

@@ -1,8 +1,7 @@
 """Answers of models to questions, kept line by line, so that none is generated twice.
 
-planning    which answers are wanted, and whose each one is
+planning    which answers are wanted, whose each one is, and which weights gave them
 store       a file of answers that grows, and what it holds, after a kill too
-weights     which weights a server answered with, so that no others go on
 collecting  asking for what is missing
 """
 
@@ -18,12 +17,11 @@ from rubric_eval.answers.collecting import (
 from rubric_eval.answers.planning import (
     AnswerKeys,
     Question,
-    answer_key,
+    check_weights,
     prompt_sha256,
     text_sha256,
 )
 from rubric_eval.answers.store import line_of, read_answers
-from rubric_eval.answers.weights import check_weights
 
 __all__ = [
     "AnswerKeys",
@@ -31,7 +29,6 @@ __all__ = [
     "Answers",
     "Question",
     "SeededAnswer",
-    "answer_key",
     "check_weights",
     "collect_answers",
     "line_of",

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from rubric_core import Reply, ResponderError
-from rubric_eval.answers.planning import Wanted, plan
+from rubric_core import Decoding, Reply, ResponderError
+from rubric_eval.answers.planning import Question, Wanted, keep_weights, plan
 from rubric_eval.answers.store import AnswerFile
-from rubric_eval.answers.weights import keep_weights
-from rubric_eval.records import AnswerRow
+from rubric_eval.records import AnswerRow, EvalFolder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-
-    from rubric_core import Decoding
-    from rubric_eval.answers.planning import Question
-    from rubric_eval.records import EvalFolder
     from rubric_eval.responders import OpenModel
 
 
 class SeededAnswer(NamedTuple):
-    """A row, and the seed of the evaluation that it belongs to."""
+    """A row, the seed of the evaluation that it belongs to, and whether an earlier run gave it."""
 
     seed: int
     row: AnswerRow
+    is_kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,42 +62,34 @@ async def collect_answers(  # noqa: PLR0913  # what is asked, how, and where it 
 ) -> Answers:
     """Ask for every answer that the folder does not hold yet.
 
-    Args, Raises: see `stream_answers`.
+    Args, Raises: see `stream_answers`; `on_progress` is told after every row.
 
     Returns:
         All of them, those of earlier runs too.
     """
     places: dict[tuple[int, str, int], AnswerRow] = {}
-    last = AnswerProgress(0, 0, 0, 0)
-
-    def note(progress: AnswerProgress) -> None:
-        nonlocal last
-        last = progress
-        if on_progress is not None:
-            on_progress(progress)
-
+    total = len(tasks) * len(seeds) * samples
+    kept = unavailable = 0
     stream = stream_answers(
-        model,
-        tasks,
-        folder=folder,
-        decoding=decoding,
-        seeds=seeds,
-        samples=samples,
-        on_progress=note,
+        model, tasks, folder=folder, decoding=decoding, seeds=seeds, samples=samples
     )
     async with aclosing(stream):
-        async for seed, row in stream:
+        async for seed, row, is_kept in stream:
             places[seed, row.task_id, row.sample] = row
+            kept += is_kept
+            unavailable += row.text is None
+            if on_progress is not None:
+                on_progress(AnswerProgress(len(places), total, kept, unavailable))
     by_seed = {
         seed: tuple(
             places[seed, task.task_id, sample] for task in tasks for sample in range(samples)
         )
         for seed in seeds
     }
-    return Answers(model.name, by_seed, kept=last.kept, unavailable=last.unavailable)
+    return Answers(model.name, by_seed, kept=kept, unavailable=unavailable)
 
 
-async def stream_answers(  # noqa: PLR0913  # as above
+async def stream_answers(
     model: OpenModel,
     tasks: Sequence[Question],
     *,
@@ -109,7 +97,6 @@ async def stream_answers(  # noqa: PLR0913  # as above
     decoding: Decoding,
     seeds: Sequence[int] = (0,),
     samples: int = 1,
-    on_progress: Callable[[AnswerProgress], None] | None = None,
 ) -> AsyncGenerator[SeededAnswer]:
     """Give every answer once: those that the folder holds at once, the others as they come.
 
@@ -124,7 +111,6 @@ async def stream_answers(  # noqa: PLR0913  # as above
         decoding: how tokens are drawn.
         seeds: S seeds, one file each.
         samples: K answers to each question and seed.
-        on_progress: told after every row.
 
     Yields:
         N·S·K rows, a failure among them as a row with its reason.
@@ -145,14 +131,13 @@ async def stream_answers(  # noqa: PLR0913  # as above
             seed: stack.enter_context(AnswerFile(folder.answers(model.name, seed)))
             for seed in seeds
         }
-        tally = _Tally(len(wanted), on_progress)
         missing: defaultdict[str, list[Wanted]] = defaultdict(list)
         for one in wanted:
             row = _kept(one, files[one.seed])
             if row is None:
                 missing[one.key].append(one)
             else:
-                yield tally.counted(one.seed, row, kept=True)
+                yield SeededAnswer(one.seed, row, is_kept=True)
         groups = list(missing.values())
         replies = _replies(model, groups, decoding)
         async with aclosing(replies):
@@ -160,7 +145,7 @@ async def stream_answers(  # noqa: PLR0913  # as above
                 for one in groups[index]:
                     row = _row(one, reply)
                     files[one.seed].append(row)
-                    yield tally.counted(one.seed, row, kept=False)
+                    yield SeededAnswer(one.seed, row, is_kept=False)
 
 
 def _kept(one: Wanted, file: AnswerFile) -> AnswerRow | None:
@@ -215,22 +200,3 @@ def _row(one: Wanted, reply: Reply) -> AnswerRow:
         reason=reply.reason,
         detail=reply.detail,
     )
-
-
-class _Tally:
-    """Counts rows on their way out."""
-
-    def __init__(self, total: int, on_progress: Callable[[AnswerProgress], None] | None) -> None:
-        self._total = total
-        self._on_progress = on_progress
-        self._done = self._kept = self._unavailable = 0
-
-    def counted(self, seed: int, row: AnswerRow, *, kept: bool) -> SeededAnswer:
-        self._done += 1
-        self._kept += kept
-        self._unavailable += row.text is None
-        if self._on_progress is not None:
-            self._on_progress(
-                AnswerProgress(self._done, self._total, self._kept, self._unavailable)
-            )
-        return SeededAnswer(seed, row)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Container, Iterable
 from contextlib import suppress
 from io import BytesIO
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 from pydantic import ValidationError
 
@@ -13,10 +15,6 @@ from rubric_core.files import open_file, open_to_append
 from rubric_eval.errors import EvalFolderError, EvalWriteError
 from rubric_eval.records import AnswerRow
 from rubric_eval.records.files import is_of_another
-
-if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
-    from pathlib import Path
 
 
 class ReadAnswers(NamedTuple):

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
+import anyio
 from cyclopts import Parameter
 
+from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutRow, HeldoutTable, JudgePair
+from rubric_eval.records import EvalFolder
 from rubric_judge.console import Progress
-from rubric_judge.console.command import command_app, console
+from rubric_judge.console.command import command_app, console, figures_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_core import Decoding
-
 
 app = command_app(
     "rubric-eval",
@@ -41,8 +43,8 @@ def working() -> Progress:
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class DecodingOptions:
-    """Flags of a `Decoding`."""
+class DrawOptions:
+    """Flags of a `Decoding` whose tokens and stops are each benchmark's own."""
 
     temperature: float = 0.0
     """Of the draw of tokens; 0 takes the most likely one."""
@@ -53,12 +55,6 @@ class DecodingOptions:
     top_k: int | None = None
     """Draw from so many most likely tokens."""
 
-    max_tokens: int = 1024
-    """Tokens after which an answer is cut; fewer where a model has no room for them."""
-
-    stop: Annotated[tuple[str, ...], Parameter(negative=())] = ()
-    """Text that ends an answer; once or more."""
-
     def decoding(self) -> Decoding:
         """Return what they mean.
 
@@ -68,16 +64,96 @@ class DecodingOptions:
         from rubric_core import ConfigError, Decoding, SchemaError
 
         try:
-            return Decoding(
-                temperature=self.temperature,
-                top_p=self.top_p,
-                top_k=self.top_k,
-                max_tokens=self.max_tokens,
-                stop=self.stop,
-            )
+            return Decoding(**asdict(self))
         except SchemaError as error:
             flag = f"--{(error.field or '').replace('_', '-')}"
             raise ConfigError(f"{flag}: {error}", location=flag) from None
 
 
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class DecodingOptions(DrawOptions):
+    """Flags of a `Decoding`."""
+
+    max_tokens: int = 1024
+    """Tokens after which an answer is cut; fewer where a model has no room for them."""
+
+    stop: Annotated[tuple[str, ...], Parameter(negative=())] = ()
+    """Text that ends an answer; once or more."""
+
+
 GREEDY: Final = DecodingOptions()
+
+
+_COLUMNS: Final = ("zero", "invalid", "missing", "cut", "n")
+"""Shares of rewards of 0, invalid judgements, answers without a judgement, and cut answers; and
+the number of questions."""
+
+
+def evaluated(
+    evaluate: Callable[[HeldoutProgress], Awaitable[HeldoutTable]], plan: HeldoutPlan, *, out: Path
+) -> int:
+    """Evaluate with progress on stderr, and print the table; return the exit status."""
+    with working() as progress, progress.phase("evaluating"):
+        shown = HeldoutProgress(
+            on_answer=lambda model: progress.count(f"{model} answers", total=plan.answers),
+            on_judged=lambda judge, model: progress.count(
+                f"{judge} judges {model}", total=plan.answers
+            ),
+        )
+        table = anyio.run(evaluate, shown)
+    _print(table, out=out)
+    return 0
+
+
+def _print(table: HeldoutTable, *, out: Path) -> None:
+    level = f"{100 * table.confidence:g} %"
+    rewards = figures_table(
+        "Held-out rubric reward", names=("model", "judge"), figures=("reward", level, *_COLUMNS)
+    )
+    for row in table.rows:
+        rewards.add_row(row.model, row.judge, *_cells(row))
+    for model, judge in table.missing:
+        rewards.add_row(model, judge, *["–"] * (2 + len(_COLUMNS)))
+    stdout = console()
+    stdout.print(rewards)
+    if table.missing:
+        stdout.print("–: not brought together; `rubric-eval rejudge` judges what is answered")
+    for row in table.rows:
+        for name, count in row.by_fallback.items():
+            of = f"{count} of {row.values} rewards of {row.model} by {row.judge}"
+            stdout.print(f"by the fallback {name}: {of}", soft_wrap=True)
+    if table.judge_pairs:
+        pairs = figures_table(
+            "Judges on the same answers, points",
+            names=("judge", "minus"),
+            figures=("answers", "difference", "rank correlation", "same order"),
+        )
+        for pair in table.judge_pairs:
+            pairs.add_row(pair.a, pair.b, *_pair_cells(pair))
+        stdout.print(pairs)
+    stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
+
+
+def _cells(row: HeldoutRow) -> list[str]:
+    shares = (row.zero_frac, row.invalid_frac, row.unavailable_frac, row.truncated_frac)
+    interval = (
+        "unknown"
+        if row.ci_low is None or row.ci_high is None
+        else f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
+    )
+    return [_percent(row.mean), interval, *map(_percent, shares), str(row.n)]
+
+
+def _pair_cells(pair: JudgePair) -> list[str]:
+    correlation = pair.rank_correlation
+    return [
+        str(pair.answers),
+        f"{100 * pair.mean_difference:+.1f}",
+        "–" if correlation is None else f"{correlation:.2f}",
+        "yes" if pair.same_order else "no",
+    ]
+
+
+def _percent(share: float | None) -> str:
+    return "–" if share is None else f"{100 * share:.1f} %"

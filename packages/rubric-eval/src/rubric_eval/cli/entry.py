@@ -9,10 +9,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rubric_eval.cli.app import app
-from rubric_eval.cli.compare import compare
+from rubric_eval.cli.compare import compare, report
 from rubric_eval.cli.hacking import hacking
 from rubric_eval.cli.heldout import heldout, rejudge
-from rubric_eval.cli.report import report
 from rubric_eval.cli.transfer import lm_eval, tasks_path, transfer, validate
 from rubric_eval.errors import HeldoutAbortError, TransferAbortError
 from rubric_judge.console import typed_command

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,11 +13,9 @@ from cyclopts import Parameter
 from rubric_core import ConfigError
 from rubric_eval.cli.app import print_edited, working
 from rubric_judge.console import current
-from rubric_judge.console.command import configure_log, console
+from rubric_judge.console.command import configure_log, console, figures_table
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
 
@@ -60,7 +59,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     from rubric_eval.hacking import look_for_hacking
 
     configure_log(verbose=verbose)
-    _check(sample, workers)
+    _check_counts(sample, workers)
     if second_judge is not None:
         _check_second(tasks, second)
 
@@ -83,7 +82,7 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     return 0
 
 
-def _check(*counts: int) -> None:
+def _check_counts(*counts: int) -> None:
     if min(counts) < 1:
         raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
 
@@ -121,15 +120,12 @@ async def _opened(
 
 
 def _print(found: HackingPanel, place: Path) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     stdout = console()
-    title = f"Answers, by the reward of {found.settings.judge}"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("model", no_wrap=True)
-    for name in ("words", "ρ length", "ρ within", "hedges / 100", "appeals", "echoes"):
-        table.add_column(name, justify="right")
+    table = figures_table(
+        f"Answers, by the reward of {found.settings.judge}",
+        names=("model",),
+        figures=("words", "ρ length", "ρ within", "hedges / 100", "appeals", "echoes"),
+    )
     for one in found.models:
         table.add_row(
             one.model,

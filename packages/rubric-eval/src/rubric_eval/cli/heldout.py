@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from rubric_eval.cli.app import GREEDY, DecodingOptions, note, working
+from rubric_eval.cli.app import GREEDY, DecodingOptions, evaluated, note, working
 from rubric_judge.console import current
 from rubric_judge.console.command import configure_log
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_core import Task
     from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutTable
 
 
@@ -56,12 +55,14 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model or a judge left too much open.
     """
-    from rubric_eval.cli.table import evaluated
-    from rubric_eval.heldout import HeldoutPlan
+    from rubric_core import read_tasks
+    from rubric_eval.heldout import HeldoutPlan, spread
 
     configure_log(verbose=verbose)
+    with working() as progress, progress.phase("reading tasks"):
+        chosen = spread(list(read_tasks(tasks)), limit)
     plan = HeldoutPlan(
-        tasks=_read(tasks, limit=limit),
+        tasks=chosen,
         source=str(tasks),
         decoding=decoding.decoding(),
         seeds=seeds,
@@ -72,18 +73,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
     if decoding.temperature == 0 and len(seeds) * samples > 1:
         note("at temperature 0 all draws of an answer are the same: set --temperature")
 
-    async def evaluate(progress: HeldoutProgress) -> HeldoutTable:
-        return await _evaluate(models, judge, out, plan, progress)
-
-    return evaluated(evaluate, plan, out=out)
-
-
-def _read(tasks: Path, *, limit: int | None) -> tuple[Task, ...]:
-    from rubric_core import read_tasks
-    from rubric_eval.heldout import spread
-
-    with working() as progress, progress.phase("reading tasks"):
-        return spread(list(read_tasks(tasks)), limit)
+    return evaluated(partial(_evaluate, models, judge, out, plan), plan, out=out)
 
 
 async def _evaluate(
@@ -97,8 +87,7 @@ async def _evaluate(
     from rubric_eval.responders import open_models, parse_models
     from rubric_eval.scores import read_judges
 
-    specs = parse_models(models)
-    named = read_judges(judges)
+    specs, named = parse_models(models), read_judges(judges)
     with current().phase("opening the models"):
         opened = await open_models(specs)
     return await run_heldout(out, plan, opened, named, progress=progress)
@@ -129,7 +118,6 @@ def rejudge(  # the flags of a command
         Exit status: 1 when a judge left too much open.
     """
     from rubric_core import read_tasks
-    from rubric_eval.cli.table import evaluated
     from rubric_eval.heldout import plan_of, rejudge_heldout
     from rubric_eval.records import EvalFolder
     from rubric_eval.scores import read_judges

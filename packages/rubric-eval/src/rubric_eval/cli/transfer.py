@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -12,40 +12,13 @@ from cyclopts import App, Parameter
 from rich.console import Console
 from rich.table import Table
 
-from rubric_eval.cli.app import DecodingOptions, working
+from rubric_eval.cli.app import DrawOptions, working
 from rubric_judge.console.command import FAILED, configure_log, console, figures_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_core import Decoding
     from rubric_eval.answers import AnswerProgress
     from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
     from rubric_judge.console import Progress
-
-
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class DrawOptions:
-    """Flags of a `Decoding` whose tokens and stops are each benchmark's own."""
-
-    temperature: float = 0.0
-    """Of the draw of tokens; 0 takes the most likely one."""
-
-    top_p: float = 1.0
-    """Draw from the smallest set of tokens with this probability."""
-
-    top_k: int | None = None
-    """Draw from so many most likely tokens."""
-
-    def decoding(self) -> Decoding:
-        """Return what they mean.
-
-        Raises:
-            ConfigError: a value that is out of range.
-        """
-        options = DecodingOptions(temperature=self.temperature, top_p=self.top_p, top_k=self.top_k)
-        return options.decoding()
 
 
 GREEDY: Final = DrawOptions()
@@ -104,18 +77,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
             seeds=seeds,
             max_unavailable_frac=max_unavailable_frac,
         )
-    return _evaluated(models, out, plan)
-
-
-def _evaluated(models: Sequence[str], out: Path, plan: TransferPlan) -> int:
-    from rubric_eval.errors import TransferAbortError
-
-    try:
-        with working() as progress, progress.phase("evaluating"):
-            table = anyio.run(_run, models, out, plan, progress)
-    except TransferAbortError as error:
-        print(f"rubric-eval: {error}", file=sys.stderr)
-        return FAILED
+    with working() as progress, progress.phase("evaluating"):
+        table = anyio.run(_run, models, out, plan, progress)
     _print(table, out=out)
     return 0
 
@@ -237,7 +200,7 @@ def validate(
     Returns:
         Exit status: 1 where a task cannot be built.
     """
-    from rubric_eval.transfer.validation import validate as build_all
+    from rubric_eval.transfer.building import validate as build_all
 
     with working() as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)

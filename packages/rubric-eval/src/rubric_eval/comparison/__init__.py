@@ -2,17 +2,16 @@
 
 stages       held-out evaluations in memory, with their controls
 folders      evaluations on disk
-evaluations  measured values of any number of models, benchmarks and judges
+evaluations  measured values of any number of models, benchmarks and judges, in all and in parts
 pairing      which values may be compared, each model's score, and each tested difference
-breakdown    averages over benchmarks, and differences by criterion and field
-found        what is found: comparison.json
+results      what is found: comparison.json
 """
 
 from __future__ import annotations
 
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.folders import compare_folders
-from rubric_eval.comparison.found import (
+from rubric_eval.comparison.results import (
     AverageDelta,
     CompareSettings,
     EvalComparison,

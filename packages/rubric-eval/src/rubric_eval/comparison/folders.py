@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rubric_eval.comparison.evaluations import compare_measured
-from rubric_eval.comparison.found import CompareSettings, EvalComparison
+from rubric_eval.comparison.results import CompareSettings, EvalComparison
 from rubric_eval.errors import ComparisonError, EvalFolderError
 from rubric_eval.records import (
     EvalFolder,
@@ -14,18 +16,13 @@ from rubric_eval.records import (
     hashed_inputs,
     path_from,
 )
-from rubric_eval.records.digests import check_files, refusing_edits, sealed
+from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
 from rubric_eval.records.files import read_finished_run, read_rows, write_json
-from rubric_eval.scores.judged import JudgedReader
-from rubric_eval.scores.reading import measured_rewards
+from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.transfer import read_benchmarks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from rubric_eval.records import EvalRun, Measured
-    from rubric_eval.records.digests import Edits
 
 
 def compare_folders(

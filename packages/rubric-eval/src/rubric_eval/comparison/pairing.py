@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 
-from rubric_eval.comparison.found import ModelScore, PairedResult
+from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records import Measure
+from rubric_eval.records import Measure, Measured
 from rubric_eval.statistics import PairedTest, accuracy_test, decide, reward_test, score_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping, Sequence
-
-    from rubric_eval.comparison.found import CompareSettings
-    from rubric_eval.records import Measured
     from rubric_eval.statistics import Decision
     from rubric_eval.statistics.intervals import FloatArray
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from rubric_eval.errors import ComparisonError
 from rubric_eval.statistics import Interval, paired_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rubric_eval.heldout import Heldout
 
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rubric_core import ConfigError, Outcome, normalized_reward
-from rubric_eval.errors import EvalShapeError, HeldoutAbortError
-from rubric_eval.failures import unavailable
-from rubric_eval.hacking.found import Divergence, SecondOpinion, rank_correlation
+from rubric_core import ConfigError, JudgeResult, Outcome, Task, normalized_reward
+from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
+from rubric_eval.hacking.results import Divergence, SecondOpinion, rank_correlation
 from rubric_eval.statistics import mean_interval, paired_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from rubric_core import JudgeResult, Task
-    from rubric_eval.hacking.found import HackingSettings, Key, Observed
+    from rubric_eval.hacking.results import HackingSettings, Key, Observed
     from rubric_judge import JudgePool
 
     _Rewards = Mapping[Key, float | None]
@@ -126,9 +123,7 @@ def second_opinion(
             first_N,
             second_N,
             [one.doc_hash for one, _ in both],
-            confidence=settings.confidence,
-            resamples=settings.resamples,
-            seed=settings.seed,
+            **settings.draws,
         ),
     )
 
@@ -148,13 +143,11 @@ def divergence(
         for of_a, of_b in ((first_a, first_b), (second_a, second_b))
     ]
     clusters = [documents[name] for name in both]
-    how = {"confidence": settings.confidence}
-    counts = {"resamples": settings.resamples, "seed": settings.seed}
     try:
         first, second = (
-            mean_interval(gain, clusters_N=clusters, **how, **counts) for gain in gains
+            mean_interval(gain, clusters_N=clusters, **settings.draws) for gain in gains
         )
-        apart = paired_interval(*gains, clusters_N=clusters, **how, **counts)
+        apart = paired_interval(*gains, clusters_N=clusters, **settings.draws)
     except EvalShapeError:
         return None
     return Divergence(

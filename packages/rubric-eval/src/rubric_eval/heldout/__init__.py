@@ -2,18 +2,16 @@
 
 judged    responses at hand, judged in memory
 plan      what is to be evaluated
-work      models answer, or the folder gives its answers, while judges judge
 table     Table 1, and judges side by side
-run       all of it, from the first check to the table
+run       models answer, or the folder gives its answers, while judges judge; then the table
 """
 
 from __future__ import annotations
 
 from rubric_eval.heldout.judged import Heldout, judge_heldout
 from rubric_eval.heldout.plan import HeldoutPlan, plan_of, spread
-from rubric_eval.heldout.run import rejudge_heldout, run_heldout
+from rubric_eval.heldout.run import HeldoutProgress, rejudge_heldout, run_heldout
 from rubric_eval.heldout.table import HeldoutRow, HeldoutTable, JudgePair
-from rubric_eval.heldout.work import HeldoutProgress
 
 __all__ = [
     "Heldout",

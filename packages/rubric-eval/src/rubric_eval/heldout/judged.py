@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import JudgeResult, Outcome, criterion_scores_z, normalized_reward
-from rubric_eval.errors import EvalShapeError, HeldoutAbortError
-from rubric_eval.failures import unavailable
+from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_core import Judge, Rubric, Task
 
 

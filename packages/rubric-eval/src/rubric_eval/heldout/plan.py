@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
@@ -12,15 +13,11 @@ from typing import TYPE_CHECKING, Final
 from rubric_core import ConfigError, Decoding, Task
 from rubric_eval.answers import prompt_sha256
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalRun, QuestionRow, Questions
-from rubric_eval.records.files import read_rows, read_run
-from rubric_eval.records.rows import questions_sha256
+from rubric_eval.records import EvalFolder, EvalRun, ModelEntry, QuestionRow, Questions
+from rubric_eval.records.files import questions_sha256, read_rows, read_run
 from rubric_eval.records.run import check_models, check_plan, now
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from rubric_eval.records import EvalFolder, ModelEntry
     from rubric_eval.scores import NamedJudge
 
 

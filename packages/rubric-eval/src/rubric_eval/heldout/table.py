@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,13 +12,10 @@ from scipy import stats
 
 from rubric_eval.records.digests import refusing_edits
 from rubric_eval.records.run import FROZEN
-from rubric_eval.scores.judged import JudgedReader
-from rubric_eval.scores.reading import measured_rewards
+from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_eval.records import EvalFolder, EvalRun, Measured
     from rubric_eval.statistics.intervals import FloatArray
 

@@ -2,8 +2,7 @@
 
 tasks         the YAML files, for `--include_path`
 small         a small set written for this package, so that a run can be tried without data
-items         a row of a benchmark as what is asked: question, target, order of GPQA's choices
-sources       where rows come from, and what lm-eval loads: called by the YAML files
+sources       where rows come from, and each as what is asked: called by the YAML files
 scoring       from a response to lm-eval's metrics: called by the YAML files
 answers       what counts as a response's answer, and as the right one
 heldout_task  held-out rubric reward as a task of lm-eval: all responses judged at once

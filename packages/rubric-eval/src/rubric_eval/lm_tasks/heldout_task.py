@@ -11,32 +11,31 @@ import asyncio
 import logging
 import math
 from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 from lm_eval.api import metrics as harness_metrics
 from lm_eval.api.task import ConfigurableTask
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from rubric_core import (
     ConfigError,
     JudgeResult,
     Outcome,
     Task,
+    config_error,
     criterion_scores_z,
     normalized_reward,
     read_tasks,
 )
 from rubric_eval.errors import HeldoutAbortError
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-
 
 _Result = TypeVar("_Result")
 
@@ -198,8 +197,6 @@ def common_criteria(results: Sequence[RankResult]) -> frozenset[str]:
 
 
 _LOG: Final = logging.getLogger(__name__)
-_MAX_UNAVAILABLE_FRAC: Final = 0.05
-_WORKERS: Final = 32
 _METRICS: Final = {
     "rubric_reward": True,
     "judge_unavailable": False,
@@ -209,15 +206,16 @@ _METRICS: Final = {
 """Whether more of it is better."""
 
 
-@dataclass(frozen=True)
-class _Settings:
+class _Settings(BaseModel):
     """What `--metadata` says to this task; the rest of it is others'."""
 
-    questions: str
-    judge: str
-    ledger: str | None = None
-    workers: int = _WORKERS
-    max_unavailable_frac: float = _MAX_UNAVAILABLE_FRAC
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    questions: Path
+    judge: Path
+    ledger: Path | None = None
+    workers: int = Field(default=32, ge=1)
+    max_unavailable_frac: float = Field(default=0.05, ge=0, le=1)
 
 
 class HeldoutTask(ConfigurableTask):
@@ -238,11 +236,11 @@ class HeldoutTask(ConfigurableTask):
         """
         given = {key: value for key, value in (config or {}).items() if key != "class"}
         self._settings = _settings(given.get("metadata") or {})
-        self._spec = read_judge_spec(Path(self._settings.judge))
+        self._spec = read_judge_spec(self._settings.judge)
         self._world_size = 1
         harness: Any = super()  # its annotations are partial
         harness.__init__(data_dir, cache_dir, download_mode, given)
-        self._tasks = {task.task_id: task for task in read_tasks(Path(self._settings.questions))}
+        self._tasks = {task.task_id: task for task in read_tasks(self._settings.questions)}
         self._criteria = shared_criteria(self._tasks.values())
 
     def build_all_requests(self, **options: Any) -> None:
@@ -338,33 +336,14 @@ def _text(response: object) -> str:
 
 
 def _settings(metadata: Mapping[str, Any]) -> _Settings:
-    missing = [key for key in ("questions", "judge") if not metadata.get(key)]
-    if missing:
+    given = {key: value for key, value in metadata.items() if value not in (None, "")}
+    if missing := [key for key in ("questions", "judge") if key not in given]:
         raise ConfigError(
             f"rubric_heldout lacks {' and '.join(missing)}: give "
             "`--metadata questions=test.jsonl judge=judge.yaml ledger=ledger.sqlite`",
             location=f"metadata.{missing[0]}",
         )
-    workers, share = metadata.get("workers", _WORKERS), metadata.get("max_unavailable_frac")
-    share = _MAX_UNAVAILABLE_FRAC if share is None else share
     try:
-        settings = _Settings(
-            questions=str(metadata["questions"]),
-            judge=str(metadata["judge"]),
-            ledger=str(metadata["ledger"]) if metadata.get("ledger") else None,
-            workers=int(workers),
-            max_unavailable_frac=float(share),
-        )
-    except (TypeError, ValueError):
-        raise ConfigError(
-            f"rubric_heldout: workers={workers!r} and max_unavailable_frac={share!r} must be "
-            "numbers",
-            location="metadata",
-        ) from None
-    if settings.workers < 1 or not 0 <= settings.max_unavailable_frac <= 1:
-        raise ConfigError(
-            f"rubric_heldout: workers={settings.workers} must be at least 1, and "
-            f"max_unavailable_frac={settings.max_unavailable_frac} from 0 to 1",
-            location="metadata",
-        )
-    return settings
+        return _Settings.model_validate(given)
+    except ValidationError as error:
+        raise config_error(error, model=_Settings, source="rubric_heldout: --metadata") from None

@@ -7,7 +7,8 @@ truncated    1 where the response was cut; only of a model that says so
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from rubric_eval.lm_tasks.answers import (
     is_expression,
@@ -16,9 +17,6 @@ from rubric_eval.lm_tasks.answers import (
     stated_letter,
     stated_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @runtime_checkable

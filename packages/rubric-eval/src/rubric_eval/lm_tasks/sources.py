@@ -1,65 +1,183 @@
-"""Where the rows of a benchmark come from: a folder of files, the small set, or the Hub."""
+"""Where the rows of a benchmark come from, and each as what is asked of a model.
+
+Rows are those of a folder of files, of the small set, or of the Hub.
+"""
 
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+import hashlib
+import json
+import random
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from rubric_core import MissingExtraError, SchemaError, read_tasks
 from rubric_core.errors import install_command
-from rubric_core.files import open_file, read_lines
+from rubric_core.files import open_file, read_file, read_lines
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
-from rubric_eval.lm_tasks.items import Item, read_items
+from rubric_eval.lm_tasks.answers.stated import statements
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+
+def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[str, ...], int]:
+    """Return the choices in the order of this question, and where the correct one is.
+
+    The same question has the same order in every process, on every machine, in every subset.
+
+    Args:
+        question: text of the question.
+        correct: the correct choice.
+        wrong: the others.
+    """
+    choices = [_tidy(choice) for choice in (correct, *wrong)]
+    digest = hashlib.sha256(json.dumps([question, *choices]).encode()).digest()
+    order = list(range(len(choices)))
+    random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)
+    return tuple(choices[index] for index in order), order.index(0)
+
+
+def _tidy(choice: str) -> str:
+    return re.sub(r"\s+", " ", choice.replace(" [title]", ". ")).strip()
+
+
+@dataclass(frozen=True)
+class Item:
+    """One question of a benchmark."""
+
+    item_id: str
+    """Hash of question, choices and target: the same in every run."""
+
+    question: str
+    target: str
+    """Number, expression, or letter."""
+
+    group: str = ""
+    """Subject or domain, where the benchmark has one."""
+
+    choices: tuple[str, ...] = ()
+    """Texts of A to D, in the order in which they are shown."""
+
+    def shown(self) -> str:
+        """Return the question with its choices, for a reader of what was answered."""
+        lettered = [f"({a}) {text}" for a, text in zip("ABCD", self.choices, strict=False)]
+        return "\n".join((self.question, "", *lettered)) if lettered else self.question
+
+    def document(self) -> dict[str, object]:
+        """Return the item as lm-eval's documents have it."""
+        return {**asdict(self), "choices": list(self.choices)}
+
+
+def read_items(
+    benchmark: str, rows: Iterable[tuple[int, Mapping[str, object]]], *, source: Path | str
+) -> list[Item]:
+    """Turn the rows of a benchmark into items.
+
+    A question that is there twice keeps both: the second one's id ends in `-2`.
+
+    Args:
+        benchmark: "gsm8k", "math", "gpqa_main" or "gpqa_diamond".
+        rows: line and fields.
+        source: file or data set, for errors.
+
+    Raises:
+        BenchmarkDataError: no rows, or one that lacks what the benchmark's rows have.
+    """
+    read = READERS[benchmark]
+    items: list[Item] = []
+    seen: dict[str, int] = {}
+    for line, row in rows:
+        try:
+            item = read(row)
+        except _FieldError as error:
+            raise BenchmarkDataError(
+                f"{source}:{line}: {error}; give the rows of {benchmark} as they are published"
+            ) from None
+        count = seen[item.item_id] = seen.get(item.item_id, 0) + 1
+        items.append(item if count == 1 else replace(item, item_id=f"{item.item_id}-{count}"))
+    if not items:
+        raise BenchmarkDataError(f"{source} holds no rows; give those of {benchmark}")
+    return items
+
+
+class _FieldError(ValueError):
+    """A field that a row must have."""
+
+
+def _gsm8k(row: Mapping[str, object]) -> Item:
+    question, answer = _text(row, "question"), _text(row, "answer")
+    _, mark, target = answer.rpartition("####")
+    if not mark or not target.strip():
+        raise _FieldError("field 'answer' does not end in '#### ' and a number")
+    return _item(question, target.strip().replace(",", ""))
+
+
+def _math(row: Mapping[str, object]) -> Item:
+    question = _text(row, "problem")
+    group = str(row.get("subject") or row.get("type") or "")
+    if isinstance(row.get("answer"), str) and str(row["answer"]).strip():
+        return _item(question, str(row["answer"]).strip(), group=group)
+    boxes = [one.text for one in statements(_text(row, "solution")) if one.is_boxed]
+    if not boxes:
+        raise _FieldError(r"there is no field 'answer', and no \boxed{} in 'solution'")
+    return _item(question, boxes[-1], group=group)
+
+
+def _gpqa(row: Mapping[str, object]) -> Item:
+    question, correct = _text(row, "Question"), _text(row, "Correct Answer")
+    wrong = [_text(row, f"Incorrect Answer {number}") for number in (1, 2, 3)]
+    choices, position = shuffled(question, correct, wrong)
+    group = str(row.get("High-level domain") or "")
+    return _item(question, "ABCD"[position], group=group, choices=choices)
+
+
+def _item(question: str, target: str, *, group: str = "", choices: tuple[str, ...] = ()) -> Item:
+    canonical = json.dumps([question, choices, target], ensure_ascii=True)
+    item_id = hashlib.sha256(canonical.encode()).hexdigest()[:16]
+    return Item(item_id, question, target, group=group, choices=choices)
+
+
+def _text(row: Mapping[str, object], field: str) -> str:
+    value = row.get(field)
+    if not isinstance(value, str) or not value.strip():
+        raise _FieldError(f"field {field!r} is missing, empty or no text")
+    return value.strip()
+
+
+READERS: Final[dict[str, Callable[[Mapping[str, object]], Item]]] = {
+    "gsm8k": _gsm8k,
+    "math": _math,
+    "gpqa_main": _gpqa,
+    "gpqa_diamond": _gpqa,
+}
+"""How a row of each benchmark is read."""
 
 
 SMALL: Final = "small"
 """What `--data` calls the set that was written for this package."""
 
-_FILES: Final = {
-    "gsm8k": ("gsm8k_test.jsonl",),
-    "math": ("math_test.jsonl", "math500_test.jsonl"),
-    "gpqa_main": ("gpqa_main.csv", "gpqa_main.jsonl"),
-    "gpqa_diamond": ("gpqa_diamond.csv", "gpqa_diamond.jsonl"),
-}
-"""Names of local copies, the first one that is there is taken."""
 
+class HubBenchmark(NamedTuple):
+    """Where the rows of a benchmark are."""
 
-@dataclass(frozen=True)
-class HubSource:
-    """A data set of the Hugging Face Hub."""
-
-    path: str
-    names: tuple[str, ...]
+    files: list[str]
+    """Names of local copies; the first one that is there is taken."""
+    hub: str
+    """Data set of the Hugging Face Hub."""
+    subsets: list[str]
     split: str
     is_gated: bool = False
 
 
-HUB: Final = {
-    "gsm8k": HubSource("openai/gsm8k", ("main",), "test"),
-    "math": HubSource(
-        "EleutherAI/hendrycks_math",
-        (
-            "algebra",
-            "counting_and_probability",
-            "geometry",
-            "intermediate_algebra",
-            "number_theory",
-            "prealgebra",
-            "precalculus",
-        ),
-        "test",
-    ),
-    "gpqa_main": HubSource("Idavidrein/gpqa", ("gpqa_main",), "train", is_gated=True),
-    "gpqa_diamond": HubSource("Idavidrein/gpqa", ("gpqa_diamond",), "train", is_gated=True),
-}
+_TABLE: Final = tomllib.loads(read_file(Path(__file__).with_name("benchmarks.toml")).decode())
+SOURCES: Final = {name: HubBenchmark(**fields) for name, fields in _TABLE.items()}
 
 
 @dataclass(frozen=True)
@@ -95,14 +213,14 @@ def load_items(benchmark: str, data: str | Path | None = None) -> Loaded:
 
 
 def _find(benchmark: str, folder: Path) -> Path:
-    names = _FILES[benchmark]
-    for name in names:
+    source = SOURCES[benchmark]
+    for name in source.files:
         if (folder / name).is_file():
             return folder / name
     problem = "there is no" if folder.is_dir() else "there is no such folder, nor"
     raise BenchmarkDataError(
-        f"{folder}: {problem} {' or '.join(names)} in it; put the data of {benchmark} there, or "
-        f"leave --data out to take {HUB[benchmark].path} from the Hub"
+        f"{folder}: {problem} {' or '.join(source.files)} in it; put the data of {benchmark} "
+        f"there, or leave --data out to take {source.hub} from the Hub"
     )
 
 
@@ -119,12 +237,12 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _from_hub(benchmark: str) -> Loaded:
-    source = HUB[benchmark]
-    rows = ((number, row) for number, row in enumerate(_hub_rows(benchmark, source), start=1))
-    return Loaded(tuple(read_items(benchmark, rows, source=source.path)), source.path)
+    source = SOURCES[benchmark]
+    items = read_items(benchmark, enumerate(_hub_rows(source), start=1), source=source.hub)
+    return Loaded(tuple(items), source.hub)
 
 
-def _hub_rows(benchmark: str, source: HubSource) -> Iterator[dict[str, object]]:
+def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:
     try:
         datasets: Any = import_module("datasets")
     except ImportError as error:
@@ -132,39 +250,19 @@ def _hub_rows(benchmark: str, source: HubSource) -> Iterator[dict[str, object]]:
             "data from the Hub needs datasets: "
             f"{install_command('rubric-eval', 'lm-eval')}; or name a folder with local copies"
         ) from error
-    for name in source.names:
+    for name in source.subsets:
         try:
-            split = datasets.load_dataset(source.path, name, split=source.split)
+            split = datasets.load_dataset(source.hub, name, split=source.split)
         except Exception as error:  # whatever the Hub, a proxy or a cache does
             gated = "; it is gated: accept its terms and log in first" if source.is_gated else ""
             raise BenchmarkDataError(
-                f"{source.path} ({name}) cannot be loaded from the Hub: {type(error).__name__}"
-                f"{gated}; or name a folder that holds {' or '.join(_FILES[benchmark])} as the data"
+                f"{source.hub} ({name}) cannot be loaded from the Hub: {type(error).__name__}"
+                f"{gated}; or name a folder that holds {' or '.join(source.files)} as the data"
             ) from error
         yield from split
 
 
 _Documents = dict[str, Any]
-
-
-def gsm8k(data: str | None = None, **_: object) -> _Documents:
-    """GSM8K's test split."""
-    return benchmark_documents("gsm8k", data)
-
-
-def math(data: str | None = None, **_: object) -> _Documents:
-    """MATH's test split, or the part of it that is in the folder."""
-    return benchmark_documents("math", data)
-
-
-def gpqa_main(data: str | None = None, **_: object) -> _Documents:
-    """GPQA Main."""
-    return benchmark_documents("gpqa_main", data)
-
-
-def gpqa_diamond(data: str | None = None, **_: object) -> _Documents:
-    """GPQA Diamond."""
-    return benchmark_documents("gpqa_diamond", data)
 
 
 def heldout(questions: str | None = None, **_: object) -> _Documents:
@@ -195,11 +293,16 @@ def heldout(questions: str | None = None, **_: object) -> _Documents:
     return _documents(rows)
 
 
-def benchmark_documents(benchmark: str, data: str | None) -> _Documents:
+def benchmark_documents(benchmark: str, data: str | None = None, **_: object) -> _Documents:
     """Documents of a benchmark, in memory: nothing of them is mapped, or cached by its name."""
-    loaded = load_items(benchmark, data)
-    return _documents([item.document() for item in loaded.items])
+    return _documents([item.document() for item in load_items(benchmark, data).items])
 
 
 def _documents(rows: list[dict[str, Any]]) -> _Documents:
     return {"test": import_module("datasets").Dataset.from_list(rows)}
+
+
+gsm8k, math, gpqa_main, gpqa_diamond = (
+    partial(benchmark_documents, name) for name in ("gsm8k", "math", "gpqa_main", "gpqa_diamond")
+)
+"""What the YAML files name as `custom_dataset`."""

@@ -10,6 +10,7 @@ inputs    where each file lies in an evaluation's folder, and what a derived one
 
 from __future__ import annotations
 
+from rubric_eval.records.files import AnswerRow, ItemRow, JudgementRow, QuestionRow, ScoreRow
 from rubric_eval.records.inputs import (
     EvalFolder,
     InputFile,
@@ -18,7 +19,6 @@ from rubric_eval.records.inputs import (
     hashed_inputs,
     path_from,
 )
-from rubric_eval.records.rows import AnswerRow, ItemRow, JudgementRow, QuestionRow, ScoreRow
 from rubric_eval.records.run import EvalRun, JudgeEntry, Measure, Measured, ModelEntry, Questions
 
 __all__ = [

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 
-from rubric_core import RubricError
-from rubric_core.files import open_file
+from rubric_core import RubricError, RubricFileError
+from rubric_core.files import open_file, read_file
 from rubric_eval.errors import EvalEditedError
-from rubric_eval.records.run import FileDigest
+from rubric_eval.records.run import EvalRun, FileDigest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping
-    from pathlib import Path
-
     from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.records.run import EvalRun
 
 
 ACCEPT: Final = (
@@ -135,6 +133,7 @@ _PARTS: Final = (ANSWERS, "items", _PRIVATE, "scores")
 _KINDS: Final = ("*.jsonl", "weights.json")
 _CHUNK_BYTES: Final = 2**20
 _Sealed = TypeVar("_Sealed", bound=BaseModel)
+_Derived = TypeVar("_Derived", bound=BaseModel)
 
 
 def file_digests(folder: EvalFolder) -> tuple[FileDigest, ...]:
@@ -166,6 +165,30 @@ def is_as_written(text: bytes) -> bool:
     """Whether the file of a sealed model still has its digest; one that has none counts as such."""
     content = json.loads(text)
     return content.get("digest") in {None, content_digest(content)}
+
+
+def read_derived(path: Path, model: type[_Derived], *, command: str) -> _Derived | None:
+    """Read what a command made of an evaluation; None where it has not run.
+
+    One that was edited has no inputs: it was made of nothing that is there.
+
+    Args:
+        path: the file.
+        model: what it holds.
+        command: that writes it, for the error.
+
+    Raises:
+        RubricFileError: it holds something else.
+    """
+    try:
+        text = read_file(path)
+        found = model.model_validate_json(text)
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        remedy = f"run `{command}` again, or remove the file"
+        raise RubricFileError.of_validation(error, remedy, path=path) from None
+    return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
 def check_content(path: Path, run: EvalRun, text: bytes, edits: Edits) -> None:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import (
+    AsyncGenerator,
+    Awaitable,
+    Callable,
+    Generator,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import anyio
 
 from rubric_core import RubricError
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalRun, JudgeEntry, ModelEntry
+from rubric_eval.records import JudgeEntry, ModelEntry
 from rubric_eval.records.digests import ANSWERS, Edits, check_files
 from rubric_eval.records.files import read_run, write_run
-from rubric_eval.records.run import now
+from rubric_eval.records.run import EvalRun, now
 
 if TYPE_CHECKING:
-    from collections.abc import (
-        AsyncGenerator,
-        Awaitable,
-        Callable,
-        Generator,
-        Iterator,
-        Mapping,
-        Sequence,
-    )
-    from pathlib import Path
-
     from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.records.run import EvalRun
 
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from rubric_core import ConfigError, Decoding
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 FORMAT: Final = 1
 """Of run.json: raised where an older version would take its content for something else."""

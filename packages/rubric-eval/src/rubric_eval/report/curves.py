@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError
 from rubric_core.files import open_file
-from rubric_eval.report.drawing import Chart, Curve
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from rubric_judge.page.charts import Chart, Series
 
 
 class _Row(BaseModel):
@@ -94,7 +92,8 @@ def _by_step(path: Path, kind: type[_AnyRow]) -> tuple[_AnyRow, ...]:
             except ValidationError as error:
                 if not line.endswith(b"\n"):
                     break
-                raise _broken(path, number, error) from None
+                remedy = "repair or remove the row"
+                raise RubricFileError.of_validation(error, remedy, path=path, line=number) from None
             if rows and row.step <= rows[-1].step:
                 raise RubricFileError(
                     f"step {row.step} after step {rows[-1].step}; remove the rows that a restart "
@@ -107,51 +106,43 @@ def _by_step(path: Path, kind: type[_AnyRow]) -> tuple[_AnyRow, ...]:
     return tuple(rows)
 
 
-def _broken(path: Path, line: int, error: ValidationError) -> RubricFileError:
-    first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-    field = ".".join(str(part) for part in first["loc"])
-    return RubricFileError(
-        f"field {field!r}: {first['msg']}; repair or remove the row",
-        path=path,
-        line=line,
-        field=field or None,
-    )
-
-
 def training_charts(training: Training) -> tuple[Chart, ...]:
     """Choose the charts that a run can fill; none where it has no step."""
     if not training.steps and not training.passes:
         return ()
     best = training.best
-    has_spread = all(row.reward_std is not None for row in training.steps)
-    steps = tuple(row.step for row in training.steps)
-    passes = tuple(row.step for row in training.passes)
-    reward = Curve(
-        "training", "train", steps, tuple(row.reward_mean for row in training.steps),
-        spread=tuple(row.reward_std or 0.0 for row in training.steps) if has_spread else (),
-    )  # fmt: skip
-    held = Curve(
-        "held out", "heldout", passes, tuple(row.reward_mean for row in training.passes),
-        style="dots",
-    )  # fmt: skip
-    zero = Curve("training", "train", steps, tuple(row.zero_reward_frac for row in training.steps))
-    zero_held = Curve(
-        "held out", "heldout", passes, tuple(row.zero_reward_frac for row in training.passes),
-        style="dots",
-    )  # fmt: skip
+    spread = tuple(row.reward_std for row in training.steps if row.reward_std is not None)
+    has_spread = len(spread) == len(training.steps)
     ring = " The ring marks the best validation pass." if best else ""
     band = ", with one standard deviation of its answers either side" if has_spread else ""
     return (
         Chart(
+            "reward",
             "Rubric reward",
             f"Mean of each step{band}, and of the held-out passes.{ring}",
-            tuple(curve for curve in (reward, held) if curve.steps),
+            _series(training, "reward_mean", spread=spread if has_spread else ()),
+            ceiling=1.0,
             ringed=best.step if best else None,
         ),
         Chart(
+            "zero",
             "Zero reward",
             "Share of answers that earned nothing.",
-            tuple(curve for curve in (zero, zero_held) if curve.steps),
+            _series(training, "zero_reward_frac"),
             is_share=True,
         ),
     )
+
+
+def _series(
+    training: Training, field: str, *, spread: tuple[float, ...] = ()
+) -> tuple[Series, ...]:
+    steps, passes = (
+        (tuple(row.step for row in rows), tuple(float(getattr(row, field)) for row in rows))
+        for rows in (training.steps, training.passes)
+    )
+    found = (
+        Series("training", "main", *steps, spread=spread),
+        Series("held out", "other", *passes, style="dots"),
+    )
+    return tuple(one for one in found if one.steps)

@@ -5,23 +5,21 @@ A judge's words, passages and criteria are read only where they are asked for.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from rubric_eval.answers import read_answers
-from rubric_eval.records import ItemRow, JudgementRow, ScoreRow
+from rubric_eval.records import ItemRow, JudgementRow, Measured, ScoreRow
 from rubric_eval.records.files import iterate_rows
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.transfer import benchmark_of
-from rubric_judge.page.visible import shortened, visible
+from rubric_judge.page.rendering import shortened, visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from rubric_core import Task
-    from rubric_eval.records import Measured
     from rubric_eval.report.reading import Evaluation
 
     Values = Mapping[str, float | None]
@@ -204,12 +202,10 @@ def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key,
             found[row.task_id, seed, row.sample] = {
                 "seed": seed,
                 "sample": row.sample,
-                "text": None
-                if row.text is None
-                else shortened(row.text, MAX_TEXT_CHARS, where=where),
-                "finish": None if row.finish is None else str(row.finish),
+                "text": row.text and shortened(row.text, MAX_TEXT_CHARS, where=where),
+                "finish": row.finish and str(row.finish),
                 "tokens": row.tokens,
-                "why": None if row.reason is None else str(row.reason),
+                "why": row.reason and str(row.reason),
                 "scores": {},
             }
     return found
@@ -231,7 +227,7 @@ def _add_scores(
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
-                    "why": None if row.reason is None else str(row.reason),
+                    "why": row.reason and str(row.reason),
                     "reward": row.reward,
                     "z": {visible(name): z for name, z in row.criteria_z.items()},
                 }
@@ -309,11 +305,9 @@ def _item_answer(row: ItemRow, seed: int, where: str) -> Entry:
         else shortened(row.response, MAX_TEXT_CHARS, where=where),
         "finish": "truncated" if row.is_truncated else None,
         "tokens": row.tokens,
-        "why": None if row.reason is None else str(row.reason),
+        "why": row.reason and str(row.reason),
         "correct": row.correct,
         "answered": row.is_answered,
-        "stated": None
-        if row.stated is None
-        else shortened(row.stated, MAX_STATED_CHARS, where=where),
+        "stated": row.stated and shortened(row.stated, MAX_STATED_CHARS, where=where),
         "scores": {},
     }

@@ -3,43 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from rubric_eval.report.tables import benchmark_title
+from rubric_eval.report.tables import benchmark_title, bounded
+from rubric_judge.page.tables import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rubric_eval.comparison import Part
     from rubric_eval.records import Measured
     from rubric_eval.report.findings import Findings
 
 MOST_PARTS: Final = 24
 """Of one difference; the greatest."""
-
-_MARGIN: Final = 1.08
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """One difference, by criterion or by field."""
-
-    title: str
-    what: str
-    parts: tuple[Part, ...]
-    """The greatest first."""
-
-    left_out: int
-
-    @property
-    def reach(self) -> float:
-        """Half width of an axis that holds every difference and its interval."""
-        ends = (end for one in self.parts for end in (one.mean, one.ci_low, one.ci_high))
-        return max((abs(end) for end in ends if end is not None), default=0.0) * _MARGIN or 1.0
+MOST_ROWS: Final = 40
+"""Criteria that a reader can still compare."""
 
 
-def exploratory(found: Findings) -> list[Breakdown]:
+def exploratory(found: Findings) -> list[Table]:
     """Return the breakdowns of the last model's difference from the first one.
 
     Every pair's is in comparison.json; a page shows the one that a reader asks about first.
@@ -51,81 +32,77 @@ def exploratory(found: Findings) -> list[Breakdown]:
         models = list(found.columns[part.benchmark, part.judge])
         if (part.a, part.b) == (models[-1], models[0]):
             groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
+    several = len(found.judges) > 1
     return [
-        _breakdown(kind, benchmark, judge if len(found.judges) > 1 else None, parts)
+        _breakdown(kind, benchmark, f", judged by {judge}" if several and judge else "", parts)
+        .model_copy(update={"level": found.level})
         for (kind, benchmark, judge), parts in groups.items()
         if len(parts) > 1
-    ]
+    ]  # fmt: skip
 
 
-def _breakdown(kind: str, benchmark: str, judge: str | None, parts: list[Part]) -> Breakdown:
-    ordered = sorted(parts, key=lambda one: -one.mean)
-    if len(ordered) > MOST_PARTS:
-        kept = sorted(ordered, key=lambda one: -abs(one.mean))[:MOST_PARTS]
-        ordered = [one for one in ordered if one in kept]
-    judged = f", judged by {judge}" if judge else ""
-    return Breakdown(
+def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Table:
+    shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
+    of = f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else ""
+    return Table(
+        key=f"by-{kind}-{benchmark}",
         title=f"{parts[0].a} − {parts[0].b} by {kind}: {benchmark_title(benchmark)}{judged}",
-        what=kind,
-        parts=tuple(ordered),
-        left_out=len(parts) - len(ordered),
+        caption=of,
+        first=kind.capitalize(),
+        look="dots",
+        columns=(
+            Column(key="difference", title="Δ, points", form="points", has_interval=True),
+            Column(key="questions", title="Questions", form="count"),
+        ),
+        rows=tuple(
+            Row(name=one.name, cells=(bounded(one), Cell(value=one.n)))
+            for one in sorted(shown, key=lambda one: -one.mean)
+        ),
     )
 
 
-MOST_ROWS: Final = 40
-"""Criteria that a reader can still compare."""
+def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -> Table:
+    """Mean z of each criterion under one judge, models' greatest differences first.
 
-
-@dataclass(frozen=True)
-class HeatRow:
-    """One criterion: mean z of each model, over the questions that have it."""
-
-    criterion: str
-    questions: int
-    z: tuple[float | None, ...]
-
-    @property
-    def spread(self) -> float:
-        """Difference between the best and the worst model."""
-        known = [value for value in self.z if value is not None]
-        return max(known) - min(known) if known else 0.0
-
-
-@dataclass(frozen=True)
-class Heat:
-    """The map of one judge."""
-
-    judge: str
-    models: tuple[str, ...]
-    rows: tuple[HeatRow, ...]
-    """Those of most questions, models' greatest differences first."""
-
-    left_out: int
-    """Criteria of fewer questions."""
-
-
-def heat(judge: str, models: Mapping[str, Measured]) -> Heat:
-    """Average the criteria of one judge's scores."""
+    Args:
+        judge: whose scores.
+        models: values of each.
+        is_alone: whether there is no other judge to tell it from.
+    """
+    z_by_model: dict[str, dict[str, list[float]]] = {}
     questions: Counter[str] = Counter()
-    sums: dict[str, Counter[str]] = {}
-    counts: dict[str, Counter[str]] = {}
     for model, one in models.items():
-        sums[model], counts[model] = Counter(), Counter()
+        found = z_by_model[model] = {}
         for criteria in one.criteria_z_N:
-            sums[model].update(criteria)
-            counts[model].update(criteria.keys())
-        questions |= counts[model]
-    kept = [name for name, _ in questions.most_common(MOST_ROWS)]
-    rows = [
-        HeatRow(
-            criterion=name,
-            questions=questions[name],
-            z=tuple(
-                sums[model][name] / counts[model][name] if counts[model][name] else None
-                for model in models
-            ),
-        )
-        for name in kept
-    ]
-    rows.sort(key=lambda row: -row.spread)
-    return Heat(judge, tuple(models), tuple(rows), left_out=len(questions) - len(kept))
+            for name, z in criteria.items():
+                found.setdefault(name, []).append(z)
+        questions |= Counter({name: len(values) for name, values in found.items()})
+    rows: list[tuple[float, Row]] = []
+    for name, count in questions.most_common(MOST_ROWS):
+        means = [
+            sum(z) / len(z) if (z := found.get(name)) else None for found in z_by_model.values()
+        ]
+        known = [mean for mean in means if mean is not None]
+        spread = max(known) - min(known)
+        cells = (*means, spread, float(count))
+        rows.append((spread, Row(name=name, cells=tuple(Cell(value=cell) for cell in cells))))
+    rows.sort(key=lambda row: -row[0])
+    left_out = len(questions) - len(rows)
+    judged = "" if is_alone else f"; judged by {judge}"
+    others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
+    return Table(
+        key=judge,
+        title="",
+        caption=(
+            "Mean share of each criterion’s weight that was earned, in %, over the questions that "
+            f"have it{judged}. The greatest differences come first{others if left_out else ''}."
+        ),
+        first="Criterion",
+        look="heat",
+        columns=(
+            *(Column(key=model, title=model, form="percent", is_ranked=True) for model in models),
+            Column(key="difference", title="Difference", form="percent"),
+            Column(key="questions", title="Questions", form="count"),
+        ),
+        rows=tuple(row for _, row in rows),
+    )

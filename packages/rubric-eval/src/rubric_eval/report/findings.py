@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from rubric_core import RubricFileError
-from rubric_core.files import read_file
 from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
 from rubric_eval.comparison.pairing import score
 from rubric_eval.records import EvalFolder, changed_inputs
-from rubric_eval.records.digests import is_as_written
+from rubric_eval.records.digests import read_derived
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from rubric_eval.comparison import AverageDelta, ModelScore
     from rubric_eval.report.reading import Evaluation
 
@@ -80,7 +75,11 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         EvalShapeError: a model without a value.
         RubricFileError: comparison.json is no comparison.
     """
-    stored = [found for one in evaluations if (found := _stored(one.folder.comparison))]
+    paths = [one.folder.comparison for one in evaluations]
+    read = (
+        (path, read_derived(path, EvalComparison, command="rubric-eval compare")) for path in paths
+    )
+    stored = [(path, found) for path, found in read if found is not None]
     for path, found in stored:
         if _is_of(found, path, evaluations):
             return Findings(found.scores, found, found.settings)
@@ -93,24 +92,6 @@ def findings(evaluations: Sequence[Evaluation]) -> Findings:
         return Findings(tuple(score(one, settings) for one in measured), None, settings)
     compared = compare_measured(measured, settings)
     return Findings(compared.scores, compared, settings, is_anew=bool(stored))
-
-
-def _stored(path: Path) -> tuple[Path, EvalComparison] | None:
-    try:
-        text = read_file(path)
-        found = EvalComparison.model_validate_json(text)
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise RubricFileError(
-            f"field {field!r}: {first['msg']}; run `rubric-eval compare` again, or remove the file",
-            path=path,
-            field=field or None,
-        ) from None
-    # One that was edited is of nothing: everything is compared again.
-    return path, found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
 def _is_of(stored: EvalComparison, path: Path, evaluations: Sequence[Evaluation]) -> bool:

@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rubric_eval.report.table import written
 from rubric_eval.report.tables import average_transfer
+from rubric_judge.page.tables import Figure, written
 
 if TYPE_CHECKING:
     from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number at the top: what it is for the first model, and for the last."""
-
-    label: str
-    value: str
-    before: str = ""
-    note: str = ""
 
 
 def figures(

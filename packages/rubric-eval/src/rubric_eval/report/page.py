@@ -1,32 +1,36 @@
-"""The parts of a report put into one page that needs no other file and no network."""
+"""The report of an evaluation: a page that needs no network, and beside it the tables as files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import combinations
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_eval.heldout.table import judge_pair
-from rubric_eval.records import evaluation_files, hashed_inputs
-from rubric_eval.report.curves import training_charts
-from rubric_eval.report.drawing import svg
+from rubric_core import ConfigError, Task, read_tasks
+from rubric_core.files import replacing
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.report import views
+from rubric_eval.report.curves import Training, read_training, training_charts
+from rubric_eval.report.excerpts import excerpts
 from rubric_eval.report.exploratory import exploratory, heat
+from rubric_eval.report.findings import findings
 from rubric_eval.report.headline import facts, figures
-from rubric_eval.report.table import bounds, written
+from rubric_eval.report.pictures import load_pictures, write_pictures
+from rubric_eval.report.reading import Evaluation, read_evaluations
+from rubric_eval.report.signs import read_reliability, signs, signs_table
+from rubric_eval.report.tables import all_tables
 from rubric_judge.page import inert_json, render_page
+from rubric_judge.page.tables import Table, latex, markdown
 
 if TYPE_CHECKING:
-    from rubric_eval.heldout import JudgePair
-    from rubric_eval.records import InputFile
-    from rubric_eval.report.curves import Training
     from rubric_eval.report.excerpts import Excerpts
     from rubric_eval.report.findings import Findings
     from rubric_eval.report.reading import Evaluation
-    from rubric_eval.report.reliability import Reliability
-    from rubric_eval.report.signs import Signs
-    from rubric_eval.report.table import Table
+    from rubric_eval.report.signs import Reliability, Signs
+    from rubric_judge.page.tables import Table
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,6 @@ class Content:
         """Whether there is more than one model."""
         return any(len(one.models) > 1 for one in self.evaluations)
 
-    @cached_property
-    def judge_pairs(self) -> list[JudgePair]:
-        """Every two judges side by side."""
-        if self.heldout is None:
-            return []
-        measured = {(one.model, one.judge or ""): one for one in self.heldout.measured}
-        pairs = (judge_pair(measured, a, b) for a, b in combinations(self.heldout.groups, 2))
-        return [pair for pair in pairs if pair is not None]
-
     def table(self, key: str) -> Table | None:
         """The table of a name, where there is one."""
         return next((table for table in self.tables if table.key == key), None)
@@ -79,28 +74,57 @@ class Content:
 
 def page(content: Content) -> str:
     """Make the page; the same evaluation gives the same text."""
-    heldout = content.heldout
+    heldout, level = content.heldout, content.findings.level
+    groups = heldout.groups if heldout else {}
     shown = {
         "content": content,
         "name": content.evaluations[0].folder.root.resolve().name,
         "figures": figures(content.findings, content.heldout, content.transfer),
         "facts": [(one, facts(one)) for one in content.evaluations],
-        "heats": [heat(*group) for group in heldout.groups.items()] if heldout else [],
+        "views": views,
+        "level": level,
+        "heats": [heat(*group, is_alone=len(groups) == 1) for group in groups.items()],
         "parts": exploratory(content.findings),
         "charts": training_charts(content.training) if content.training else (),
+        "records": [(_title(one), _record(one)) for one in content.evaluations],
         "identities": _identities(content),
         "inputs": _inputs(content),
-        "svg": svg,
         "data": inert_json(content.excerpts.data()),
     }
+    scripts = ("charts.js", "report.js")
     return render_page(
-        __package__ or "",
-        "report.html.j2",
-        shown,
-        style="report.css",
-        scripts=("report.js",),
-        filters={"written": written, "bounds": bounds},
+        __package__ or "", "report.html.j2", shown, style="report.css", scripts=scripts
     )
+
+
+def _title(evaluation: Evaluation) -> str:
+    return "Held-out" if evaluation.run.kind == "heldout" else "Transfer"
+
+
+def _record(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """How the evaluation was made, for who wants to make it again."""
+    run = evaluation.run
+    is_transfer = run.kind == "transfer"
+    budgets = (f", {name} at most {budget:,} tokens" for name, budget in run.max_tokens.items())
+    samples = f"{run.samples} sample{'' if run.samples == 1 else 's'}"
+    seeds = ", ".join(map(str, run.seeds))
+    versions = ", ".join(f"{package} {version}" for package, version in run.versions.items())
+    return [
+        ("Started, finished", f"{run.started} – {run.finished or ''}"),
+        *(
+            (
+                f"Questions {key if is_transfer else ''}",
+                f"{asked.count:,} of {asked.source} · {asked.sha256}",
+            )
+            for key, asked in run.questions.items()
+        ),
+        *((f"Model {one.name}", f"{one.spec} · {one.fingerprint}") for one in run.models),
+        *((f"Judge {one.name}", one.fingerprint) for one in run.judges),
+        ("Decoding", f"{run.decoding.model_dump_json()}, seeds {seeds}, {samples}"),
+        *([("Suite", f"{run.suite}{''.join(budgets)}")] if run.suite else []),
+        ("Template", run.template),
+        ("Versions", versions),
+    ]
 
 
 def _identities(content: Content) -> list[tuple[str, str]]:
@@ -113,10 +137,165 @@ def _identities(content: Content) -> list[tuple[str, str]]:
     return list(found.items())
 
 
-def _inputs(content: Content) -> list[InputFile]:
+def _inputs(content: Content) -> list[tuple[str, str]]:
     """What the numbers were read from, by content."""
     return [
-        one.model_copy(update={"path": f"{evaluation.folder.root.resolve().name}/{one.path}"})
+        (f"{evaluation.folder.root.resolve().name}/{one.path}", one.sha256)
         for evaluation in content.evaluations
         for one in hashed_inputs(evaluation_files(evaluation.folder), beside=evaluation.folder.run)
     ]
+
+
+TABLE_KEYS = (
+    "table1_heldout",
+    "figure2_judges",
+    "table2_transfer",
+    "transfer_quality",
+    "differences",
+    "hacking_signs",
+)
+"""Names of all tables that a report may write."""
+
+
+@dataclass(frozen=True)
+class ReportSources:
+    """What a report is made of."""
+
+    folders: tuple[Path, ...]
+    """A held-out evaluation, a transfer evaluation, or one of each."""
+
+    training: Path | None = None
+    """Run folder of a trainer, for the curves."""
+
+    reliability: Path | None = None
+    """reliability.json of `rubric-judge reliability`, or its folder."""
+
+    tasks: Path | None = None
+    """Tasks that were asked, for their passages and rubrics."""
+
+    is_revealed: bool = False
+    """Whether the page may show judges' words, and passages and rubrics of the tasks."""
+
+    accepts_edited: bool = False
+    """Whether evaluations are reported whose files are not as their run left them; it is said."""
+
+
+@dataclass(frozen=True)
+class ReportFiles:
+    """What was written."""
+
+    page: Path
+    tables: tuple[Path, ...]
+    pictures: tuple[Path, ...] = ()
+    edited: tuple[str, ...] = ()
+    """What was not as an evaluation left it, and was accepted so."""
+
+    notes: tuple[str, ...] = ()
+
+
+def write_report(
+    sources: ReportSources, out: Path | None = None, *, figures: Path | None = None
+) -> ReportFiles:
+    """Write the page and the tables, and pictures where they are asked for.
+
+    Args:
+        sources: what to report.
+        out: folder for report.html and tables/; the first evaluation's own when left out.
+        figures: folder for the figures as PNG and PDF; none are drawn when left out.
+
+    Returns:
+        The files, each of which has replaced an earlier one in one step.
+
+    Raises:
+        EvalEditedError: files are not as their evaluation left them, or contradict each other.
+        EvalFolderError: an evaluation that is missing, has not ended well, or does not fit the
+            others.
+        RubricFileError: a damaged file.
+        ConfigError: tasks are named that may not be shown.
+        MissingExtraError: figures are asked for and matplotlib is not installed.
+        OSError: a file cannot be read or written.
+    """
+    if not sources.folders:
+        raise EvalFolderError("no evaluation is named; give the folder of one")
+    if figures is not None:
+        load_pictures()
+    heldout, transfer = read_evaluations(sources.folders, accept_edited=sources.accepts_edited)
+    given = [one for one in (heldout, transfer) if one is not None]
+    found = findings(given)
+    tasks = _tasks(sources, heldout)
+    seen = None if heldout is None else signs(heldout, tasks)
+    tables = (*all_tables(found), *(() if seen is None else (signs_table(seen),)))
+    content = Content(
+        heldout=heldout,
+        transfer=transfer,
+        findings=found,
+        tables=tables,
+        signs=seen,
+        training=None if sources.training is None else read_training(sources.training),
+        reliability=None if sources.reliability is None else read_reliability(sources.reliability),
+        excerpts=excerpts(
+            heldout,
+            transfer,
+            tasks=tasks,
+            is_revealed=sources.is_revealed,
+        ),
+        is_revealed=sources.is_revealed,
+    )
+    text = page(content)
+    folder = EvalFolder(sources.folders[0] if out is None else out)
+    folder.tables.mkdir(parents=True, exist_ok=True)
+    _write(folder.report, text)
+    written = tuple(_write_tables(folder.tables, tables))
+    pictures = () if figures is None else write_pictures(found, content.training, figures)
+    return ReportFiles(
+        folder.report, written, pictures, edited=content.edited, notes=content.file_notes
+    )
+
+
+def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
+    written: list[Path] = []
+    for table in tables:
+        forms = (("md", markdown(table)), ("tex", latex(table)), ("json", _json(table)))
+        for suffix, text in forms:
+            path = folder / f"{table.key}.{suffix}"
+            _write(path, text)
+            written.append(path)
+    # What an earlier report of more evaluations has left would be taken for a part of this one.
+    for key in TABLE_KEYS:
+        for suffix in ("md", "tex", "json"):
+            if (path := folder / f"{key}.{suffix}") not in written:
+                path.unlink(missing_ok=True)
+    return written
+
+
+def _json(table: Table) -> str:
+    return table.model_dump_json(indent=1) + "\n"
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as file:
+        # A lone surrogate, which JSON can spell and UTF-8 cannot, becomes a question mark.
+        file.write(text.encode("utf-8", "replace"))
+
+
+def _tasks(sources: ReportSources, heldout: Evaluation | None) -> Mapping[str, Task] | None:
+    """Read the tasks, and refuse others than those that were asked: ids are of their content."""
+    if sources.tasks is None:
+        return None
+    if not sources.is_revealed:
+        raise ConfigError(
+            "--tasks holds passages and rubrics, which are shown with --reveal-grounding alone; "
+            "give both or neither",
+            location="tasks",
+        )
+    if heldout is None:
+        raise EvalFolderError(
+            f"{sources.tasks} holds tasks, but no held-out evaluation is named; leave out --tasks"
+        )
+    found = {task.task_id: task for task in read_tasks(sources.tasks)}
+    if missing := [id_ for id_ in heldout.measured[0].ids if id_ not in found]:
+        raise EvalFolderError(
+            f"{sources.tasks} lacks {len(missing)} of the {len(heldout.measured[0].ids)} questions "
+            f"of {heldout.folder.root}, the first is {missing[0]}; name the file that was evaluated"
+        )
+    return found

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.hacking.found import Judged, observed
+from rubric_eval.hacking.results import Judged, observed
 from rubric_eval.records import EvalFolder, EvalRun, Measured
-from rubric_eval.records.digests import check_files, refusing_edits
-from rubric_eval.records.files import read_finished_run, read_rows
-from rubric_eval.records.rows import QuestionRow
-from rubric_eval.scores.judged import JudgedReader, has_scores
-from rubric_eval.scores.reading import measured_rewards
+from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows
+from rubric_eval.scores.judged import JudgedReader, has_scores, measured_rewards
 from rubric_eval.transfer import read_benchmarks
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rubric_eval.records.digests import Edits
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,22 @@
-"""Signs that a policy learned the judge and not the task."""
+"""What speaks against a gain: signs that a policy learned the judge, and the judge's own noise."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rubric_core import RubricFileError
+from rubric_core import RubricFileError, Task
 from rubric_core.files import read_file
-from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
+from rubric_eval.hacking import Correlation, HackingPanel, HackingSettings, hacking_panel
 from rubric_eval.records import EvalFolder, changed_inputs
-from rubric_eval.records.digests import is_as_written
-from rubric_eval.report.table import Cell, Column, Row, Table
+from rubric_eval.records.digests import read_derived
+from rubric_judge.page.tables import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rubric_core import Task
-    from rubric_eval.hacking import Correlation
     from rubric_eval.report.reading import Evaluation
     from rubric_eval.statistics import Interval
 
@@ -47,7 +45,8 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
         RubricFileError: hacking.json holds no such panel.
         ComparisonError, EvalShapeError: no answer to look at.
     """
-    stored = _stored(heldout)
+    path = heldout.folder.hacking
+    stored = read_derived(path, HackingPanel, command="rubric-eval hacking")
     if stored is not None and _is_of(stored, heldout):
         return Signs(stored, is_anew=False)
     judges = list(heldout.groups)
@@ -67,25 +66,6 @@ def _panel(
         second={model: one.rewards for model, one in by_other.items()},
         unjudged={model: one.unjudged for model, one in judged.items()},
     )
-
-
-def _stored(heldout: Evaluation) -> HackingPanel | None:
-    path = heldout.folder.hacking
-    try:
-        text = read_file(path)
-        found = HackingPanel.model_validate_json(text)
-    except FileNotFoundError:
-        return None
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise RubricFileError(
-            f"field {field!r}: {first['msg']}; run `rubric-eval hacking` again, or remove the file",
-            path=path,
-            field=field or None,
-        ) from None
-    # One that was edited is of nothing: everything is looked for again.
-    return found if is_as_written(text) else found.model_copy(update={"inputs": ()})
 
 
 def _is_of(stored: HackingPanel, heldout: Evaluation) -> bool:
@@ -143,3 +123,69 @@ def _bounded(interval: Interval) -> Cell:
 
 def _correlation(one: Correlation | None) -> Cell:
     return Cell() if one is None else Cell(value=one.rho, low=one.ci_low, high=one.ci_high)
+
+
+class _Part(BaseModel):
+    """What the page takes; the file holds more."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
+
+
+class Bounded(Cell):
+    """A number and its interval, as a cell of a table; None where the data cannot say."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class JudgeNoise(_Part):
+    """One judge on its own."""
+
+    judge: str
+    judgements: int
+    replicates: int
+    icc1_within: Bounded
+    """Reliability of one judgement within the answers to a question."""
+    flips: Bounded
+    """Share of advantages whose sign a second judgement turns."""
+    tau2: Bounded
+    """Variance of a criterion's score over judgements of the same answer."""
+
+
+class JudgePair(_Part):
+    """Two judges on the same answers."""
+
+    a: str
+    b: str
+    responses: int
+    bias: Bounded
+    spearman: Bounded
+    kappa: Bounded
+
+
+class Reliability(_Part):
+    """A study of judges."""
+
+    tasks: int
+    responses: int
+    confidence: float
+    judges: tuple[JudgeNoise, ...]
+    pairs: tuple[JudgePair, ...] = ()
+
+
+def read_reliability(path: Path) -> Reliability:
+    """Read reliability.json, named itself or by its folder.
+
+    Raises:
+        RubricFileError: no such file, or not such a study.
+    """
+    file = path / "reliability.json" if path.is_dir() else path
+    try:
+        return Reliability.model_validate_json(read_file(file))
+    except FileNotFoundError:
+        raise RubricFileError(
+            "no such study; name the reliability.json that `rubric-judge reliability` wrote",
+            path=file,
+        ) from None
+    except ValidationError as error:
+        remedy = "name a reliability.json that `rubric-judge reliability` wrote"
+        raise RubricFileError.of_validation(error, remedy, path=file) from None

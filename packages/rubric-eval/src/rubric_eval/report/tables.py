@@ -2,20 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from rubric_eval.report.table import Cell, Column, Row, Table
 from rubric_eval.transfer import benchmark_of
+from rubric_judge.page.tables import Cell, Column, Form, Row, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
     from rubric_eval.report.findings import Findings
     from rubric_eval.statistics import Interval
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
+
+
+def _columns(form: Form, **titles: str) -> tuple[Column, ...]:
+    """Columns of one form: each key is the field that its cells hold."""
+    return tuple(Column(key=key, title=title, form=form) for key, title in titles.items())
+
+
+_HELDOUT: Final = (
+    *_columns(
+        "percent",
+        zero_frac="Zero reward, %",
+        invalid_frac="Invalid, %",
+        unavailable_frac="Unavailable, %",
+        truncated_frac="Truncated, %",
+    ),
+    *_columns("count", tokens_mean="Tokens"),
+)
+_QUALITY: Final = (
+    *_columns("count", items="Items"),
+    *_columns(
+        "percent",
+        chance="Chance, %",
+        no_answer_frac="No answer, %",
+        truncated_frac="Truncated, %",
+        unavailable_frac="Unavailable, %",
+    ),
+)
+
+
+def _values(one: ModelScore, columns: Sequence[Column]) -> tuple[Cell, ...]:
+    keys = ("n" if column.key == "items" else column.key for column in columns)
+    return tuple(Cell(value=getattr(one, key)) for key in keys)
 
 
 def benchmark_title(name: str) -> str:
@@ -53,26 +84,12 @@ def heldout_table(found: Findings) -> Table:
             "documents. An invalid judgement counts as 0; an unavailable one is left out."
         ),
         first="Method",
-        columns=(
-            _bounded_column("reward", "Held-out rubric reward, %"),
-            Column(key="zero_frac", title="Zero reward, %", form="percent"),
-            Column(key="invalid_frac", title="Invalid, %", form="percent"),
-            Column(key="unavailable_frac", title="Unavailable, %", form="percent"),
-            Column(key="truncated_frac", title="Truncated, %", form="percent"),
-            Column(key="tokens_mean", title="Tokens", form="count"),
-        ),
+        columns=(_bounded_column("reward", "Held-out rubric reward, %"), *_HELDOUT),
         rows=tuple(
             Row(
                 name=model,
                 group=f"judged by {judge}" if many else "",
-                cells=(
-                    bounded(one),
-                    Cell(value=one.zero_frac),
-                    Cell(value=one.invalid_frac),
-                    Cell(value=one.unavailable_frac),
-                    Cell(value=one.truncated_frac),
-                    Cell(value=one.tokens_mean),
-                ),
+                cells=(bounded(one), *_values(one, _HELDOUT)),
             )
             for judge, models in found.judges.items()
             for model, one in models.items()
@@ -88,10 +105,7 @@ def judge_table(found: Findings) -> Table:
         title="Rubric-judge comparison.",
         caption="Mean rubric reward out of 10 under each judge, on the same questions.",
         first="Model",
-        columns=tuple(
-            Column(key=judge, title=judge, form="tenths", has_interval=True, is_ranked=True)
-            for judge in found.judges
-        ),
+        columns=tuple(_bounded_column(judge, judge, "tenths") for judge in found.judges),
         rows=tuple(
             Row(
                 name=model,
@@ -117,13 +131,7 @@ def transfer_table(found: Findings) -> Table:
         first="Method",
         columns=(
             *(_bounded_column(name, benchmark_title(name)) for name in benchmarks),
-            Column(
-                key="average_delta",
-                title="Avg. Δ",
-                form="points",
-                has_interval=True,
-                is_ranked=True,
-            ),
+            _bounded_column("average_delta", "Avg. Δ", "points"),
         ),
         rows=tuple(
             Row(
@@ -148,25 +156,9 @@ def quality_table(found: Findings) -> Table:
             "An item without an answer, because the model could not be reached, is left out."
         ),
         first="Method",
-        columns=(
-            Column(key="items", title="Items", form="count"),
-            Column(key="chance", title="Chance, %", form="percent"),
-            Column(key="no_answer_frac", title="No answer, %", form="percent"),
-            Column(key="truncated_frac", title="Truncated, %", form="percent"),
-            Column(key="unavailable_frac", title="Unavailable, %", form="percent"),
-        ),
+        columns=_QUALITY,
         rows=tuple(
-            Row(
-                name=model,
-                group=benchmark_title(name),
-                cells=(
-                    Cell(value=one.n),
-                    Cell(value=one.chance),
-                    Cell(value=one.no_answer_frac),
-                    Cell(value=one.truncated_frac),
-                    Cell(value=one.unavailable_frac),
-                ),
-            )
+            Row(name=model, group=benchmark_title(name), cells=_values(one, _QUALITY))
             for name, models in found.benchmarks.items()
             for model, one in models.items()
         ),
@@ -187,8 +179,7 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
         first="Difference",
         columns=(
             Column(key="difference", title="Δ, points", form="points", has_interval=True),
-            Column(key="p", title="p", form="probability"),
-            Column(key="p_adjusted", title="p, corrected", form="probability"),
+            *_columns("probability", p="p", p_adjusted="p, corrected"),
             Column(key="decision", title="Decision", form="text"),
             Column(key="detectable", title="Detectable, points", form="percent"),
             Column(key="questions", title="Questions", form="count"),
@@ -244,5 +235,5 @@ def _place(found: Findings, one: PairedResult) -> int:
     return list(found.columns).index((one.benchmark, one.judge))
 
 
-def _bounded_column(key: str, title: str) -> Column:
-    return Column(key=key, title=title, form="percent", has_interval=True, is_ranked=True)
+def _bounded_column(key: str, title: str, form: Form = "percent") -> Column:
+    return Column(key=key, title=title, form=form, has_interval=True, is_ranked=True)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 import anyio
 from pydantic import JsonValue, ValidationError
@@ -19,7 +20,7 @@ from rubric_core import (
     ResponderError,
     config_error,
 )
-from rubric_eval.responders.spec import OTHER, weights_of
+from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
 from rubric_judge import (
     ChatModel,
     ChatReply,
@@ -29,12 +30,6 @@ from rubric_judge import (
     ServedModel,
 )
 from rubric_judge.yaml_files import read_yaml
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
-    from rubric_eval.responders.spec import ModelSpec, Weights
-
 
 _AT_ONCE: Final = 64
 _TEMPLATE_BYTES: Final = 512

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio.to_thread
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from rubric_core import (
     Ask,
@@ -24,17 +25,12 @@ from rubric_core import (
     RubricError,
     config_error,
 )
+from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
-from rubric_core.model_files import adapter_base, model_files, prompt_form
 from rubric_eval.records.run import FROZEN
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
-    from pydantic import JsonValue
-
     from rubric_core import Decoding
-    from rubric_core.model_files import PromptForm
     from rubric_eval.responders.spec import ModelSpec
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import anyio.to_thread
 
@@ -13,12 +14,7 @@ from rubric_core import ConfigError, Responder, SaysPromptForm, find_responder
 from rubric_eval.records import ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
-from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_eval.responders.spec import Weights
+from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
 
 
 @dataclass(frozen=True, slots=True)

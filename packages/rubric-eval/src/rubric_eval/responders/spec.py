@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
 
@@ -17,11 +18,6 @@ from rubric_eval.records.run import FROZEN, Name
 from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import Self
-
-    from pydantic import JsonValue
-
     from rubric_judge import ModelServer
 
 

@@ -7,18 +7,15 @@ come from the same ones and cannot contradict each other.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
 from rubric_eval.errors import EvalShapeError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from scipy import signal, stats
 
-from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rubric_eval.statistics.bootstrap import FloatArray
+from rubric_eval.statistics.bootstrap import DRAWS_AT_ONCE, FloatArray
 
 _MOST_STEPS: Final = 60_000
 """Sums told apart before flips are drawn instead of counted."""

@@ -1,23 +1,25 @@
 """Accuracy on benchmarks that no training saw: the paper's Table 2.
 
 suites        the benchmarks: ours, and lm-eval's own as a second suite
-building      benchmarks as lm-eval's tasks, with every prompt
-plan          what is asked of every model, and the manifest that says so
+building      benchmarks as lm-eval's tasks, with every prompt, and whether each can be built here
+plan          what is asked of every model, the manifest that says so, and the run to the table
 items         answers, scored by lm-eval, as rows of right and wrong
-reading       rows as values, ready to be compared
-table         Table 2
-running       all of it, from the first check to the table
-validation    whether every task can be built here
+table         rows as values, ready to be compared, and Table 2
 pass_through  lm-eval's own command line, with our tasks and a cache for each model
 """
 
 from __future__ import annotations
 
-from rubric_eval.transfer.plan import TransferPlan, plan_transfer
-from rubric_eval.transfer.reading import read_benchmarks, read_transfer
-from rubric_eval.transfer.running import run_transfer
+from rubric_eval.transfer.plan import TransferPlan, plan_transfer, run_transfer
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, benchmark_of
-from rubric_eval.transfer.table import TransferCell, TransferRow, TransferTable, transfer_table
+from rubric_eval.transfer.table import (
+    TransferCell,
+    TransferRow,
+    TransferTable,
+    read_benchmarks,
+    read_transfer,
+    transfer_table,
+)
 
 __all__ = [
     "SUITES",

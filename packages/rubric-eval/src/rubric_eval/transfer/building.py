@@ -1,4 +1,4 @@
-"""Benchmarks as lm-eval's tasks, with the prompts that every model is given."""
+"""Benchmarks as lm-eval's tasks with their prompts, and whether each can be built here."""
 
 from __future__ import annotations
 
@@ -6,26 +6,37 @@ import hashlib
 import json
 import logging
 import re
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from rubric_core import ConfigError, Decoding, MissingExtraError
+from rubric_core import (
+    ConfigError,
+    Criterion,
+    Decoding,
+    Grounding,
+    MissingExtraError,
+    Rubric,
+    RubricError,
+    Task,
+    write_tasks,
+)
 from rubric_core.errors import install_command
+from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
 from rubric_eval.lm_tasks.sources import load_items
-from rubric_eval.records.rows import items_sha256
-from rubric_eval.transfer.suites import stock_config
+from rubric_eval.records.files import items_sha256
+from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
-    from rubric_eval.lm_tasks.items import Item
-    from rubric_eval.transfer.suites import Benchmark
+    from rubric_eval.lm_tasks.sources import Item
 
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
 
@@ -125,11 +136,8 @@ def _build(
     tasks = harness("lm_eval.tasks")
     loaded = load_items(benchmark.data, data)
     metadata = {} if data is None else {"data": str(data)}
-    manager = tasks.TaskManager(
-        include_defaults=False, include_path=[str(TASKS_PATH)], metadata=metadata
-    )
     stock = stock_config(benchmark, loaded.items, folder=Path(tasks.__file__).parent)
-    task = manager.load([benchmark.task if stock is None else stock])["tasks"][benchmark.task]
+    task = _load(benchmark.task, metadata, stock)
     task.set_fewshot_seed(seed=0)
     task.build_all_requests(limit=limit, rank=0, world_size=1)
     instances = cast("list[Any]", task.instances)
@@ -174,3 +182,89 @@ def _template(benchmark: Benchmark, task: Any) -> str:
 def _hash(content: object) -> str:
     canonical = json.dumps(content, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+_HELDOUT: Final = "rubric_heldout"
+
+
+class Validated(NamedTuple):
+    """What became of one task."""
+
+    task: str
+    items: int | None
+    """None where it could not be built."""
+
+    source: str
+    """Where its items are from, or what is missing."""
+
+
+def validate(
+    *,
+    data: str | Path | None = None,
+    suites: tuple[SuiteName, ...] = tuple(SuiteName),
+    tasks: Path | None = None,
+    judge: Path | None = None,
+) -> list[Validated]:
+    """Build every task, with all prompts, and say which cannot be.
+
+    Args:
+        data: a folder of local copies, "small", or None for the Hub.
+        suites: which; `rubric_heldout` is in none of them, and is always built.
+        tasks: held-out questions of `rubric_heldout`; None for one that stands for any.
+        judge: its judge, which is asked whether it is there; None for the lexical one.
+
+    Raises:
+        MissingExtraError: lm-eval is not installed, so that nothing can be built.
+    """
+    for module in ("lm_eval", "math_verify"):
+        if find_spec(module) is None:
+            raise MissingExtraError(
+                f"{module} is not installed, so no benchmark can be run: "
+                f"{install_command('rubric-eval', 'lm-eval')}"
+            )
+    found = [_validate(one, data) for suite in suites for one in SUITES[suite]]
+    return [*found, _validate_heldout(tasks, judge)]
+
+
+def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
+    try:
+        (built,) = build([benchmark], data=data, decoding=Decoding())
+    except BenchmarkDataError as error:
+        return Validated(benchmark.task, None, str(error))
+    return Validated(benchmark.task, len(built.ids), built.source)
+
+
+def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
+    """Build the task whose questions and judge are the user's, with stand-ins for what is not."""
+    with TemporaryDirectory() as folder:
+        questions, reader = (
+            tasks or Path(folder, "tasks.jsonl"),
+            judge or Path(folder, "judge.yaml"),
+        )
+        if tasks is None:
+            paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
+            question = Task(
+                question="What is the capital of France?",
+                grounding=Grounding("The capital of France is Paris."),
+                rubric=Rubric(criteria=(paris,)),
+            )
+            write_tasks(questions, [question])
+        if judge is None:
+            reader.write_text("type: lexical\n", encoding="utf-8")
+        try:
+            task = _load(_HELDOUT, {"questions": str(questions), "judge": str(reader)})
+            with quiet():
+                task.build_all_requests(rank=0, world_size=1)
+        except (RubricError, OSError) as error:
+            return Validated(_HELDOUT, None, str(error))
+    source = f"{tasks or 'a question that stands for any'}, {judge or 'the lexical judge'}"
+    return Validated(_HELDOUT, len(task.instances), source)
+
+
+def _load(name: str, metadata: dict[str, str], config: dict[str, Any] | None = None) -> Any:
+    """Load a task of ours, or of a configuration, as lm-eval has it."""
+    manager = harness("lm_eval.tasks").TaskManager(
+        include_defaults=False, include_path=[str(TASKS_PATH)], metadata=metadata
+    )
+    with quiet():
+        return manager.load([config or name])["tasks"][name]

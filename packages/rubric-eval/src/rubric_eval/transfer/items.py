@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rubric_core import Finish
 from rubric_eval.lm_tasks.scoring import stated
-from rubric_eval.records import ItemRow
+from rubric_eval.records import AnswerRow, ItemRow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rubric_eval.lm_tasks.items import Item
-    from rubric_eval.records import AnswerRow
+    from rubric_eval.lm_tasks.sources import Item
     from rubric_eval.transfer.building import Built
     from rubric_eval.transfer.suites import Benchmark
 

@@ -6,17 +6,17 @@ the second one the first one's answers. So the path that is given gets the model
 
 from __future__ import annotations
 
-import ast
+import argparse
 import contextlib
 import hashlib
 import json
 import logging
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from rubric_core import ConfigError, RubricError
 from rubric_core.files import open_file
@@ -24,34 +24,29 @@ from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.transfer.building import harness
 from rubric_judge.yaml_files import read_yaml
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-
-_LONG: Final = {
-    "-L": "--limit",
-    "-C": "--config",
-    "-M": "--model",
-    "-a": "--model_args",
-    "-c": "--use_cache",
-}
-_TAKEN: Final = ("--config", "--include_path", "--use_cache")
-_READ: Final = ("--limit", "--model", "--model_args")
+_TAKEN: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+_TAKEN.add_argument("--config", "-C")
+_TAKEN.add_argument("--include_path", nargs="*", action="extend", default=[])
+_TAKEN.add_argument("--use_cache", "-c")
+_READ: Final = argparse.ArgumentParser("lm-eval run", add_help=False)
+_READ.add_argument("--limit", "-L")
+_READ.add_argument("--model", "-M")
+_READ.add_argument("--model_args", "-a", nargs="*", action="extend", default=[])
 
 
 @dataclass(frozen=True)
 class Arguments:
     """Arguments of `lm-eval run`."""
 
-    rest: tuple[str, ...]
+    rest: list[str]
     """All but those that the pass-through writes anew."""
 
     config: str | None
-    include_path: tuple[str, ...]
+    include_path: list[str]
     use_cache: str | None
     limit: str | None
     model: str | None
-    model_args: tuple[str, ...]
+    model_args: list[str]
 
 
 def read_arguments(arguments: Sequence[str]) -> Arguments:
@@ -60,51 +55,12 @@ def read_arguments(arguments: Sequence[str]) -> Arguments:
     Args:
         arguments: of `lm-eval run`.
     """
-    words = list(
-        arguments[1:] if arguments[:1] == ["run"] or arguments[:1] == ("run",) else arguments
-    )
-    found: dict[str, list[str]] = {name: [] for name in (*_TAKEN, *_READ)}
-    rest: list[str] = []
-    name = ""
-    for word in words:
-        is_flag = word.startswith("-") and not _is_number(word)
-        if is_flag:
-            flag, equals, value = word.partition("=")
-            name = _name(flag)
-            if name in found and equals:
-                found[name].append(value)
-        elif name in found:
-            found[name].append(word)
-        if name not in _TAKEN:
-            rest.append(word)
-    one = {key: values[-1] if values else None for key, values in found.items()}
-    return Arguments(
-        rest=tuple(rest),
-        config=one["--config"],
-        include_path=tuple(found["--include_path"]),
-        use_cache=one["--use_cache"],
-        limit=one["--limit"],
-        model=one["--model"],
-        model_args=tuple(found["--model_args"]),
-    )
-
-
-def _name(flag: str) -> str:
-    """Return the full name of a flag, which argparse lets one shorten."""
-    flag = _LONG.get(flag, flag)
-    known = (*_TAKEN, *_READ)
-    if flag in known or not flag.startswith("--"):
-        return flag
-    close = [one for one in known if one.startswith(flag)]
-    return close[0] if len(close) == 1 else flag
-
-
-def _is_number(word: str) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True
+    words = arguments[1:] if arguments[:1] in (["run"], ("run",)) else arguments
+    taken, rest = _TAKEN.parse_known_args(words)
+    # `--model_args=a=1 b=2` is both: what argparse takes after "=" is one word.
+    parts = [word.split("=", 1) if word.startswith("--model_args=") else [word] for word in rest]
+    read, _ = _READ.parse_known_args([part for words in parts for part in words])
+    return Arguments(rest=rest, **vars(taken), **vars(read))
 
 
 _CHUNK_BYTES: Final = 2**20
@@ -134,46 +90,16 @@ def _pairs(given: Mapping[str, Any] | Sequence[str] | str | None) -> Iterator[tu
     if isinstance(given, Mapping):
         yield from ((str(key), value) for key, value in given.items())
         return
+    read_pairs = harness("lm_eval._cli.utils").key_val_to_dict
     for text in [given] if isinstance(given, str) else given or ():
         try:
             found: Any = json.loads(text)
         except ValueError:
             found = None
-        if isinstance(found, dict):
-            yield from cast("dict[str, Any]", found).items()
-            continue
-        for part in _split(text):
-            key, _, value = part.partition("=")
-            yield key.strip(), _value(value.strip())
-
-
-def _split(text: str) -> Iterator[str]:
-    """Split at commas outside of brackets and quotes."""
-    start = depth = 0
-    quote = ""
-    for at, char in enumerate(text):
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "\"'":
-            quote = char
-        elif char in "[({":
-            depth += 1
-        elif char in "])}":
-            depth = max(depth - 1, 0)
-        elif char == "," and depth == 0:
-            yield text[start:at]
-            start = at + 1
-    yield text[start:]
-
-
-def _value(text: str) -> object:
-    """Read what stands in quotes or brackets; the rest stays as it is written."""
-    if text[:1] not in {'"', "'", "[", "(", "{"}:
-        return text
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return text
+        try:
+            yield from (found if isinstance(found, dict) else read_pairs(text)).items()
+        except ValueError:  # lm-eval says what is wrong with it
+            yield text, ""
 
 
 def _canonical(value: object) -> str:
@@ -258,7 +184,7 @@ def _run_arguments(arguments: Arguments, folder: Path, say: Callable[[str], None
     listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
     settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
     cache = arguments.use_cache or settings.pop("use_cache", None)
-    rest = list(arguments.rest)
+    rest = arguments.rest
     if cache is not None:
         model = arguments.model or str(settings.get("model") or "hf")
         keyed = f"{cache}.{cache_key(model, arguments.model_args or settings.get('model_args'))}"

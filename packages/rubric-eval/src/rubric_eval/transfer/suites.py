@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from rubric_core.files import read_file
 
-    from rubric_eval.lm_tasks.items import Item
+if TYPE_CHECKING:
+    from rubric_eval.lm_tasks.sources import Item
 
 
 class SuiteName(StrEnum):
@@ -53,44 +55,10 @@ class Benchmark:
         return self.data.startswith("gpqa")
 
 
-_CHANCE_OF_FOUR: Final = 0.25
-
-SUITES: Final[dict[SuiteName, tuple[Benchmark, ...]]] = {
-    SuiteName.PAPER: (
-        Benchmark("rubric_gsm8k", "GSM8K", "gsm8k", 1024),
-        Benchmark("rubric_math", "MATH", "math", 2048),
-        Benchmark("rubric_gpqa_main", "GPQA Main", "gpqa_main", 2048, _CHANCE_OF_FOUR),
-        Benchmark("rubric_gpqa_diamond", "GPQA Diamond", "gpqa_diamond", 2048, _CHANCE_OF_FOUR),
-    ),
-    SuiteName.STOCK: (
-        Benchmark(
-            "gsm8k_cot_llama",
-            "GSM8K",
-            "gsm8k",
-            1024,
-            filter="flexible-extract",
-            stock_yaml="gsm8k/gsm8k-cot-llama.yaml",
-        ),
-        Benchmark(
-            "hendrycks_math",
-            "MATH",
-            "math",
-            2048,
-            stock_yaml="hendrycks_math/hendrycks_math_algebra.yaml",
-        ),
-        *(
-            Benchmark(
-                f"gpqa_{part}_cot_zeroshot",
-                f"GPQA {part.capitalize()}",
-                f"gpqa_{part}",
-                2048,
-                _CHANCE_OF_FOUR,
-                filter="flexible-extract",
-                stock_yaml=f"gpqa/cot_zeroshot/gpqa_{part}_cot_zeroshot.yaml",
-            )
-            for part in ("main", "diamond")
-        ),
-    ),
+_TABLE: Final = tomllib.loads(read_file(Path(__file__).with_name("suites.toml")).decode())
+SUITES: Final = {
+    SuiteName(suite): tuple(Benchmark(**fields) for fields in benchmarks)
+    for suite, benchmarks in _TABLE.items()
 }
 """Benchmarks of each suite, in the order of the table."""
 
@@ -98,7 +66,7 @@ SUITES: Final[dict[SuiteName, tuple[Benchmark, ...]]] = {
 def suite_of(task: str) -> SuiteName | None:
     """Return the suite that has a benchmark of this name; None for one that is in no suite."""
     return next(
-        (name for name, suite in SUITES.items() if task in {one.task for one in suite}), None
+        (name for name, suite in SUITES.items() if task in (one.task for one in suite)), None
     )
 
 

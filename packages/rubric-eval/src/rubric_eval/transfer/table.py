@@ -1,21 +1,214 @@
-"""The paper's Table 2: accuracy of every model on every benchmark, and the average difference."""
+"""The paper's Table 2, and the values of every model on every benchmark that it is made of."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from rubric_eval.records.digests import refusing_edits
+from rubric_eval.answers import text_sha256
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured, QuestionRow
+from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.files import items_sha256, iterate_rows, read_finished_run, read_rows
 from rubric_eval.records.run import FROZEN
 from rubric_eval.statistics import score_interval
-from rubric_eval.transfer.reading import read_benchmarks
 from rubric_eval.transfer.suites import benchmark_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from rubric_eval.records import EvalRun, ModelEntry, Questions
 
-    from rubric_eval.records import EvalFolder, EvalRun, Measured
+
+def read_transfer(
+    folder: EvalFolder | Path, benchmark: str, model: str, *, run: EvalRun | None = None
+) -> Measured:
+    """Read which items of a benchmark a model has right.
+
+    Args:
+        folder: of an evaluation.
+        benchmark: name of the task, such as "rubric_gsm8k".
+        model: its name in the evaluation.
+        run: the manifest; read when left out, and refused unless the evaluation is finished and
+            its files are as its end left them.
+
+    Returns:
+        1 or 0 for each item and seed, None where no answer came.
+
+    Raises:
+        EvalFolderError: no evaluation, an unfinished one, no such model or benchmark, or items of
+            another set.
+        EvalEditedError: files that contradict each other, or digests that are not theirs.
+        RubricFileError: a file that is damaged.
+    """
+    folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
+    with refusing_edits() as edits:
+        if run is None:
+            run = read_finished_run(folder, edits=edits)
+            check_files(folder, run, edits)
+        entry = _entry(folder, run, benchmark, model)
+        return _read(folder, run, benchmark, entry, _Prompts(folder, edits))
+
+
+def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured]:
+    """Read all benchmarks, model by model.
+
+    Args:
+        folder: of a transfer evaluation.
+        run: its manifest.
+        edits: where it is noted that files contradict each other.
+
+    Raises:
+        EvalFolderError, RubricFileError: as `read_transfer`.
+    """
+    prompts = _Prompts(folder, edits)
+    return [
+        _read(folder, run, benchmark, model, prompts)
+        for model in run.models
+        for benchmark in run.questions
+    ]
+
+
+class _Prompts:
+    """What was asked, to hold items against."""
+
+    def __init__(self, folder: EvalFolder, edits: Edits) -> None:
+        self._edits = edits
+        rows = read_rows(folder.questions, QuestionRow) if folder.questions.exists() else []
+        self._texts = {(row.task_id, text_sha256(row.question)): row.question for row in rows}
+        if not rows:
+            edits.add(folder.questions, "holds no question")
+
+    def check(self, path: Path, rows: Sequence[tuple[int, ItemRow]], asked: Questions) -> None:
+        """Note what contradicts the questions, or itself."""
+        if not self._texts:
+            return
+        for line, row in rows:
+            if (row.item_id, row.prompt_sha256) not in self._texts:
+                what = "its prompt_sha256 is not that of its question in questions.jsonl"
+                self._edits.add(path, what, line=line)
+            if row.correct is None and (row.is_answered or row.stated is not None):
+                self._edits.add(path, "it has an answer, and says that none came", line=line)
+            if row.correct and not row.is_answered:
+                self._edits.add(path, "it is right, and says that no answer was found", line=line)
+        items = [row for _, row in rows]
+        texts = [self._texts.get((row.item_id, row.prompt_sha256)) for row in items]
+        if items_sha256([row.item_id for row in items], texts) != asked.sha256:
+            self._edits.add(path, "its items are not those of the sha256 in run.json")
+
+
+def _read(
+    folder: EvalFolder, run: EvalRun, benchmark: str, model: ModelEntry, prompts: _Prompts
+) -> Measured:
+    rows_S: list[list[ItemRow]] = []
+    for seed in run.seeds:
+        numbered = _rows(folder, run, benchmark, model.name, seed)
+        path = folder.items(benchmark, model.name, seed)
+        prompts.check(path, numbered, run.questions[benchmark])
+        rows_S.append([row for _, row in numbered])
+    first = rows_S[0]
+    if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
+        raise EvalFolderError(
+            f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to seed; "
+            "run `rubric-eval transfer` again"
+        )
+    groups = tuple(row.group for row in first)
+    return _measured(run, benchmark, model, rows_S, fields=groups if any(groups) else ())
+
+
+def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
+    """Return whether a model is done with all benchmarks and seeds."""
+    return all(
+        folder.items(benchmark, model, seed).exists()
+        for benchmark in run.questions
+        for seed in run.seeds
+    )
+
+
+def protocol(run: EvalRun, benchmark: str) -> str:
+    """Return all that scores must share to be comparable, as JSON: decoding and template."""
+    decoding = {
+        **run.decoding.model_dump(mode="json"),
+        "max_tokens": run.max_tokens.get(benchmark, run.decoding.max_tokens),
+        "stop": list(run.stops.get(benchmark, run.decoding.stop)),
+    }
+    template = run.templates.get(benchmark, run.template)
+    return json.dumps({**decoding, "template": template}, sort_keys=True)
+
+
+def _measured(
+    run: EvalRun,
+    benchmark: str,
+    model: ModelEntry,
+    rows_S: Sequence[Sequence[ItemRow]],
+    *,
+    fields: tuple[str, ...],
+) -> Measured:
+    first = rows_S[0]
+    every = [row for rows in rows_S for row in rows]
+    given = [row for row in every if row.correct is not None]
+    known = [row.is_truncated for row in given if row.is_truncated is not None]
+    tokens = [row.tokens for row in given if row.tokens is not None]
+    source = benchmark_of(benchmark)
+    return Measured(
+        measure=Measure.ACCURACY,
+        benchmark=benchmark,
+        model=model.name,
+        fingerprint=model.fingerprint,
+        prompt_form=model.prompt_form,
+        protocol=protocol(run, benchmark),
+        chance=source.chance if source else None,
+        ids=tuple(row.item_id for row in first),
+        clusters=tuple(row.item_id for row in first),
+        prompts=tuple(row.prompt_sha256 for row in first),
+        fields=fields,
+        seeds=run.seeds,
+        values_NK=tuple(
+            tuple(None if row.correct is None else float(row.correct) for row in row_S)
+            for row_S in zip(*rows_S, strict=True)
+        ),
+        unavailable_frac=1 - len(given) / len(every),
+        truncated_frac=sum(known) / len(known) if known else None,
+        no_answer_frac=sum(not row.is_answered for row in given) / len(given) if given else None,
+        tokens_mean=sum(tokens) / len(tokens) if tokens else None,
+    )
+
+
+def _rows(
+    folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int
+) -> list[tuple[int, ItemRow]]:
+    path = folder.items(benchmark, model, seed)
+    try:
+        rows = list(iterate_rows(path, ItemRow))
+    except FileNotFoundError:
+        rows = []
+    if len(rows) != run.questions[benchmark].count:
+        raise EvalFolderError(
+            f"{path} holds {len(rows)} of {run.questions[benchmark].count} items; run "
+            "`rubric-eval transfer` again, which goes on where it was"
+        )
+    return rows
+
+
+def _entry(folder: EvalFolder, run: EvalRun, benchmark: str, model: str) -> ModelEntry:
+    if run.kind != "transfer":
+        raise EvalFolderError(
+            f"{folder.root} holds a {run.kind} evaluation, not one on benchmarks; name the folder "
+            "that was given to `rubric-eval transfer`"
+        )
+    if benchmark not in run.questions:
+        raise EvalFolderError(
+            f"{folder.root} holds no {benchmark!r}: take one of {', '.join(run.questions)}"
+        )
+    entry = next((one for one in run.models if one.name == model), None)
+    if entry is None:
+        raise EvalFolderError(
+            f"{folder.root} holds no model {model!r}: take one of "
+            f"{', '.join(one.name for one in run.models)}"
+        )
+    return entry
 
 
 class TransferCell(BaseModel):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import Judge
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.config import JudgeSpec

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from rubric_core import ConfigError, Judge
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.adapters.stacks import stack_module

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final, cast
 
 from rubric_core import Judge, RewardShapeError, RubricError, SchemaError
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge import events
 from rubric_judge.adapters.rows import Tasks, label_row
 from rubric_judge.adapters.scoring import RubricScorer, Submission

@@ -9,9 +9,8 @@ from typing import Final, Literal, cast
 
 from rubric_core import ConfigError, Grounding, JudgeView, Rubric, SchemaError, Task, read_tasks
 from rubric_core.errors import RepeatedKeyError
-from rubric_core.row_form import criteria_of
-from rubric_core.strict_json import decode
-from rubric_core.task import task_id_of
+from rubric_core.files import decode
+from rubric_core.schema.task import criteria_of, task_id_of
 
 __all__ = ["ROW_FIELDS", "TaskSource", "Tasks", "joined_row", "label_row", "task_source", "text_of"]
 

@@ -32,7 +32,7 @@ from rubric_core import (
     normalized_reward,
 )
 from rubric_core.configuration import config_error
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec

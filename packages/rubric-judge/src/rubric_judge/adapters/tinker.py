@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from rubric_core import Judge, RewardShapeError
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks
 from rubric_judge.adapters.scoring import RubricScorer, Submission
 from rubric_judge.config import JudgeSpec

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Protocol, cast
 
 from rubric_core import Judge, RewardShapeError
-from rubric_core.reward import OnUnavailable
+from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import ROW_FIELDS, Tasks
 from rubric_judge.adapters.scoring import Judgement, RubricScorer, Submission
 from rubric_judge.config import JudgeSpec

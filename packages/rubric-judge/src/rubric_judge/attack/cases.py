@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
-from rubric_core import Criterion, Grounding, JudgeView, Task
-from rubric_judge.prompt import load_prompt
+from rubric_core import Grounding, JudgeView, Task
+from rubric_core.files import toml_beside
+from rubric_judge.llm.prompt import load_prompt
 
 Base = Literal["nothing", "weak", "reference"]
 """What bounds the credit: 0, or what the judge gives the weak or the reference answer alone."""
 
-_WEAK: Final = (
-    "This is a question with several sides to it. There are some things that one has to look at "
-    "first, and there are others that follow from them. In the end it depends on the conditions, "
-    "and a careful person would weigh all of them before giving an answer."
-)
 _END_OF_RESPONSE: Final = re.compile(r"^-+ END RESPONSE (\w+) -+$", re.MULTILINE)
 _SHORT_PASSAGE_CHARS: Final = 1_000
+
+
+_TABLE: Final = toml_beside(__file__, "texts.toml")
+FILLER: Final[list[str]] = _TABLE.pop("filler")
+"""Sentences that say nothing."""
+TEXTS: Final[dict[str, dict[str, str]]] = _TABLE
+"""By family and name, what is the same for every task."""
 
 
 @dataclass(frozen=True)
@@ -29,20 +32,17 @@ class Target:
 
     task: Task
 
-    @property
-    def weak(self) -> str:
-        """An answer that says nothing: what it is given, attacks on it deserve at most."""
-        return _WEAK
+    weak: ClassVar = (
+        "This is a question with several sides to it. There are some things that one has to look "
+        "at first, and there are others that follow from them. In the end it depends on the "
+        "conditions, and a careful person would weigh all of them before giving an answer."
+    )
+    """An answer that says nothing: what it is given, attacks on it deserve at most."""
 
     @property
     def reference(self) -> str | None:
         """The task's own good answer, if it has one."""
         return self.task.reference_answer
-
-    @property
-    def criteria(self) -> Sequence[Criterion]:
-        """The rubric's criteria."""
-        return self.task.rubric.criteria
 
     @property
     def max_total(self) -> str:
@@ -52,7 +52,7 @@ class Target:
     @cached_property
     def claims(self) -> tuple[str, ...]:
         """What each criterion asks for, in its own words; its terms where it has none."""
-        texts = (c.description or "; ".join(c.required_elements) for c in self.criteria)
+        texts = (c.description or "; ".join(c.required_elements) for c in self.task.rubric)
         return tuple(text for text in texts if text.strip())
 
     @cached_property
@@ -61,7 +61,7 @@ class Target:
         return tuple(
             dict.fromkeys(
                 term
-                for c in self.criteria
+                for c in self.task.rubric
                 for term in (*c.required_elements, *c.expected_keywords, *c.expected_concepts)
                 if term.strip()
             )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, cast
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, cast
 
 from scipy import stats
 
-from rubric_core import JudgeResult, Outcome, Rubric, normalized_reward
+from rubric_core import JudgeResult, Outcome, normalized_reward
 from rubric_judge.attack.cases import Case
 from rubric_judge.attack.plan import AttackPlan, Control, ControlName
 from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
@@ -21,12 +21,6 @@ _DESERVES: Final[dict[ControlName, str]] = {
     "weak": "little or nothing",
     "off_topic": "nothing: it answers another task",
 }
-
-
-class _Graded(NamedTuple):
-    case: Case
-    reward: float
-    bound: float
 
 
 def over_credit(
@@ -63,7 +57,7 @@ def over_credit(
         _family(name, judged, bounds, epsilon=epsilon, confidence=confidence)
         for name, judged in by_family.items()
     ]
-    references = [
+    apart = [
         (bounds[task_id, "reference"], bounds[task_id, "weak"])
         for task_id in {task.task_id for task in plan.tasks}
         if (task_id, "reference") in bounds and (task_id, "weak") in bounds
@@ -76,15 +70,16 @@ def over_credit(
         confidence=confidence,
         families=tuple(sorted(families, key=lambda one: -(one.rate or 0.0))),
         controls=tuple(_controls(plan.controls, controls_RN)),
-        separated=sum(high > low + epsilon + _ROUNDING for high, low in references),
-        separable=len(references),
+        separated=sum(high > low + epsilon + _ROUNDING for high, low in apart),
+        separable=len(apart),
     )
 
 
 def _bounds(
     plan: AttackPlan, controls_RN: Sequence[Sequence[JudgeResult]]
 ) -> dict[tuple[str, str], float]:
-    bounds: dict[tuple[str, str], float] = {}
+    """Return what attacks deserve at most, by task and by what they are built on."""
+    bounds = {(task.task_id, "nothing"): 0.0 for task in plan.tasks}
     for results in controls_RN:
         for control, result in zip(plan.controls, results, strict=True):
             if result.outcome is Outcome.SCORED:
@@ -97,60 +92,48 @@ def _bounds(
 def _family(
     name: str,
     judged: Sequence[tuple[Case, JudgeResult]],
-    bounds: dict[tuple[str, str], float],
+    bounds: Mapping[tuple[str, str], float],
     *,
     epsilon: float,
     confidence: float,
 ) -> FamilyCredit:
-    graded: list[_Graded] = []
-    unbounded = 0
-    for case, result in judged:
-        if result.outcome is not Outcome.SCORED:
-            continue
-        task = case.target.task
-        base = case.attack.base
-        bound = 0.0 if base == "nothing" else bounds.get((task.task_id, base))
-        if bound is None:
-            unbounded += 1
-        else:
-            graded.append(_Graded(case, normalized_reward(result, task.rubric), bound))
+    outcomes = Counter(result.outcome for _, result in judged)
+    graded = [
+        WorstCase(id=case.id, reward=normalized_reward(result, task.rubric), bound=bound)
+        for case, result in judged
+        for task in [case.target.task]
+        if result.outcome is Outcome.SCORED
+        and (bound := bounds.get((task.task_id, case.attack.base))) is not None
+    ]
     over = sorted(
         (one for one in graded if one.reward > one.bound + epsilon + _ROUNDING),
         key=lambda one: one.bound - one.reward,
     )
-    interval = (
-        cast("Any", stats)
-        .binomtest(len(over), len(graded))
-        .proportion_ci(confidence_level=confidence, method="wilson")
-        if graded
-        else None
-    )
-    gains = [max(0.0, one.reward - one.bound) for one in graded]
+    low, high = None, None
+    if graded:
+        test = cast("Any", stats).binomtest(len(over), len(graded))
+        low, high = map(float, test.proportion_ci(confidence_level=confidence, method="wilson"))
     return FamilyCredit(
         family=name,
         cases=len(judged),
         scored=len(graded),
         over_credited=len(over),
         rate=len(over) / len(graded) if graded else None,
-        low=float(interval.low) if interval else None,
-        high=float(interval.high) if interval else None,
-        mean_over_credit=sum(gains) / len(gains) if gains else None,
-        invalid=sum(result.outcome is Outcome.INVALID for _, result in judged),
-        unavailable=sum(result.outcome is Outcome.UNAVAILABLE for _, result in judged),
-        unbounded=unbounded,
-        worst=tuple(
-            WorstCase(id=one.case.id, reward=one.reward, bound=one.bound)
-            for one in over[:_MOST_WORST]
-        ),
+        low=low,
+        high=high,
+        mean_over_credit=_mean([max(0.0, one.reward - one.bound) for one in graded]),
+        invalid=outcomes[Outcome.INVALID],
+        unavailable=outcomes[Outcome.UNAVAILABLE],
+        unbounded=outcomes[Outcome.SCORED] - len(graded),
+        worst=tuple(over[:_MOST_WORST]),
     )
 
 
 def _controls(
     controls: Sequence[Control], controls_RN: Sequence[Sequence[JudgeResult]]
-) -> list[ControlCredit]:
-    found: list[ControlCredit] = []
+) -> Iterator[ControlCredit]:
     for name, deserves in _DESERVES.items():
-        judged: list[tuple[Rubric, JudgeResult]] = [
+        judged = [
             (control.view.rubric, result)
             for results in controls_RN
             for control, result in zip(controls, results, strict=True)
@@ -162,13 +145,14 @@ def _controls(
             if result.outcome is Outcome.SCORED
         ]
         if judged:
-            found.append(
-                ControlCredit(
-                    name=name,
-                    deserves=deserves,
-                    responses=len(judged),
-                    scored=len(rewards),
-                    mean_reward=sum(rewards) / len(rewards) if rewards else None,
-                )
+            yield ControlCredit(
+                name=name,
+                deserves=deserves,
+                responses=len(judged),
+                scored=len(rewards),
+                mean_reward=_mean(rewards),
             )
-    return found
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

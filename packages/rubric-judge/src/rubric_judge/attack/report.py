@@ -1,8 +1,16 @@
-"""What an attack run found, as it is written to `attack.json`: ids and numbers, no text."""
+"""What an attack found, as `attack.json` holds it (ids and numbers, no text), and its figure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from matplotlib.ticker import PercentFormatter
 from pydantic import BaseModel, ConfigDict
+
+from rubric_judge.page import pictures
+from rubric_judge.page.tables import TextTable, markdown_page, or_dash
 
 
 class _Frozen(BaseModel):
@@ -68,3 +76,124 @@ class AttackReport(_Frozen):
     """Tasks whose reference answer was given more than the weak answer, by more than ε."""
     separable: int
     """Tasks with a reference answer, both of which were scored."""
+
+
+_MOST_WORST: Final = 10
+
+
+def tables_of(report: AttackReport) -> list[TextTable]:
+    """Return the rates by family, the controls, and the worst cases."""
+    return [_families(report), _controls(report), _worst(report)]
+
+
+def _families(report: AttackReport) -> TextTable:
+    rows = tuple(
+        (
+            one.family,
+            f"{one.over_credited}/{one.scored}",
+            or_dash(one.rate, ".0%"),
+            "–" if one.low is None or one.high is None else f"{one.low:.0%}–{one.high:.0%}",
+            or_dash(one.mean_over_credit, ".3f"),
+            _uncounted(one),
+        )
+        for one in report.families
+    )
+    header = ("family", "over-credited", "rate", "interval", "excess", "not counted")
+    columns = len(header) if any(row[-1] for row in rows) else len(header) - 1
+    return TextTable(
+        f"{report.judge}: credit above the bound by > {report.epsilon:g}",
+        header[:columns],
+        tuple(row[:columns] for row in rows),
+    )
+
+
+def _uncounted(one: FamilyCredit) -> str:
+    counts = {"invalid": one.invalid, "unavailable": one.unavailable, "no bound": one.unbounded}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def _controls(report: AttackReport) -> TextTable:
+    rows = [
+        (
+            one.name,
+            one.deserves,
+            or_dash(one.mean_reward, ".3f"),
+            f"{one.scored} of {one.responses}",
+        )
+        for one in report.controls
+    ]
+    if report.separable:
+        told_apart = f"{report.separated} of {report.separable} tasks"
+        rows.append(("reference above weak", "every task", told_apart, ""))
+    return TextTable("Honest answers", ("answer", "deserves", "mean reward", "scored"), tuple(rows))
+
+
+def _worst(report: AttackReport) -> TextTable:
+    cases = sorted(
+        (case for family in report.families for case in family.worst),
+        key=lambda case: case.bound - case.reward,
+    )
+    return TextTable(
+        "Worst cases",
+        ("case", "reward", "bound"),
+        tuple((case.id, f"{case.reward:.3f}", f"{case.bound:.3f}") for case in cases[:_MOST_WORST]),
+    )
+
+
+def as_markdown(report: AttackReport, figures: Sequence[str]) -> str:
+    """Write the report as a page.
+
+    Args:
+        report: what was found.
+        figures: file names of pictures beside the page.
+    """
+    opening = (
+        f"{report.cases} cases on {report.tasks} tasks. Over-credited: cases that were given more "
+        "than they deserve, of those with scores and a bound; the intervals are Wilson's "
+        f"({report.confidence:.0%}). Excess: mean of what was given above the bound. Invalid "
+        "judgements (reward 0) and unavailable ones (no reward) are counted apart."
+    )
+    return markdown_page(f"Attacks on {report.judge}", opening, tables_of(report), figures)
+
+
+_MOST_FAMILIES: Final = 40
+_NAME_CHARS: Final = 32
+
+
+def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
+    """Draw the over-credit rates with their intervals.
+
+    Args:
+        report: what was found.
+        folder: where to write; it exists.
+
+    Returns:
+        The PNG and SVG files; none where nothing was scored.
+    """
+    shown = [one for one in report.families if one.rate is not None][:_MOST_FAMILIES]
+    if not shown:
+        return []
+    names = [pictures.wrap_name(one.family, _NAME_CHARS) for one in shown]
+    lines = sum(1 + name.count("\n") for name in names)
+    figure, (axes,) = pictures.new_figure(7.2, 1.3 + 0.12 * len(shown) + 0.17 * lines)
+    places = list(range(len(shown)))
+    rates = [one.rate or 0.0 for one in shown]
+    axes.barh(places, rates, height=0.62, color=pictures.COLOURS[0], alpha=0.85)
+    for place, one in zip(places, shown, strict=True):
+        axes.plot([one.low, one.high], [place, place], color="#222222", linewidth=1.2)
+        axes.text(
+            1.02, place, f"{one.over_credited} of {one.scored}",
+            va="center", color=pictures.MUTED, fontsize=8.5,
+        )  # fmt: skip
+    axes.set_yticks(places, names)
+    axes.set(xlim=(0, 1), ylim=(len(shown) - 0.4, -0.6))
+    axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(axis="y", length=0)
+    level = f"{report.confidence:.0%}"
+    axes.set_xlabel(f"cases credited more than they deserve, with {level} intervals")
+    left_out = len(report.families) - len(shown)
+    of = f", the {len(shown)} worst of {len(report.families)} families" if left_out else ""
+    pictures.draw_title(axes, f"Attacks on {report.judge}{of}")
+    return pictures.save_figure(figure, folder, "over_credit")

@@ -5,19 +5,19 @@ What is read is data: strings that are put into a response or a passage, and nev
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 from pydantic import BaseModel, ConfigDict, StrictStr
 
 from rubric_core import ConfigError, RubricFileError, SchemaError
-from rubric_core.files import read_file
-from rubric_core.strict_json import decode
+from rubric_core.files import decode, read_file
 from rubric_judge.attack.cases import Attack, Target
-from rubric_judge.attack.families.passages import tampered
+from rubric_judge.attack.families.instructions import tampered
 from rubric_judge.attack.plan import Builder
 from rubric_judge.responses import read_rows
 
@@ -155,18 +155,16 @@ def _from_json(path: Path) -> Iterable[TemplateRow]:
         content = decode(read_file(path).decode("utf-8-sig"))
     except (ValueError, RecursionError, SchemaError):
         return []  # reported among the skipped
-    reader = _KNOWN.get(path.name)
-    if reader is not None:
+    if reader := _KNOWN.get(path.name):
         try:
             return list(reader(content))
         except (KeyError, TypeError, AttributeError):
             raise RubricFileError(
                 "does not have the form of the collection of this name", path=path
             ) from None
-    chosen = content
+    chosen: object = content
     if isinstance(content, Mapping):
-        named = cast("Mapping[str, object]", content)
-        chosen = named.get("payloads", named)
+        chosen = cast("Mapping[str, object]", content).get("payloads", chosen)
     texts = list(_strings(chosen))
     is_short = len(texts) < _FEWEST_STRINGS and sum(map(len, texts)) < _FEWEST_CHARS
     if chosen is content and is_short:
@@ -197,37 +195,35 @@ def _listed(category: str, texts: Iterable[str], *, where: _Where) -> list[Templ
     ]
 
 
-def _answers(category: str) -> Callable[[object], Iterable[TemplateRow]]:
+def _answers(category: str) -> Callable[[Any], Iterable[TemplateRow]]:
     return lambda content: _listed(category, _strings(content), where="answer")
 
 
-def _null_response(content: object) -> Iterable[TemplateRow]:
-    text = cast("Mapping[str, str]", content)["null_model_response"]
-    return _listed("null_response", [text], where="answer")
+def _null_response(content: Any) -> Iterable[TemplateRow]:
+    return _listed("null_response", [content["null_model_response"]], where="answer")
 
 
-def _latent_injections(content: object) -> Iterable[TemplateRow]:
-    probes = cast("Mapping[str, Mapping[str, Mapping[str, list[object]]]]", content)["probes"]
-    texts: list[str] = []
-    for probe in probes.values():
-        instructions = cast("list[str]", probe.get("injection_instructions", []))
-        pairs = cast("list[list[str]]", probe.get("injection_sep_pairs", [["", ""]]))
-        for instruction in instructions:
-            for before, behind in pairs:
-                filled = instruction.replace("<|payload|>", _ORDER).replace("<|trigger|>", _ORDER)
-                texts.append(f"{before}{filled}{behind}")
+_PAYLOAD: Final = re.compile(r"<\|(?:payload|trigger)\|>")
+
+
+def _latent_injections(content: Any) -> Iterable[TemplateRow]:
+    texts = [
+        f"{before}{_PAYLOAD.sub(_ORDER, instruction)}{behind}"
+        for probe in content["probes"].values()
+        for instruction in probe.get("injection_instructions", [])
+        for before, behind in probe.get("injection_sep_pairs", [["", ""]])
+    ]
     return _listed("latent_injection", texts, where="source_document")
 
 
-def _prompt_injections(content: object) -> Iterable[TemplateRow]:
-    data = cast("Mapping[str, Mapping[str, Mapping[str, Mapping[str, str]]]]", content)["data"]
-    attacks = data["goal_hikacking_attacks"].values()
+def _prompt_injections(content: Any) -> Iterable[TemplateRow]:
+    attacks = content["data"]["goal_hikacking_attacks"].values()
     texts = (one["instruction"].replace("{REPLACE_rogue_string}", _ORDER) for one in attacks)
     return _listed("promptinject", texts, where="answer_suffix")
 
 
 _SUFFIX_LISTS: Final = frozenset({"suffixes.txt", "gcg.txt"})
-_KNOWN: Final[Mapping[str, Callable[[object], Iterable[TemplateRow]]]] = {
+_KNOWN: Final[Mapping[str, Callable[[Any], Iterable[TemplateRow]]]] = {
     "blns.json": _answers("blns"),
     "latent_injection_strings.json": _latent_injections,
     "master_keys.json": _answers("master_keys"),

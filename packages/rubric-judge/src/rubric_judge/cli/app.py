@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich import box
-from rich.table import Table as RichTable
+from rich.table import Table
 
+from rubric_core import ConfigError
 from rubric_judge.console import Progress
 from rubric_judge.console.command import command_app, console
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_judge.tables import Table
-
+    from rubric_judge.page.tables import TextTable
 
 _SHORT_CELL: Final = 14
 _SHORT_NAME: Final = 20
@@ -28,12 +30,12 @@ def working() -> Progress:
     return Progress.of(app.name[0])
 
 
-def print_tables(tables: Sequence[Table], *, footer: str) -> None:
+def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
     """Print a report's tables on stdout, and where the rest of it is."""
     stdout = console()
     for table in tables:
         if table.rows:
-            printed = RichTable(
+            printed = Table(
                 title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
             )
             for place, name in enumerate(table.header):
@@ -45,3 +47,55 @@ def print_tables(tables: Sequence[Table], *, footer: str) -> None:
                 printed.add_row(*cells)
             stdout.print(printed)
     stdout.print(footer)
+
+
+def make_folder(out: Path, *, flag: str) -> None:
+    """Make a folder that a command is to fill.
+
+    Args:
+        out: the folder; what is in it stays there.
+        flag: how the command line calls it.
+
+    Raises:
+        ConfigError: it cannot be made, or not be written to.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise ConfigError(
+            f"{flag} {out}: cannot be made a folder to write to ({error.strerror}): "
+            "name another folder",
+            location=flag.lstrip("-"),
+        ) from None
+
+
+def require_writable(out: Path, *, flag: str, inputs: tuple[Path | None, ...] = ()) -> None:
+    """Refuse a file that could not be written at the end.
+
+    Args:
+        out: the file, which may be a pipe.
+        flag: how the command line calls it.
+        inputs: what the command reads, which it must not write over.
+
+    Raises:
+        ConfigError: it is a folder or an input, or its folder is missing or closed.
+    """
+    if problem := _problem(out, inputs):
+        raise ConfigError(f"{flag} {out}: {problem}", location=flag.lstrip("-"))
+
+
+def _problem(out: Path, inputs: tuple[Path | None, ...]) -> str | None:
+    file = out.resolve()
+    if out.is_dir():
+        return "this is a folder: name a file in it"
+    if any(path is not None and path.resolve() == file for path in inputs):
+        return "this command reads the same file: write to another one"
+    if out.exists() and not out.is_file():  # a pipe is written straight to
+        return None if os.access(out, os.W_OK) else "it is not open for writing: name a file"
+    if not file.parent.is_dir():
+        return f"there is no folder {out.parent}: create it, or write elsewhere"
+    if not os.access(file.parent, os.W_OK | os.X_OK):
+        return f"the folder {out.parent} cannot be written to: open it, or write elsewhere"
+    return None

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import print_tables, working
+from rubric_judge.cli.app import make_folder, print_tables, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
-from rubric_judge.cli.outputs import make_folder
 from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log
 
@@ -89,7 +88,7 @@ def attack(  # noqa: PLR0913  # each is an option of the command
 
 
 def _print(report: AttackReport, written: str) -> None:
-    from rubric_judge.attack.tables import tables_of
+    from rubric_judge.attack.report import tables_of
 
     print_tables(tables_of(report), footer=f"written: {written}")
 
@@ -146,8 +145,7 @@ def _write(
     reveal: bool,
 ) -> str:
     """Write all files, and return their names."""
-    from rubric_judge.attack.figures import draw_figures
-    from rubric_judge.attack.tables import as_markdown
+    from rubric_judge.attack.report import as_markdown, draw_figures
 
     with (out / "cases.jsonl").open("w", encoding="utf-8") as file:
         for case, result in zip(plan.cases, results, strict=True):

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 
 from rubric_judge.cli.app import app
 from rubric_judge.cli.attack import attack
-from rubric_judge.cli.imports import export_rubrics, import_rubrics
-from rubric_judge.cli.init import init
+from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
 from rubric_judge.cli.lint import lint
 from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability

@@ -13,8 +13,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError
-from rubric_judge.cli.app import working
-from rubric_judge.cli.outputs import require_writable
+from rubric_judge.cli.app import require_writable, working
 from rubric_judge.console.command import FAILED, console
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
-from rubric_judge.cli.app import working
+from rubric_judge.cli.app import require_writable, working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -20,9 +20,8 @@ from rubric_judge.cli.judging import (
     require_positive,
     say_suspect,
 )
-from rubric_judge.cli.outputs import require_writable
 from rubric_judge.console.command import FAILED, configure_log, console
-from rubric_judge.responses import JudgedResponse, write_judgements
+from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
 if TYPE_CHECKING:
     from rubric_judge.rejudge import Comparison, Matched, StoredResponse
@@ -150,14 +149,12 @@ def _chosen(
 
 
 def _judged(one: StoredResponse, view: JudgeView, result: JudgeResult) -> JudgedResponse:
-    from rubric_judge.rejudge import reward_before
-
     origin: dict[str, object] = {"id": one.id, "task_id": one.task_id}
     if one.before is not None:
         origin |= {
             "judge": one.before.judge,
             "outcome": one.before.outcome.value,
-            "reward": reward_before(one.before),
+            "reward": reward_of(one.before),
         }
     return JudgedResponse(line=one.line, view=view, result=result, origin=origin)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import print_tables, working
+from rubric_judge.cli.app import make_folder, print_tables, working
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -19,7 +19,6 @@ from rubric_judge.cli.judging import (
     require_count,
     require_positive,
 )
-from rubric_judge.cli.outputs import make_folder
 from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log
 
@@ -174,7 +173,7 @@ def _judge_all(
 
 def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
     from rubric_judge.reliability.figures import draw_figures
-    from rubric_judge.reliability.tables import as_markdown
+    from rubric_judge.reliability.report import as_markdown
 
     with current().phase("drawing the figures"):
         figures = draw_figures(report, ratings, out)
@@ -185,7 +184,7 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
 
 
 def _print(report: ReliabilityReport, footer: str) -> None:
-    from rubric_judge.reliability.tables import tables_of
+    from rubric_judge.reliability.report import tables_of
 
     print_tables(tables_of(report), footer=footer)
     for judge in report.judges:

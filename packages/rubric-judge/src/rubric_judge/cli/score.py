@@ -14,9 +14,8 @@ from cyclopts import Parameter
 from rich.table import Table
 
 from rubric_core import ConfigError, Outcome, read_tasks
-from rubric_judge.cli.app import working
+from rubric_judge.cli.app import require_writable, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive, say_suspect
-from rubric_judge.cli.outputs import require_writable
 from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, console
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements

@@ -9,17 +9,12 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Final, Self
+from typing import Final, Self
 
-from rubric_judge.console import display
-from rubric_judge.console.display import Display, Lines
+from rubric_judge.console.display import Display, display_of
 from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from types import TracebackType
-
 
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
@@ -110,8 +105,7 @@ class Progress:
             program: begins each line.
             at_once: whether lines tell also of what is over in a second.
         """
-        clock = time.monotonic
-        return cls(_display_for(program, clock=clock, at_once=at_once), clock=clock)
+        return cls(display_of(program, clock=time.monotonic, at_once=at_once))
 
     @classmethod
     def silent(cls) -> Self:
@@ -126,19 +120,14 @@ class Progress:
             self._start_thread(self._display.beat_s)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Show nothing any more."""
         if self._token is not None:
             _current.reset(self._token)
         self._over.set()
         if self._thread is not None:
             self._thread.join()
-        for phase in [one for one in self._counts.values() if _is_on(one)]:
+        for phase in filter(_is_on, self._counts.values()):
             self._end(phase, "stopped")
         self._display.close()
 
@@ -238,27 +227,14 @@ class Progress:
             self.beat()
 
 
-class Steps:
+class Steps(contextlib.ExitStack):
     """Phases that follow each other, each begun by name where the one before ends."""
 
     def __init__(self, progress: Progress) -> None:
         """Begin none yet."""
+        super().__init__()
         self._progress = progress
-        self._going_on = contextlib.ExitStack()
         self._phase: Phase | None = None
-
-    def __enter__(self) -> Self:
-        """Begin none yet."""
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """End the last phase."""
-        self._going_on.__exit__(kind, error, trace)
 
     def to(self, name: str, *, total: int | None = None, unit: str = "", done: int = 0) -> Phase:
         """Go over to a phase, unless it is the one that goes on.
@@ -270,9 +246,9 @@ class Steps:
             done: what is done when it begins.
         """
         if self._phase is None or self._phase.name != name:
-            self._going_on.close()
+            self.close()
             begun = self._progress.phase(name, total=total, unit=unit)
-            self._phase = self._going_on.enter_context(begun)
+            self._phase = self.enter_context(begun)
             self._phase.start_at(done)
         return self._phase
 
@@ -280,19 +256,6 @@ class Steps:
 def current() -> Progress:
     """Return the progress that a command has entered; a silent one outside of commands."""
     return _current.get(None) or Progress.silent()
-
-
-def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
-    """Return bars where standard error is a terminal, and lines where it is none."""
-    # A library that counts has no need of them.
-    from rich.console import Console
-
-    console = Console(stderr=True, markup=False, highlight=False)
-    if not console.is_terminal:
-        return Lines(program, clock=clock, quiet_s=0.0 if at_once else display.QUIET_S)
-    from rubric_judge.console.bars import Bars
-
-    return Bars(console)
 
 
 def _is_on(phase: Phase) -> bool:

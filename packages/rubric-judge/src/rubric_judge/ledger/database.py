@@ -93,7 +93,8 @@ def open_database(path: Path, *, read_only: bool) -> sqlite3.Connection:
 def unusable(error: sqlite3.Error, *, path: Path) -> LedgerError:
     """Say what SQLite found, and what to do."""
     code = getattr(error, "sqlite_errorcode", None)
-    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}:
+    # Without a code it is no failure of SQLite's: Python could not read a text as UTF-8.
+    if code in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, None}:
         return damaged(str(error), path=path)
     return LedgerError(
         "the file must lie on a disk of this machine (no NFS or SMB) that has room and that this "
@@ -161,7 +162,24 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
             "rubric-judge or name another file",
             path=path,
         )
+    if version < _SCHEMA_VERSION:
+        raise LedgerError(
+            f"has schema version {version}, which no release wrote; restore it from a copy",
+            path=path,
+        )
+    with closing(sqlite3.connect(":memory:")) as model:
+        model.executescript(_SCHEMA)
+        if _layout(database) != _layout(model):
+            raise damaged("its tables, views and triggers are not those of a ledger", path=path)
     if path.stat().st_size <= _LARGEST_CHECKED_BYTES:
         (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
         if found != "ok":
             raise damaged(found, path=path)
+
+
+def _layout(database: sqlite3.Connection) -> set[str]:
+    """Return what makes its tables, views and triggers; an index changes no answer."""
+    found = database.execute(
+        "SELECT sql FROM sqlite_schema WHERE type <> 'index' AND name NOT LIKE 'sqlite_%'"
+    )
+    return {sql for (sql,) in found}

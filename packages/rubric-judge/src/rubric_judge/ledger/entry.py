@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, cast
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Rubric, SchemaError
+from rubric_judge.by_identity import ByIdentity
 from rubric_judge.errors import LedgerError
 
 SUSPECT = "suspect"
@@ -100,7 +98,7 @@ def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
 
 
 def _check_sum(row: Row) -> bytes:
-    return hashlib.blake2b(json.dumps(row).encode(), digest_size=16).digest()
+    return hashlib.blake2b(json.dumps(row, default=repr).encode(), digest_size=16).digest()
 
 
 def damaged(problem: str, *, path: Path) -> LedgerError:
@@ -117,15 +115,13 @@ _VERSION: Final = 1
 
 _KEPT: Final = 4096
 
-_T = TypeVar("_T")
-
 
 class ContentHashes:
     """Hashes of rubrics and passages, computed once for all responses of a task."""
 
     def __init__(self) -> None:
-        self._rubrics = _ByIdentity(_hash_of_rubric)
-        self._passages = _ByIdentity(_hash_of_passage)
+        self._rubrics = ByIdentity(_hash_of_rubric, most=_KEPT)
+        self._passages = ByIdentity(_hash_of_passage, most=_KEPT)
 
     def rubric(self, rubric: Rubric) -> str:
         """Return the SHA-256 of every field of every criterion."""
@@ -169,30 +165,6 @@ def check_replicate(replicate: object) -> None:
 def hash_text(text: str) -> str:
     """Return the SHA-256 of a text in UTF-8."""
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-class _ByIdentity(Generic[_T]):
-    """Remembers the hash of the latest objects.
-
-    By identity: to hash a rubric is to walk through all of its texts. An entry holds its object, so
-    that the object's id is not given to another while the entry lives.
-    """
-
-    def __init__(self, hash_of: Callable[[_T], str]) -> None:
-        self._hash_of = hash_of
-        self._known: OrderedDict[int, tuple[_T, str]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __call__(self, content: _T) -> str:
-        known = self._known.get(id(content))
-        if known is not None:
-            return known[1]
-        sha256 = self._hash_of(content)
-        with self._lock:
-            self._known[id(content)] = content, sha256
-            if len(self._known) > _KEPT:
-                self._known.popitem(last=False)
-        return sha256
 
 
 def _hash_of_rubric(rubric: Rubric) -> str:

@@ -8,24 +8,26 @@ for long can learn word salad, so read its samples.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Iterator
 
-from rubric_core import JudgeResult, JudgeView, Reason, Rubric
+from rubric_core import JudgeResult, JudgeView, Reason
+from rubric_judge.by_identity import ByIdentity
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.lexical.compiled import CompiledRubric, compile_rubric
 from rubric_judge.lexical.scoring import (
     LONGEST_RESPONSE,
+    CompiledRubric,
     Credit,
     Reading,
+    compile_rubric,
     credit_criterion,
     read_response,
 )
-from rubric_judge.verification.boundary import note_of_failure
-from rubric_judge.verification.deciding import QuickCheck, Verdict, decide
-from rubric_judge.verification.phrases import ContainsCheck
-from rubric_judge.verification.workers import run_check
+from rubric_judge.verification.deciding import QuickCheck, Verdict, decide, note_of_failure
+from rubric_judge.verification.execute import run_check
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.pattern import RegexCheck
+from rubric_judge.verification.schema import SchemaCheck
 
 _RUBRICS_KEPT = 128
 """Some 40 kB each, which slow the collection of garbage; a task's responses come close together."""
@@ -52,7 +54,7 @@ class LexicalJudge:
             config: settings; the defaults when left out.
         """
         self._config = config or LexicalConfig()
-        self._compiled: OrderedDict[int, tuple[Rubric, CompiledRubric]] = OrderedDict()
+        self._compile = ByIdentity(compile_rubric, most=_RUBRICS_KEPT)
 
     @property
     def fingerprint(self) -> str:
@@ -78,7 +80,7 @@ class LexicalJudge:
                 for name, check in _checks(compiled)
             }
         except (VerificationError, SandboxError) as error:
-            return self._unavailable(str(error))
+            return self._unavailable(error)
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
@@ -94,7 +96,7 @@ class LexicalJudge:
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
-            return self._unavailable(str(error))
+            return self._unavailable(error)
         verdicts = {
             name: decide(check, view.response, regex_timeout_s=timeout_s)
             for name, check in _checks(compiled)
@@ -120,27 +122,15 @@ class LexicalJudge:
             view.rubric, scores, judge=self.name, reasoning=_account(credits_by_id, reading)
         )
 
-    def _unavailable(self, detail: str) -> JudgeResult:
-        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=detail)
-
-    def _compile(self, rubric: Rubric) -> CompiledRubric:
-        # By identity: to hash a rubric is to walk through all of its texts. The entry holds the
-        # rubric, so that its id is not given to another while the entry lives.
-        known = self._compiled.get(id(rubric))
-        if known is not None:
-            return known[1]
-        compiled = compile_rubric(rubric)
-        self._compiled[id(rubric)] = rubric, compiled
-        if len(self._compiled) > _RUBRICS_KEPT:
-            self._compiled.popitem(last=False)
-        return compiled
+    def _unavailable(self, error: Exception) -> JudgeResult:
+        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
 
 
 def _checks(compiled: CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
     """Yield the checks that are no matter of sentences."""
     for criterion in compiled.criteria:
-        if criterion.check is not None and not isinstance(criterion.check, ContainsCheck):
-            yield criterion.id, criterion.check
+        if isinstance(criterion.directive, NumericCheck | RegexCheck | SchemaCheck):
+            yield criterion.id, criterion.directive
 
 
 def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:

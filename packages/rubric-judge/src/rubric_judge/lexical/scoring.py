@@ -1,4 +1,4 @@
-"""From a compiled rubric and a response to credited units per criterion.
+"""From a rubric and a response to credited units per criterion.
 
 A unit counts in a well-formed sentence that copies neither the question nor the rubric, nor an
 earlier sentence of the response: said again, it would be found in places it was not put. Each
@@ -9,16 +9,25 @@ share is scaled by what is not repetition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from rubric_judge.lexical.compiled import CompiledCriterion, CompiledRubric, SentenceTest
-from rubric_judge.lexical.sentences import Sentence, read_sentences, repeated_share
-from rubric_judge.verification.deciding import Verdict
-from rubric_judge.verification.excerpts import head
-from rubric_judge.verification.phrases import ContainsCheck
+from rubric_core import Criterion, Rubric
+from rubric_judge.lexical.words import (
+    FUNCTION_WORDS,
+    WORD,
+    Sentence,
+    read_sentences,
+    repeated_share,
+    stem,
+)
+from rubric_judge.verification import Directive, Verdict
+from rubric_judge.verification.directive import SentenceScope, StructureChecks, read_directive
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.phrases import ContainsCheck, head, is_identifier, phrase_pattern
+from rubric_judge.verification.python_tests import PythonTests
 
 LONGEST_RESPONSE = 100_000
 """Characters of a response that are read, as if it ended there: some 20,000 words. A longer one is
@@ -26,6 +35,128 @@ a loop or an attack, and would only take time."""
 
 _ECHO_SHARE = 0.8
 _LEAD = 2
+
+SentenceTest = Callable[[Sentence], bool]
+
+
+def exact_term(term: str) -> SentenceTest:
+    """Look for a required element: whole words, as written.
+
+    Args:
+        term: a word, an identifier, a phrase or a formula. One that holds no space and has a
+            capital or an underscore is an identifier, and its case matters.
+
+    Returns:
+        The test of one sentence.
+    """
+    plain = " ".join(term.replace("`", "").split())
+    folded = plain.lower()
+    if WORD.fullmatch(plain):
+        if is_identifier(plain):
+            return lambda sentence: plain in sentence.exact
+        return lambda sentence: folded in sentence.folded
+    if all(WORD.fullmatch(word) for word in plain.split()):
+        phrase = f" {folded} "
+        return lambda sentence: phrase in sentence.joined
+    search = phrase_pattern(plain).search
+    return lambda sentence: search(sentence.text) is not None
+
+
+def stemmed_term(term: str) -> SentenceTest:
+    """Look for a keyword or a concept: the stems of its content words, in one sentence.
+
+    Args:
+        term: one or more words; function words in a phrase do not have to occur.
+
+    Returns:
+        The test of one sentence.
+    """
+    words = WORD.findall(term)
+    if not words:
+        return exact_term(term)
+    content = [word for word in words if word.lower() not in FUNCTION_WORDS] or words
+    needed = frozenset(map(stem, content))
+    return lambda sentence: needed <= sentence.stems
+
+
+@lru_cache(maxsize=1024)  # directives name the same few words in rubric after rubric
+def _word_or_identifier(term: str) -> SentenceTest:
+    """Look for a word of a directive: an identifier exactly, any other word in all its forms."""
+    return exact_term(term) if is_identifier(term) else stemmed_term(term)
+
+
+class CompiledCriterion(NamedTuple):
+    """One criterion, ready to be scored many times."""
+
+    id: str
+    weight: float
+    directive: Directive | None
+    """Where the terms count, or a check that replaces them; None without, or for unit tests."""
+    terms: tuple[SentenceTest, ...]
+    """What earns: the criterion's terms, or the phrases of its check."""
+    words: tuple[tuple[SentenceTest, ...], ...] = ()
+    """The groups of words of its directive."""
+
+
+class CompiledRubric(NamedTuple):
+    """All criteria in the rubric's order, and the rubric's own sentences."""
+
+    criteria: tuple[CompiledCriterion, ...]
+    own_sentences: frozenset[tuple[str, ...]]
+    """Sentences of the criteria's texts, as lower-case words: a copy of one earns nothing."""
+
+
+def compile_rubric(rubric: Rubric) -> CompiledRubric:
+    """Compile every criterion.
+
+    Args:
+        rubric: the rubric.
+
+    Returns:
+        What the lexical judge scores with.
+
+    Raises:
+        VerificationError: a verification method starts as a directive and does not parse; names
+            the criterion.
+    """
+    texts = "\n".join(
+        text for criterion in rubric for text in (criterion.description, criterion.scoring_guide)
+    )
+    return CompiledRubric(
+        criteria=tuple(map(_compile_criterion, rubric)),
+        # Read together, for a line break ends a sentence.
+        own_sentences=frozenset(sentence.lowered for sentence in read_sentences(texts)),
+    )
+
+
+def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
+    directive = read_directive(criterion)
+    groups: tuple[tuple[str, ...], ...] = ()
+    match directive:
+        case ContainsCheck(phrases=phrases):
+            terms = tuple(map(exact_term, phrases))
+            return CompiledCriterion(criterion.id, criterion.weight, directive, terms)
+        case SentenceScope(words=words):
+            groups = (words,)
+        case StructureChecks(order=order):
+            groups = order
+        case NumericCheck(where=None):
+            directive = replace(directive, where="any")  # it sees words and no answers
+        case PythonTests():
+            directive = None  # runs no code: it reads the words, as of free text
+        case _:
+            pass
+    expected = (*criterion.expected_keywords, *criterion.expected_concepts)
+    return CompiledCriterion(
+        criterion.id,
+        criterion.weight,
+        directive,
+        terms=(
+            *(exact_term(term) for term in criterion.required_elements if term.strip()),
+            *(stemmed_term(term) for term in expected if term.strip()),
+        ),
+        words=tuple(tuple(map(_word_or_identifier, group)) for group in groups),
+    )
 
 
 class Credit(NamedTuple):
@@ -121,41 +252,40 @@ def credit_criterion(
     """
     if verdict is not None:
         return Credit(int(verdict.share), 1, note=verdict.note)
-    if isinstance(criterion.check, ContainsCheck):
-        return Credit(int(_contains(criterion, criterion.check, reading)), 1)
-    return _credit_terms(criterion, reading)
-
-
-def _credit_terms(criterion: CompiledCriterion, reading: Reading) -> Credit:
-    where = _in_scope(criterion, reading)
+    match criterion.directive:
+        case ContainsCheck(every=every):
+            before = reading.capacity.copy()
+            found = (reading.earn(phrase, reading.live) for phrase in criterion.terms)
+            passed = [all(found) if every else any(found)]
+            if not passed[0]:
+                reading.capacity = before
+            return Credit(passed[0], 1)
+        case SentenceScope() as scope:
+            where, passed = _in_scope(scope, criterion.words[0], reading), []
+        case StructureChecks() as checks:
+            where, passed = reading.live, _structure(checks, criterion.words, reading)
+        case _:
+            where, passed = reading.live, []
     earned = sum(reading.earn(term, where) for term in criterion.terms)
-    units = len(criterion.terms)
-    if criterion.scope.presence:
+    if isinstance(criterion.directive, SentenceScope) and criterion.directive.presence:
         # Alone it would pay for any sentence with the right opening.
-        earned += bool(earned)
-        units += 1
-    passed = _structure(criterion, reading)
-    return Credit(earned + sum(passed), units + len(passed))
+        passed = [bool(earned)]
+    return Credit(earned + sum(passed), len(criterion.terms) + len(passed))
 
 
-def _in_scope(criterion: CompiledCriterion, reading: Reading) -> list[int]:
-    scope = criterion.scope
+def _in_scope(scope: SentenceScope, words: tuple[SentenceTest, ...], reading: Reading) -> list[int]:
+    last = len(reading.sentences) - 1
     match scope.place:
         case "first":
             where = [position for position in reading.live if position == 0]
         case "lead":
             where = [position for position in reading.live if position < _LEAD]
         case "last":
-            last = len(reading.sentences) - 1
             where = [position for position in reading.live if position == last]
         case "any":
             where = reading.live
         case "with":
-            where = [
-                position
-                for position in reading.live
-                if _holds_any(reading.sentences[position], criterion.scope_tests)
-            ]
+            where = [one for one in reading.live if _holds_any(reading.sentences[one], words)]
     if scope.skip_first:
         where = [position for position in where if position > 0]
     return where[:1] if scope.one else where
@@ -165,35 +295,23 @@ def _holds_any(sentence: Sentence, tests: Sequence[SentenceTest]) -> bool:
     return any(test(sentence) for test in tests)
 
 
-def _structure(criterion: CompiledCriterion, reading: Reading) -> list[bool]:
-    checks = criterion.structure
-    if checks is None:
-        return []
+def _structure(
+    checks: StructureChecks, groups: tuple[tuple[SentenceTest, ...], ...], reading: Reading
+) -> list[bool]:
     passed: list[bool] = []
     n_live, n_sentences = len(reading.live), len(reading.sentences)
     if checks.order:
-        passed.append(_in_order(criterion.order_tests, reading))
+        remaining = iter(reading.live)
+        # `any` over one shared iterator: each group is looked for behind the sentence of the last.
+        passed.append(
+            all(
+                any(_holds_any(reading.sentences[position], group) for position in remaining)
+                for group in groups
+            )
+        )
     if checks.count is not None:
         low, high = checks.count
         passed.append(n_live == n_sentences and low <= n_sentences <= high)
     if checks.clean_end:
         passed.append(bool(reading.live) and reading.live[-1] == n_sentences - 1)
-    return passed
-
-
-def _in_order(groups: tuple[tuple[SentenceTest, ...], ...], reading: Reading) -> bool:
-    remaining = iter(reading.live)
-    # `any` over one shared iterator: each group is looked for behind the sentence of the last.
-    return all(
-        any(_holds_any(reading.sentences[position], group) for position in remaining)
-        for group in groups
-    )
-
-
-def _contains(criterion: CompiledCriterion, check: ContainsCheck, reading: Reading) -> bool:
-    before = reading.capacity.copy()
-    found = (reading.earn(phrase, reading.live) for phrase in criterion.phrases)
-    passed = all(found) if check.every else any(found)
-    if not passed:
-        reading.capacity = before
     return passed

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 WORD = re.compile(r"\w+")
 
@@ -66,3 +67,143 @@ def _without_tense(word: str) -> str:
 
 def _without_final_e(word: str) -> str:
     return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_STEM else word
+
+
+# A full stop after these is no end of a sentence.
+_ABBREVIATIONS = "".join(
+    rf"(?<!\b{word}\s)"
+    for word in (r"e\.g\.", r"i\.e\.", r"cf\.", r"vs\.", r"al\.", r"Fig\.", r"Eq\.")
+)
+# The space comes first and what stands before it is looked at then: most characters are no space.
+_BOUNDARY = re.compile(
+    rf"""\s(?:(?<=[.!?]\s){_ABBREVIATIONS}\s*|(?<=[.!?]["')\]”’]\s)\s*|(?<=\n)\n*)"""
+)
+_LIST_MARK = re.compile(r"^[ \t]*(?:[-*•>#]+|\d+[.)])[ \t]+", re.MULTILINE)
+_CLOSERS = "\"')]”’*_ "
+_END_MARKS = frozenset(".!?")
+
+_MIN_WORDS = 4
+_MAX_WORDS = 45
+_MIN_FUNCTION_SHARE = 0.15
+_MAX_FUNCTION_SHARE = 0.75
+_MIN_DISTINCT_SHARE = 0.6
+_MIN_LETTER_SHARE = 0.75
+_WORDS_PER_UNIT = 2
+
+_LONGEST_KEPT = 500
+"""Characters; what is longer is no sentence, and a few of those would fill the memory."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """One sentence of a response, without backticks, list marks and surrounding space."""
+
+    text: str
+    words: tuple[str, ...]
+    """Words, identifiers and numbers as written."""
+
+    @cached_property
+    def lowered(self) -> tuple[str, ...]:
+        """The words in lower case."""
+        return tuple(map(str.lower, self.words))
+
+    @cached_property
+    def exact(self) -> frozenset[str]:
+        """The set of words as written."""
+        return frozenset(self.words)
+
+    @cached_property
+    def folded(self) -> frozenset[str]:
+        """The set of words in lower case."""
+        return frozenset(self.lowered)
+
+    @cached_property
+    def joined(self) -> str:
+        """The words in lower case between single spaces, so that a phrase is found by `in`."""
+        return f" {' '.join(self.lowered)} "
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """The stems of the words."""
+        return frozenset(map(stem, self.words))
+
+    @cached_property
+    def framed_runs(self) -> list[tuple[str, str, str]]:
+        """The runs of three words that hold a function word."""
+        return [run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
+
+    @property
+    def well_formed(self) -> bool:
+        """Whether this reads as prose: length, end mark, function words, variety, letters."""
+        return self.flaw is None
+
+    @cached_property
+    def flaw(self) -> str | None:
+        """The first thing that keeps this from reading as prose, if any does."""
+        n_words = len(self.words)
+        if not _MIN_WORDS <= n_words <= _MAX_WORDS:
+            return "too short" if n_words < _MIN_WORDS else "too long"
+        if self.text.rstrip(_CLOSERS)[-1:] not in _END_MARKS:
+            return "no end mark"
+        function_share = sum(map(FUNCTION_WORDS.__contains__, self.lowered)) / n_words
+        if not _MIN_FUNCTION_SHARE <= function_share <= _MAX_FUNCTION_SHARE:
+            few = function_share < _MIN_FUNCTION_SHARE
+            return "few function words" if few else "few other words"
+        if len(self.folded) < _MIN_DISTINCT_SHARE * n_words:
+            return "repeated words"
+        letters = sum(map(_letters, self.words)) + self.text.count(" ")
+        return None if letters >= _MIN_LETTER_SHARE * len(self.text) else "few letters"
+
+    @property
+    def capacity(self) -> int:
+        """How many units this sentence may earn: one for every two words."""
+        return len(self.words) // _WORDS_PER_UNIT
+
+
+def read_sentences(text: str) -> list[Sentence]:
+    """Split a text at end marks and line breaks.
+
+    Args:
+        text: a response.
+
+    Returns:
+        Its sentences in order; pieces without a word are dropped.
+    """
+    plain = _LIST_MARK.sub("", text.replace("`", ""))
+    pieces = (piece.strip() for piece in _BOUNDARY.split(plain))
+    found = (
+        (_kept_sentence if len(piece) <= _LONGEST_KEPT else _read_sentence)(piece)
+        for piece in pieces
+    )
+    return [sentence for sentence in found if sentence.words]
+
+
+def _read_sentence(text: str) -> Sentence:
+    return Sentence(text=text, words=tuple(WORD.findall(text)))
+
+
+def _letters(word: str) -> int:
+    return len(word) if word.isalpha() else sum(map(str.isalpha, word))
+
+
+# What several texts of one task share is read once: an echo and its question, an answer and a
+# copy with a part left out.
+_kept_sentence = lru_cache(maxsize=512)(_read_sentence)
+
+
+def trigrams(words: tuple[str, ...]) -> list[tuple[str, str, str]]:
+    """Return every run of three words, in order."""
+    return list(zip(words, words[1:], words[2:], strict=False))
+
+
+def repeated_share(sentences: list[Sentence]) -> float:
+    """Return the share of three-word runs that occurred before.
+
+    Args:
+        sentences: the whole response, well formed or not.
+
+    Returns:
+        In [0, 1); 0 for a text without repetition or shorter than three words.
+    """
+    runs = trigrams(tuple(word for sentence in sentences for word in sentence.lowered))
+    return 1 - len(set(runs)) / len(runs) if runs else 0.0

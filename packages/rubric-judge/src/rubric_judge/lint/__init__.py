@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_judge.lint.finding import Finding, Severity
+from rubric_judge.lint.reading import Finding, Severity
 from rubric_judge.lint.run import CHECKS, lint_task, lint_tasks
 
 __all__ = ["CHECKS", "Finding", "Severity", "lint_task", "lint_tasks"]

@@ -8,14 +8,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import Criterion, Task
-from rubric_core.leak import leaked_ngrams
+from rubric_core.data.leak import leaked_ngrams
 from rubric_judge.config import JudgeConfig
-from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import (
+    Finding,
     content,
     content_of_all,
     demanded_terms,
     directive_of,
+    finding,
     numbers,
     terms_of,
 )
@@ -23,7 +24,7 @@ from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 
 if TYPE_CHECKING:
-    from rubric_core.groups import FloatArray
+    from rubric_core.arrays import FloatArray
 
 _PASSAGE_CHARS: Final[int] = JudgeConfig.model_fields["passage_chars"].default
 _FEWEST_EXPECTED: Final = 3
@@ -36,26 +37,17 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     """Find `long_passage`, and `not_in_passage`: terms and numbers that it does not hold."""
     whole = task.grounding.reveal()
     if len(whole) > _PASSAGE_CHARS:
-        yield Finding(
-            code="long_passage",
-            severity="warning",
-            what=f"the passage has {len(whole)} characters, a judge reads the first "
+        yield finding(
+            "long_passage",
+            f"the passage has {len(whole)} characters, a judge reads the first "
             f"{_PASSAGE_CHARS} unless it is configured otherwise",
-            remedy="shorten it to what the criteria are about, or raise `passage_chars`",
         )
     read = whole[:_PASSAGE_CHARS]
     known = content(read) | numbers(read)
     for criterion in task.rubric:
         problem = _absent(criterion, known) or _unstated(criterion, read)
         if problem:
-            yield Finding(
-                code="not_in_passage",
-                severity="warning",
-                criterion_id=criterion.id,
-                what=problem,
-                remedy="check that the passage answers it: a judge that has only the passage "
-                "cannot",
-            )
+            yield finding("not_in_passage", problem, criterion_id=criterion.id)
 
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
@@ -98,18 +90,12 @@ _QUOTED: Final = re.compile(r"`([^`]+)`")
 def check_leaks(task: Task) -> Iterator[Finding]:
     """Find `leak`, `rubric_leak`, `given_away` and `echo_pays`."""
     for overlap in leaked_ngrams(task):
-        in_passage = overlap.source == "passage"
-        yield Finding(
-            code="leak" if in_passage else "rubric_leak",
-            severity="error" if in_passage else "warning",
-            criterion_id="" if in_passage else overlap.source.removeprefix("criterion "),
-            what=f"the question shares {overlap.count} runs of 8 words with "
-            f"{'the passage' if in_passage else 'the criterion'}",
-            remedy="reword the question: the policy reads there what only the judge may see"
-            if in_passage
-            else "reword one of them, unless the criterion only restates what is asked; training "
-            "refuses such a task",
-        )
+        shared = f"the question shares {overlap.count} runs of 8 words with"
+        if overlap.source == "passage":
+            yield finding("leak", f"{shared} the passage")
+        else:
+            name = overlap.source.removeprefix("criterion ")
+            yield finding("rubric_leak", f"{shared} the criterion", criterion_id=name)
     asked = content(task.question)
     quoted = content(" ".join(_QUOTED.findall(task.question)))
     echoed = 0.0
@@ -120,21 +106,12 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         echoed += criterion.weight
         # A name that the question has to give, to say what it asks about, is no secret.
         if not terms <= quoted:
-            yield Finding(
-                code="given_away",
-                severity="warning",
-                criterion_id=criterion.id,
-                what="the question holds every term that the criterion pays for",
-                remedy="reword the question, or ask for what it does not say",
-            )
+            what = "the question holds every term that the criterion pays for"
+            yield finding("given_away", what, criterion_id=criterion.id)
     share = echoed / task.rubric.total_weight
     if share > _MOST_ECHO_SHARE:
-        yield Finding(
-            code="echo_pays",
-            severity="warning",
-            what=f"{share:.0%} of the weight is for terms that the question holds",
-            remedy="ask for more than the question says: an echo of it would earn this",
-        )
+        what = f"{share:.0%} of the weight is for terms that the question holds"
+        yield finding("echo_pays", what)
 
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:

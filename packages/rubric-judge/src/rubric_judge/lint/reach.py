@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final
 
 from rubric_core import Criterion, Task
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
-from rubric_judge.lint.finding import Finding
-from rubric_judge.lint.reading import demanded_terms, directive_of
+from rubric_judge.lint.reading import Finding, demanded_terms, directive_of, finding
 from rubric_judge.verification import parse_verification
 from rubric_judge.verification.directive import HEADS, SentenceScope, StructureChecks
 
@@ -35,18 +34,13 @@ def check_reach(task: Task) -> Iterator[Finding]:
         try:
             parse_verification(criterion.verification_method)
         except VerificationError as error:
-            yield Finding(
-                code="bad_directive",
-                severity="error",
-                criterion_id=criterion.id,
-                what=f"verification_method: {error.problem}",
-                remedy="correct it: a program judge refuses the whole rubric",
-            )
+            what = f"verification_method: {error.problem}"
+            yield finding("bad_directive", what, criterion_id=criterion.id)
         else:
             yield from _misspelt(criterion)
         problem = _problem(criterion)
         if problem:
-            yield _unreachable(criterion.id, problem)
+            yield finding("unreachable", problem, criterion_id=criterion.id)
     yield from _past_the_budget(task)
 
 
@@ -58,23 +52,8 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
     parts = [head for head in HEADS if word in head.split("_")]
     close = get_close_matches(word, HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
     if close:
-        yield Finding(
-            code="free_text",
-            severity="warning",
-            criterion_id=criterion.id,
-            what=f"verification_method starts almost as a directive: did you mean `{close[0]}:`?",
-            remedy="correct the word, or reword the line: as it is, no program reads it",
-        )
-
-
-def _unreachable(criterion_id: str, what: str) -> Finding:
-    return Finding(
-        code="unreachable",
-        severity="error",
-        criterion_id=criterion_id,
-        what=what,
-        remedy="loosen one of the two: the full weight can never be earned",
-    )
+        what = f"verification_method starts almost as a directive: did you mean `{close[0]}:`?"
+        yield finding("free_text", what, criterion_id=criterion.id)
 
 
 def _problem(criterion: Criterion) -> str:
@@ -83,7 +62,7 @@ def _problem(criterion: Criterion) -> str:
         case SentenceScope(place="first", skip_first=True):
             return "looks in the first sentence and skips the first sentence"
         case SentenceScope(one=True) | SentenceScope(place="first" | "last"):
-            words = _words(criterion)
+            words = _n_words(demanded_terms(criterion))
             if words > _LONGEST_SENTENCE_WORDS:
                 return f"wants {words} words of required elements in one sentence"
         case StructureChecks(order=order, count=(_, most)) if len(order) > most:
@@ -93,25 +72,20 @@ def _problem(criterion: Criterion) -> str:
     return ""
 
 
-def _words(criterion: Criterion) -> int:
-    return sum(len(WORD.findall(term)) for term in set(demanded_terms(criterion)))
+def _n_words(terms: Iterable[str]) -> int:
+    return sum(len(WORD.findall(term)) for term in set(terms))
 
 
 def _past_the_budget(task: Task) -> Iterator[Finding]:
     """Find a limit of words, in the question or a criterion, below what all criteria demand."""
-    demanded = sum(
-        len(WORD.findall(term))
-        for term in {term for criterion in task.rubric for term in demanded_terms(criterion)}
-    )
+    demanded = _n_words(term for criterion in task.rubric for term in demanded_terms(criterion))
     texts = [("", task.question)] + [(c.id, c.description) for c in task.rubric]
     for criterion_id, text in texts:
         limits = [int(words) for words in _BUDGET.findall(text)]
         if limits and min(limits) < demanded:
             whose = "this criterion" if criterion_id else "the question"
-            yield _unreachable(
-                criterion_id,
-                f"{whose} allows {min(limits)} words, the required elements alone are {demanded}",
-            )
+            what = f"{whose} allows {min(limits)} words, the required elements alone are {demanded}"
+            yield finding("unreachable", what, criterion_id=criterion_id)
 
 
 _DOMINANT_SHARE: Final = 0.5
@@ -124,30 +98,16 @@ def check_weights(task: Task) -> Iterator[Finding]:
     rubric = task.rubric
     for criterion in rubric:
         if criterion.weight == 0:
-            yield Finding(
-                code="zero_weight",
-                severity="error",
-                criterion_id=criterion.id,
-                what="the weight is 0: the judge is asked and nothing is awarded",
-                remedy="give it a weight or leave the criterion out",
-            )
+            what = "the weight is 0: the judge is asked and nothing is awarded"
+            yield finding("zero_weight", what, criterion_id=criterion.id)
     weighty = [criterion for criterion in rubric if criterion.weight > 0]
     if len(weighty) < _FEWEST_CRITERIA:
         return
     heaviest = max(weighty, key=lambda criterion: criterion.weight)
     share = heaviest.weight / rubric.total_weight
     if share > _DOMINANT_SHARE:
-        yield Finding(
-            code="dominant_weight",
-            severity="warning",
-            criterion_id=heaviest.id,
-            what=f"has {share:.0%} of the weight of {len(weighty)} criteria",
-            remedy="split it, or lower its weight: its noise is the reward's noise",
-        )
+        what = f"has {share:.0%} of the weight of {len(weighty)} criteria"
+        yield finding("dominant_weight", what, criterion_id=heaviest.id)
     elif rubric.effective_criteria < len(weighty) / 2:
-        yield Finding(
-            code="few_effective_criteria",
-            severity="warning",
-            what=f"{len(weighty)} criteria weigh as {rubric.effective_criteria:.1f} equal ones",
-            remedy="bring the weights closer, or merge the light criteria",
-        )
+        what = f"{len(weighty)} criteria weigh as {rubric.effective_criteria:.1f} equal ones"
+        yield finding("few_effective_criteria", what)

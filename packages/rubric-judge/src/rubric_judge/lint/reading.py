@@ -2,19 +2,57 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import combinations, islice
-from typing import Final
+from itertools import chain, combinations, islice
+from typing import Final, Literal
 
 from rubric_core import Criterion, Task
+from rubric_core.files import toml_beside
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
-from rubric_judge.lint.finding import Finding
 from rubric_judge.verification import Directive, parse_verification
 from rubric_judge.verification.phrases import ContainsCheck
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong, where, and what to do."""
+
+    code: str
+    """The kind of finding, such as `zero_weight`."""
+    severity: Severity
+    """An error spoils the reward, or spends on a criterion that cannot be judged; a warning wants
+    to be looked at."""
+    what: str
+    """What was found: ids, numbers and counts."""
+    remedy: str
+    """What to do about it."""
+    criterion_id: str = ""
+    """The criterion; empty for a finding about the whole task."""
+    task_id: str = ""
+    """Empty for a line that is no task."""
+    line: int = 0
+    """Line of the task file (row, in a Parquet file), from 1."""
+
+
+_KINDS: Final = toml_beside(__file__, "findings.toml")
+
+
+def finding(code: str, what: str, *, criterion_id: str = "") -> Finding:
+    """Return a finding with the severity and the remedy of its kind."""
+    return Finding(code=code, what=what, criterion_id=criterion_id, **_KINDS[code])
+
+
+Check = Callable[[Task], Iterator[Finding]]
+"""Looks at one task; knows nothing of the file."""
+
 
 _NEGATION = re.compile(
     r"\b(?:not|never|cannot|avoid(?:s|ed|ing)?|fail(?:s|ed|ing|ure)?|refrain(?:s|ing)?|omit(?:s|ting)?"
@@ -43,23 +81,21 @@ _SUBJECT = frozenset(map(stem, ("answer", "model", "reader", "response", "studen
 @lru_cache(maxsize=4096)
 def content(text: str) -> frozenset[str]:
     """Return the stems of what a text is about: no function words, no frame of a criterion."""
-    words = _lowered_words(text)
-    return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _FRAME
+    return _stems(text) - _FRAME
 
 
 @lru_cache(maxsize=4096)
 def said(text: str) -> frozenset[str]:
     """Return the stems of what a text says, negated or not: its content with the verb."""
     bare = _NEGATION.sub(lambda found: "mention" if "mention" in found[0].lower() else " ", text)
-    words = _lowered_words(bare)
-    return frozenset(stem(word) for word in words if word not in FUNCTION_WORDS) - _SUBJECT
+    return _stems(bare) - _SUBJECT
 
 
-def _lowered_words(text: str) -> list[str]:
+def _stems(text: str) -> frozenset[str]:
     lowered = text.lower()
     if "'" in lowered or "’" in lowered:
         lowered = _ENDING.sub("", lowered)
-    return WORD.findall(lowered)
+    return frozenset(stem(word) for word in WORD.findall(lowered) if word not in FUNCTION_WORDS)
 
 
 def overlap(one: frozenset[str], other: frozenset[str]) -> float:
@@ -98,11 +134,13 @@ def directive_of(criterion: Criterion) -> Directive | None:
 
 def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
     """Return what an answer must hold word by word: required elements, and phrases demanded."""
-    directive = directive_of(criterion)
-    phrases: Iterable[str] = ()
-    if isinstance(directive, ContainsCheck) and directive.every:
-        phrases = directive.phrases
-    return tuple(term for term in (*criterion.required_elements, *phrases) if term.strip())
+    terms = criterion.required_elements
+    match directive_of(criterion):
+        case ContainsCheck(phrases=phrases, every=True):
+            terms = (*terms, *phrases)
+        case _:
+            pass
+    return tuple(term for term in terms if term.strip())
 
 
 def content_of_all(texts: Iterable[str]) -> frozenset[str]:
@@ -122,44 +160,32 @@ _MOST_PAIRS: Final = 10_000
 
 def check_size(task: Task) -> Iterator[Finding]:
     """Find `many_criteria`: a rubric that is not compared in full."""
-    possible = _possible(task.rubric.criteria)
-    compared = len(pairs_of(task.rubric.criteria))
-    if possible > _MOST_PAIRS:
-        yield Finding(
-            code="many_criteria",
-            severity="warning",
-            what=f"has {len(task.rubric)} criteria, and {compared} of their {possible} pairs were "
-            "compared, those of the rarest words first: repetitions and contradictions among the "
-            "others are not found",
-            remedy="split the task: no judge reads so long a rubric with care",
+    n_pairs = math.comb(len(task.rubric), 2)
+    if n_pairs > _MOST_PAIRS:
+        yield finding(
+            "many_criteria",
+            f"has {len(task.rubric)} criteria, and {len(pairs_of(task.rubric.criteria))} of their "
+            f"{n_pairs} pairs were compared, those of the rarest words first: repetitions and "
+            "contradictions among the others are not found",
         )
 
 
 @lru_cache(maxsize=1)
 def pairs_of(criteria: tuple[Criterion, ...]) -> Sequence[tuple[Criterion, Criterion]]:
-    """Return the pairs to compare, in the rubric's order; at most `_MOST_PAIRS`."""
-    if _possible(criteria) <= _MOST_PAIRS:
+    """Return the pairs to compare, in the rubric's order; at most `_MOST_PAIRS`.
+
+    Of more, those that share a word, the rarest words first.
+    """
+    if math.comb(len(criteria), 2) <= _MOST_PAIRS:
         return tuple(combinations(criteria, 2))
-    found = set(islice(_likely(criteria), _MOST_PAIRS))
-    return tuple((criteria[one], criteria[other]) for one, other in sorted(found))
-
-
-def _possible(criteria: Sequence[Criterion]) -> int:
-    return len(criteria) * (len(criteria) - 1) // 2
-
-
-def _likely(criteria: Sequence[Criterion]) -> Iterator[tuple[int, int]]:
-    """Yield pairs that share a word, the rarest words first; a pair may come again."""
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, criterion in enumerate(criteria):
-        for word in _words(criterion):
+        texts = (criterion.description, criterion.verification_method, *terms_of(criterion))
+        # As written also, for descriptions that hold no word of content.
+        for word in content_of_all(texts) | {criterion.description.casefold().strip()}:
             places[word].append(place)
     # Words that stand in the very same criteria pair them once.
-    for together in sorted({tuple(found) for found in places.values()}, key=len):
-        yield from combinations(together, 2)
-
-
-def _words(criterion: Criterion) -> frozenset[str]:
-    texts = (criterion.description, criterion.verification_method, *terms_of(criterion))
-    # As written also, for descriptions that hold no word of content.
-    return content_of_all(texts) | {criterion.description.casefold().strip()}
+    groups = sorted({tuple(sharing) for sharing in places.values()}, key=len)
+    likely = chain.from_iterable(combinations(group, 2) for group in groups)
+    found = set(islice(likely, _MOST_PAIRS))
+    return tuple((criteria[one], criteria[other]) for one, other in sorted(found))

@@ -1,24 +1,32 @@
-"""Criteria that a judge cannot tell apart or make sense of."""
+"""Criteria that a judge cannot tell apart or make sense of, or of which no answer can meet both."""
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from functools import lru_cache
+from typing import Final
 
 from rubric_core import Criterion, Task
-from rubric_judge.lint.finding import Finding
 from rubric_judge.lint.reading import (
+    Finding,
     content,
     content_of_all,
+    demanded_terms,
     directive_of,
+    finding,
     is_negated,
+    numbers,
     overlap,
     pairs_of,
+    said,
     terms_of,
 )
-from rubric_judge.verification import Directive, ProgramCheck
+from rubric_judge.verification import ProgramCheck
+from rubric_judge.verification.directive import StructureChecks
+from rubric_judge.verification.numeric import NumericCheck
+from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 
 _NEAR_IDENTICAL: Final = 0.85
 _FEWEST_WORDS: Final = 3
@@ -39,40 +47,25 @@ def check_wording(task: Task) -> Iterator[Finding]:
         texts = f"{criterion.description}\n{criterion.scoring_guide}"
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
-            yield Finding(
-                code="refers_to_another",
-                severity="warning",
-                criterion_id=criterion.id,
-                what="its text points to another criterion",
-                remedy="say it in full: a judge scores each criterion by itself, in any order",
-            )
-    read = {criterion.id: _read(criterion) for criterion in task.rubric}
-    if len({one.terms for one in read.values()}) == len(read):
+            what = "its text points to another criterion"
+            yield finding("refers_to_another", what, criterion_id=criterion.id)
+    terms = {criterion.id: content_of_all(terms_of(criterion)) for criterion in task.rubric}
+    if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
     for one, other in pairs_of(task.rubric.criteria):
-        if _alike(read[one.id], read[other.id]):
-            yield Finding(
-                code="duplicate_criterion",
-                severity="warning",
-                criterion_id=other.id,
-                what=f"asks for nearly the same as {one.id!r}",
-                remedy="leave one out, or say what parts them: the same thing is paid for twice",
-            )
+        if terms[one.id] == terms[other.id] and _alike(one, other, nearly=bool(terms[one.id])):
+            what = f"asks for nearly the same as {one.id!r}"
+            yield finding("duplicate_criterion", what, criterion_id=other.id)
 
 
 def _similar_ids(task: Task) -> Iterator[Finding]:
     spellings: defaultdict[str, list[str]] = defaultdict(list)
     for name in task.rubric.ids:
         spellings["".join(name.split()).casefold()].append(name)
-    for names in spellings.values():
-        if len(names) > 1:
-            yield Finding(
-                code="similar_ids",
-                severity="error",
-                criterion_id=names[1],
-                what=f"differs from {names[0]!r} in case or spaces only",
-                remedy="rename one: a model that misspells an id makes the judgement invalid",
-            )
+    for first, *others in spellings.values():
+        if others:
+            what = f"differs from {first!r} in case or spaces only"
+            yield finding("similar_ids", what, criterion_id=others[0])
 
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
@@ -80,56 +73,108 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
     if described or isinstance(directive_of(criterion), ProgramCheck):
         return
     if criterion.verification_method.strip() or terms_of(criterion):
-        yield Finding(
-            code="no_description",
-            severity="warning",
-            criterion_id=criterion.id,
-            what="has neither description nor scoring guide",
-            remedy="say in a sentence what is asked",
-        )
+        what = "has neither description nor scoring guide"
+        yield finding("no_description", what, criterion_id=criterion.id)
     else:
-        yield Finding(
-            code="empty_criterion",
-            severity="error",
-            criterion_id=criterion.id,
-            what="has no text but its id and name",
-            remedy="say what is asked, or leave it out: a judge can only guess",
-        )
+        what = "has no text but its id and name"
+        yield finding("empty_criterion", what, criterion_id=criterion.id)
 
 
-class _Read(NamedTuple):
-    """What of a criterion is compared."""
+def _alike(one: Criterion, other: Criterion, *, nearly: bool) -> bool:
+    """Whether two criteria of the same terms describe the same, checked in the same way.
 
-    description: str
-    terms: frozenset[str]
-    check: Directive | None
-
-    @property
-    def words(self) -> frozenset[str]:
-        return content(self.description)
-
-
-def _read(criterion: Criterion) -> _Read:
-    return _Read(
-        description=criterion.description,
-        terms=content_of_all(terms_of(criterion)),
-        check=directive_of(criterion),
-    )
-
-
-def _alike(one: _Read, other: _Read) -> bool:
-    """Whether two criteria describe the same, of the same terms, checked in the same way.
-
-    The same words or content words, or nearly so where they have terms and those are the same.
+    The same words or content words, or nearly so where they have terms.
     """
-    if one.terms != other.terms or is_negated(one.description) != is_negated(other.description):
+    if is_negated(one.description) != is_negated(other.description):
         return False
-    words = one.words, other.words
+    words = content(one.description), content(other.description)
     fewest = min(map(len, words))
     if words[0] == words[1] and fewest < _FEWEST_WORDS:
         texts = one.description.casefold().split(), other.description.casefold().split()
         alike = bool(texts[0]) and texts[0] == texts[1]
     else:
-        near = bool(one.terms) and overlap(*words) >= _NEAR_IDENTICAL
+        near = nearly and overlap(*words) >= _NEAR_IDENTICAL
         alike = words[0] == words[1] or (fewest >= _FEWEST_WORDS and near)
-    return alike and one.check == other.check
+    return alike and directive_of(one) == directive_of(other)
+
+
+_SAME_MATTER: Final = 0.75
+_SAME_QUANTITY: Final = 0.6
+_FEWEST_OPPOSED: Final = 2
+_PATTERN_TIMEOUT_S: Final = 0.25
+
+_FORBIDDING: Final = re.compile(
+    r"\b(?:must|should|does|do|may|can)\s*n(?:o|['’])t\s+"
+    r"(?:mention|contain|use|include|say|name|state|refer to|discuss|give)\b([^.;:]*)"
+    r"|\bavoids?\s+(?:mentioning|using|naming|saying|stating|discussing|giving)?\b([^.;:]*)",
+    re.IGNORECASE,
+)
+
+
+def check_contradictions(task: Task) -> Iterator[Finding]:
+    """Find `contradiction`: two criteria that exclude each other."""
+    for one, other in pairs_of(task.rubric.criteria):
+        problem = _contradiction(one, other)
+        if problem:
+            yield finding("contradiction", f"{problem} {one.id!r}", criterion_id=other.id)
+
+
+def _contradiction(one: Criterion, other: Criterion) -> str:
+    match directive_of(one), directive_of(other):
+        case StructureChecks(count=(low, high)), StructureChecks(count=(least, most)) if max(
+            low, least
+        ) > min(high, most):
+            return "asks for another number of sentences than"
+        case NumericCheck() as first, NumericCheck() as second if (
+            abs(first.value - second.value) > first.tolerance + second.tolerance
+            and first.unit == second.unit
+            and _same_quantity(one.description, other.description)
+        ):
+            return "asks for another value of the same quantity than"
+        case _:
+            pass
+    if _forbids(one, other) or _forbids(other, one):
+        return "one demands what the other forbids: this and"
+    return "says the opposite of" if _opposite(one, other) else ""
+
+
+def _same_quantity(one: str, other: str) -> bool:
+    return overlap(content(one) - numbers(one), content(other) - numbers(other)) >= _SAME_QUANTITY
+
+
+def _forbids(one: Criterion, other: Criterion) -> bool:
+    """Whether `one` forbids a term that `other` demands."""
+    demanded = demanded_terms(other)
+    check = directive_of(one)
+    if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(("(?!", "(?s)(?!")):
+        return any(not _passes(check.pattern, term) for term in demanded)
+    return any(
+        words and words <= clause and len(words) > len(clause) / 2
+        for words in map(content, demanded)
+        for clause in _forbidden(one.description)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _forbidden(description: str) -> tuple[frozenset[str], ...]:
+    clauses = (clause for found in _FORBIDDING.finditer(description) for clause in found.groups(""))
+    return tuple(filter(None, map(content, clauses)))
+
+
+def _passes(pattern: str, term: str) -> bool:
+    time_left = ProcessorTime(_PATTERN_TIMEOUT_S)
+    try:
+        return matches_pattern(pattern, f"It is {term} here.", time_left=time_left)
+    except TimeoutError:
+        return True
+
+
+def _opposite(one: Criterion, other: Criterion) -> bool:
+    """Whether two descriptions have the same content words and one of them a negation."""
+    if is_negated(one.description) == is_negated(other.description):
+        return False
+    words = content(one.description), content(other.description)
+    if min(map(len, words)) < _FEWEST_OPPOSED:
+        # So short, they say the opposite only if they say it with the same verb.
+        return bool(words[0]) and said(one.description) == said(other.description)
+    return overlap(*words) >= _SAME_MATTER

@@ -1,8 +1,16 @@
-"""HTML pages of all packages: one frame, one security policy, texts of models made visible."""
+"""HTML pages of all packages: one frame, one look, one security policy.
+
+rendering   a page of a package's own template, and data that is inert in it
+visible     texts of models as they may be shown
+charts      curves, stacks, bars and histograms as SVG
+tables      tables with intervals, for pages, Markdown and LaTeX
+pictures    figures as PNG, SVG and PDF files, by matplotlib, which extras bring
+
+Beside the code lie the frame, the macros that draw all of this, and the style sheet.
+"""
 
 from __future__ import annotations
 
-from rubric_judge.page.rendering import inert_json, render_page
-from rubric_judge.page.visible import shortened, visible
+from rubric_judge.page.rendering import inert_json, render_page, shortened, visible
 
 __all__ = ["inert_json", "render_page", "shortened", "visible"]

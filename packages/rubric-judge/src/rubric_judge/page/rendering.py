@@ -6,15 +6,52 @@ import base64
 import hashlib
 import json
 import math
+import re
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Final, cast
 
 from markupsafe import Markup
 
-from rubric_judge.page.visible import visible
+from rubric_judge.page.charts import Chart, svg
+from rubric_judge.page.tables import bounds, written
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+_UNSEEN: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_MARK: Final = "[\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff]"
+_STACKED: Final = re.compile(f"({_MARK}{{3}}){_MARK}+")
+"""More marks over one letter than any language writes; they would cover the lines around."""
+
+
+def visible(text: str) -> str:
+    """Return a text with every control, bidirectional and surrogate character by its number.
+
+    Letters of all scripts stay as they are. Marks beyond the third over one letter are left out.
+    """
+    return _STACKED.sub(r"\1", _UNSEEN.sub(_named, text.replace("\r\n", "\n")))
+
+
+def shortened(text: str, limit: int, *, where: str) -> str:
+    """Cut a text, made visible, and say how much is left out and where it lies.
+
+    Args:
+        text: of a model.
+        limit: most characters.
+        where: holds the whole text, for the note.
+    """
+    if len(text) <= limit:
+        return visible(text)
+    left = len(text) - limit
+    return f"{visible(text[:limit])} […{left:,} more characters in {where}]"
+
+
+def _named(found: re.Match[str]) -> str:
+    return f"[U+{ord(found[0]):04X}]"
+
+
+_KIT: Final = __package__ or ""
 
 
 def render_page(
@@ -24,9 +61,11 @@ def render_page(
     *,
     style: str,
     scripts: Sequence[str],
-    filters: Mapping[str, Callable[..., object]] | None = None,
 ) -> str:
     """Render a template that extends `frame.html.j2`, with its style and its scripts inside.
+
+    Charts, tables and the rest of the furniture are macros of `kit.html.j2`; `page.css` is the
+    look of all pages, to which `style` adds what is the page's own.
 
     Every text is escaped and made visible as it is written. The page may run the scripts that are
     named here, which its security policy knows by their hashes, and load nothing.
@@ -36,8 +75,7 @@ def render_page(
         template: name of the template.
         content: what the template is given.
         style: name of a style sheet.
-        scripts: names of scripts, run in this order at the end of the page.
-        filters: filters of the template, besides `visible`.
+        scripts: names of scripts, the package's own or the kit's, run in this order at the end.
     """
     # Loaded at its first use: the packages with pages stay quick to import.
     from jinja2 import (
@@ -48,18 +86,19 @@ def render_page(
     )
 
     environment = Environment(
-        loader=ChoiceLoader([PackageLoader(package), PackageLoader(__package__ or "")]),
+        loader=ChoiceLoader([PackageLoader(package), PackageLoader(_KIT)]),
         autoescape=True,
         finalize=_shown,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    cast("dict[str, Any]", environment.filters).update({"visible": visible, **(filters or {})})
+    cast("dict[str, Any]", environment.filters).update(_FILTERS)
+    cast("dict[str, Any]", environment.globals)["svg"] = svg
     sources = [_asset(package, name) for name in scripts]
     return environment.get_template(template).render(
         **content,
-        page_style=_asset(package, style),
+        page_style=_asset(_KIT, "page.css") + _asset(package, style),
         page_scripts=sources,
         page_hashes=[_sha256(source) for source in sources],
     )
@@ -75,6 +114,16 @@ def inert_json(value: object) -> Markup:
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return Markup(text)  # noqa: S704  # escaped above
+
+
+def _readings(charts: Sequence[Chart]) -> Markup:
+    """What a pointer over the charts can ask for, as data of the page."""
+    return inert_json({chart.key: chart.readings() for chart in charts})
+
+
+_FILTERS: Final = {
+    "visible": visible, "written": written, "bounds": bounds, "readings": _readings,
+}  # fmt: skip
 
 
 def _plain(value: object) -> object:
@@ -93,8 +142,9 @@ def _shown(value: object) -> object:
 
 
 def _asset(package: str, name: str) -> Markup:
-    """A file of the package's own, written into the page as it is."""
-    text = (files(package) / "templates" / name).read_text(encoding="utf-8")
+    """A file of the package's own or of the kit, written into the page as it is."""
+    found = (files(home) / "templates" / name for home in (package, _KIT))
+    text = next(path for path in found if path.is_file()).read_text(encoding="utf-8")
     return Markup(text)  # noqa: S704  # ours
 
 

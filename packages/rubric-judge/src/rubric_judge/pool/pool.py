@@ -11,12 +11,11 @@ from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger, check_replicate
-from rubric_judge.limits import Limited, LimiterStatistics
-from rubric_judge.pool.calling import watched_deadline
 from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging
 from rubric_judge.pool.statistics import PoolStatistics, latency_quantiles
-from rubric_judge.pool.step import Crew, Step
+from rubric_judge.pool.step import Crew, Step, watched_deadline
+from rubric_judge.provider.limits import Limited, LimiterStatistics
 
 
 class JudgePool:

@@ -6,25 +6,46 @@ Nothing here is needed before there is a cluster: `ray` itself is loaded by `ray
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+import pickle
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from types import TracebackType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import anyio
 
 from rubric_core import Judge, JudgeResult, JudgeView
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import JudgeSpec
-from rubric_judge.limits import Attempt, LimiterStatistics, LocalLimiter
 from rubric_judge.load import load_judge
-from rubric_judge.model_config import LimitsConfig
-from rubric_judge.pool.calling import ask
-from rubric_judge.pool.ray_pieces import joined, pieces_of
+from rubric_judge.pool.step import ask
+from rubric_judge.provider.limits import Attempt, LimiterStatistics, LocalLimiter
+from rubric_judge.provider.model_config import LimitsConfig
+
+PIECE_BYTES: Final = 64 * 1024
+"""Longest piece; what Ray adds to it is some hundred bytes."""
+
+
+def pieces_of(value: object) -> list[bytes]:
+    """Pickle a value and cut it.
+
+    Returns:
+        At least one piece.
+    """
+    content = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    return [content[at : at + PIECE_BYTES] for at in range(0, len(content), PIECE_BYTES)]
+
+
+def joined(pieces: Iterable[bytes]) -> Any:
+    """Return the value that `pieces_of` cut.
+
+    Args:
+        pieces: all of them, in order, from a process of the same pool.
+    """
+    return pickle.loads(b"".join(pieces))  # noqa: S301  # as Ray reads whatever it is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,12 +294,7 @@ class _SharedAttempt(AbstractAsyncContextManager[None]):
             self._actor.leave.remote(self._owner, self._number)
             raise
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._actor.leave.remote(self._owner, self._number)
 
 

@@ -11,9 +11,8 @@ import anyio
 
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.config import JudgeSpec
-from rubric_judge.limits import Limiter
-from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter
-from rubric_judge.pool.ray_pieces import joined, pieces_of
+from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter, joined, pieces_of
+from rubric_judge.provider.limits import Limiter
 
 _LIVES = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import warnings
 from collections.abc import Callable, Sequence
-from types import TracebackType
 from typing import Any, Self, cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
@@ -23,12 +22,12 @@ from rubric_judge.config import (
 )
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
-from rubric_judge.model_config import LimitsConfig
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.pool.ray_judge import RemoteJudge
 from rubric_judge.pool.schedule import Hedging
 from rubric_judge.pool.statistics import PoolStatistics
+from rubric_judge.provider.model_config import LimitsConfig
 
 
 class RayJudgePool:
@@ -153,12 +152,7 @@ class RayJudgePool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     def _describe(self) -> None:

@@ -7,7 +7,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, field
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
-from rubric_judge.limits import LimiterStatistics
+from rubric_judge.provider.limits import LimiterStatistics
 
 _LATENCIES_KEPT = 8192
 _ANSWERERS_KEPT = 256

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy import stats
 from sklearn.metrics import cohen_kappa_score  # pyright: ignore[reportUnknownVariableType]
 
-from rubric_judge.reliability.resampling import IntArray, Statistic
+from rubric_judge.reliability.ratings import IntArray, Statistic, ratio
 
 if TYPE_CHECKING:
-    from rubric_core.groups import FloatArray
+    from rubric_core.arrays import FloatArray
 
 
 _TENTHS: Final = 10
@@ -91,12 +91,7 @@ def kendall_within(x_N: FloatArray, y_N: FloatArray, groups: Sequence[IntArray])
         tau = kendall(x_N, y_N)(rows)
         if not math.isnan(tau):
             tau_N[rows], part_N[rows] = tau / len(rows), 1 / len(rows)
-
-    def statistic(rows: IntArray) -> float:
-        tasks = float(part_N[rows].sum())
-        return float(tau_N[rows].sum()) / tasks if tasks else math.nan
-
-    return statistic
+    return ratio(tau_N, part_N)
 
 
 def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:

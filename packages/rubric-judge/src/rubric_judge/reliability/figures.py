@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from matplotlib.ticker import PercentFormatter
 
-from rubric_judge.figures import (
-    COLOURS,
-    MUTED,
-    Axes,
-    Figure,
-    draw_heading,
-    draw_intervals,
-    draw_legend,
-    draw_note,
-    draw_title,
-    new_figure,
-    save_figure,
-    wrap_name,
-)
+from rubric_judge.page import pictures
+from rubric_judge.page.tables import or_dash
 from rubric_judge.reliability.agreement import single_judgements
-from rubric_judge.reliability.flips import advantage_pairs
 from rubric_judge.reliability.measure import groups_of
+from rubric_judge.reliability.noise import advantage_pairs
 from rubric_judge.reliability.ratings import Ratings
 from rubric_judge.reliability.report import Estimate, PairAgreement, ReliabilityReport
 
 if TYPE_CHECKING:
-    from rubric_core.groups import BoolArray, FloatArray
+    from rubric_core.arrays import BoolArray, FloatArray
 
 
 _MOST_CRITERIA: Final = 15
 _MOST_PANELS: Final = 3
-_MOST_JUDGES: Final = len(COLOURS)
+_MOST_JUDGES: Final = len(pictures.COLOURS)
 _LABEL_CHARS: Final = 32
 _LEGEND_CHARS: Final = 80
 _NOTE_CHARS: Final = 45
@@ -59,61 +47,58 @@ def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> l
         The files, PNG and SVG: noise by criterion, predicted and measured noise, pairs of judges,
         and sign flips by size of the advantage.
     """
-    drawings: dict[str, Callable[[ReliabilityReport, Ratings], Figure | None]] = {
-        "noise_by_criterion": _noise_by_criterion,
-        "noise_predicted_measured": _noise_predicted_measured,
-        "judges": _judges,
-        "sign_flips": _sign_flips,
+    figures = {
+        "noise_by_criterion": _noise_by_criterion(report),
+        "noise_predicted_measured": _noise_predicted_measured(report),
+        "judges": _judges(report, ratings),
+        "sign_flips": _sign_flips(ratings),
     }
     paths: list[Path] = []
-    for name, draw in drawings.items():
-        figure = draw(report, ratings)
+    for name, figure in figures.items():
         if figure is not None:
-            paths += save_figure(figure, folder, name)
+            paths += pictures.save_figure(figure, folder, name)
     return paths
 
 
-def _noise_by_criterion(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
-    del ratings
+def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
     found = [one for one in report.criteria if one.tau2.value is not None]
     if not any(one.tau2.value for one in found):
         return None
     names = list(dict.fromkeys(one.criterion for one in found))
-    labels = [wrap_name(name, _LABEL_CHARS) for name in names[:_MOST_CRITERIA]]
+    labels = [pictures.wrap_name(name, _LABEL_CHARS) for name in names[:_MOST_CRITERIA]]
     able = [one.judge for one in report.judges if one.tau2.value is not None]
     judges = able[:_MOST_JUDGES]
     row = max(0.34, 0.1 + 0.12 * len(judges), 0.1 + _LINE_INCHES * _most_lines(labels))
-    figure, (axes,) = new_figure(7.2, 1.5 + row * len(labels) + 0.2 * len(judges))
+    figure, (axes,) = pictures.new_figure(7.2, 1.5 + row * len(labels) + 0.2 * len(judges))
     for k, judge in enumerate(judges):
         mine = {one.criterion: one.tau2 for one in found if one.judge == judge}
         drawn = [place for place in range(len(labels)) if names[place] in mine]
         step = min(0.22, 0.8 / len(judges))
-        draw_intervals(
+        pictures.draw_intervals(
             axes,
             [place + step * (k - (len(judges) - 1) / 2) for place in drawn],
             [_bounds(mine[names[place]]) for place in drawn],
-            colour=COLOURS[k],
-            label=wrap_name(judge, _LEGEND_CHARS),
+            colour=pictures.COLOURS[k],
+            label=pictures.wrap_name(judge, _LEGEND_CHARS),
         )
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
     _start_at_zero(axes)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
     of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
-    draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
-    draw_legend(figure, axes)
+    pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
+    pictures.draw_legend(figure, axes)
     return figure
 
 
-def _noise_predicted_measured(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
-    del ratings
+def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | None:
     able = [one for one in report.judges if one.measured.value is not None]
     judges = able[:_MOST_JUDGES]
     if not any(one.measured.value for one in judges):
         return None
-    names = [wrap_name(one.judge, _LABEL_CHARS) for one in judges]
+    names = [pictures.wrap_name(one.judge, _LABEL_CHARS) for one in judges]
     row = max(0.75, 0.1 + _LINE_INCHES * _most_lines(names))
-    figure, (axes,) = new_figure(7.2, 1.9 + row * len(judges))
+    figure, (axes,) = pictures.new_figure(7.2, 1.9 + row * len(judges))
     kinds = ("predicted", "independent", "measured")
     labels = (
         r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria",
@@ -121,21 +106,23 @@ def _noise_predicted_measured(report: ReliabilityReport, ratings: Ratings) -> Fi
         "measured",
     )
     for k, (kind, label, colour) in enumerate(
-        zip(kinds, labels, (MUTED, COLOURS[0], COLOURS[1]), strict=True)
+        zip(kinds, labels, (pictures.MUTED, pictures.COLOURS[0], pictures.COLOURS[1]), strict=True)
     ):
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
-        draw_intervals(axes, places, bounds, colour=colour, label=label)
+        pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
     axes.set_yticks(range(len(judges)), names)
     axes.set_ylim(len(judges) - 0.5, -0.5)
     _start_at_zero(axes)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
-    draw_title(axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}")
-    draw_legend(figure, axes, columns=len(labels))
+    pictures.draw_title(
+        axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
+    )
+    pictures.draw_legend(figure, axes, columns=len(labels))
     return figure
 
 
-def _judges(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
+def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | None:
     able = [pair for pair in report.pairs if pair.responses]
     # The least agreeing pairs are the ones to look at.
     pairs = sorted(able, key=lambda pair: pair.spearman.value or 0.0)[:_MOST_PANELS]
@@ -145,31 +132,34 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     shown = {
         name: mark for name, mark in report.marks.items() if any(name in (p.a, p.b) for p in pairs)
     }
-    note = [wrap_name(f"{mark}: {name}", _NOTE_CHARS * len(pairs)) for name, mark in shown.items()]
+    note = [
+        pictures.wrap_name(f"{mark}: {name}", _NOTE_CHARS * len(pairs))
+        for name, mark in shown.items()
+    ]
     height = 4.2 + _LINE_INCHES * sum(line.count("\n") + 1 for line in note)
-    figure, panels = new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
+    figure, panels = pictures.new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
     for axes, pair in zip(panels, pairs, strict=True):
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
-        axes.plot([0, 1], [0, 1], color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
-        axes.scatter(rewards_JN[a], rewards_JN[b], s=16, color=COLOURS[0], alpha=0.45, linewidths=0)
+        axes.plot([0, 1], [0, 1], color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
+        axes.scatter(
+            rewards_JN[a], rewards_JN[b], s=16, color=pictures.COLOURS[0], alpha=0.45, linewidths=0
+        )
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
         axes.set_xlabel(f"reward, {shown[pair.a]}")
         axes.set_ylabel(f"reward, {shown[pair.b]}")
-        draw_title(axes, _pair_title(pair))
-    draw_note(figure, "\n".join(note))
+        pictures.draw_title(axes, _pair_title(pair))
+    pictures.draw_note(figure, "\n".join(note))
     if len(pairs) < len(able):
-        draw_heading(figure, f"The {len(pairs)} pairs of {len(able)} that agree least")
+        pictures.draw_heading(figure, f"The {len(pairs)} pairs of {len(able)} that agree least")
     return figure
 
 
 def _pair_title(pair: PairAgreement) -> str:
-    spearman = "–" if pair.spearman.value is None else f"{pair.spearman.value:.2f}"
-    bias = "–" if pair.bias.value is None else f"{pair.bias.value:+.3f}".replace("-", "−")
-    return f"Spearman {spearman}, bias {bias}"
+    bias = or_dash(pair.bias.value, "+.3f").replace("-", "−")
+    return f"Spearman {or_dash(pair.spearman.value, '.2f')}, bias {bias}"
 
 
-def _sign_flips(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
-    del report
+def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
     groups = groups_of(ratings)
     judges = ratings.judges[:_MOST_JUDGES]
     points = [
@@ -178,18 +168,18 @@ def _sign_flips(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     ][: len(judges)]
     if max(len(sizes) for sizes, _ in points) < _FEWEST_POINTS:
         return None
-    figure, (axes,) = new_figure(7.2, 3.9 + 0.2 * len(judges))
-    for judge, (sizes, shares), colour in zip(judges, points, COLOURS, strict=False):
+    figure, (axes,) = pictures.new_figure(7.2, 3.9 + 0.2 * len(judges))
+    for judge, (sizes, shares), colour in zip(judges, points, pictures.COLOURS, strict=False):
         few = "" if sizes else ": too few pairs of advantages"
         axes.plot(
             sizes, shares, "o-", color=colour, markersize=4.5, zorder=3,
             clip_on=not sizes,  # dots at 0 are to be seen whole
-            label=wrap_name(judge + few, _LEGEND_CHARS),
+            label=pictures.wrap_name(judge + few, _LEGEND_CHARS),
         )  # fmt: skip
-    axes.axhline(0.5, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
+    axes.axhline(0.5, color=pictures.MUTED, linewidth=1, linestyle=(0, (4, 3)))
     axes.annotate(
         "a coin", (1, 0.5), (0, 3), xycoords=("axes fraction", "data"),
-        textcoords="offset points", ha="right", color=MUTED, fontsize=9,
+        textcoords="offset points", ha="right", color=pictures.MUTED, fontsize=9,
     )  # fmt: skip
     highest = max(share for _, shares in points for share in shares)
     axes.set(xlim=(0, None), ylim=(0, max(0.58, 1.1 * highest)))
@@ -199,8 +189,8 @@ def _sign_flips(report: ReliabilityReport, ratings: Ratings) -> Figure | None:
     axes.set_xlabel("|A|: size of the advantage, mean of two judgements of the group")
     axes.set_ylabel("advantages whose sign flips")
     of = _of_judges(judges, ratings.judges)
-    draw_title(axes, f"Signs of advantages that a second judgement turns around{of}")
-    draw_legend(figure, axes)
+    pictures.draw_title(axes, f"Signs of advantages that a second judgement turns around{of}")
+    pictures.draw_legend(figure, axes)
     return figure
 
 
@@ -233,7 +223,7 @@ def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], li
     )
 
 
-def _start_at_zero(axes: Axes) -> None:
+def _start_at_zero(axes: pictures.Axes) -> None:
     axes.set_xlim(left=0)
     axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
     axes.set_axisbelow(True)

@@ -13,8 +13,8 @@ import numpy as np
 
 from rubric_core import Outcome
 from rubric_judge.reliability import agreement, noise
-from rubric_judge.reliability.flips import advantage_pairs, below_noise
-from rubric_judge.reliability.ratings import Ratings
+from rubric_judge.reliability.noise import advantage_pairs, below_noise
+from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
 from rubric_judge.reliability.report import (
     CriterionNoise,
     Estimate,
@@ -23,7 +23,6 @@ from rubric_judge.reliability.report import (
     PanelAgreement,
     ReliabilityReport,
 )
-from rubric_judge.reliability.resampling import IntArray, Resampling, Statistic, ratio
 
 _TARGETS: Final = (0.8, 0.9, 0.95)
 

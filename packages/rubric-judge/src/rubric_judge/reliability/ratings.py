@@ -1,18 +1,22 @@
-"""Judgements as arrays: **J** judges, **N** responses, **R** replicates, **M** criteria.
+"""Judgements as arrays, resampled: **J** judges, **N** responses, **R** replicates, **M** criteria.
 
 A judgement without scores is nan in every array and is counted beside them; it is never a number.
 """
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
 
 from rubric_core import (
     ConfigError,
@@ -23,10 +27,11 @@ from rubric_core import (
     Task,
     criterion_scores_z,
 )
+from rubric_judge.reliability.report import Estimate, Unit
 from rubric_judge.responses import read_judgements
 
 if TYPE_CHECKING:
-    from rubric_core.groups import FloatArray
+    from rubric_core.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,6 @@ class Ratings:
     """The task of each response; responses of one task are one group."""
     z_JNRM: FloatArray
     """z_j = s_j / w_j; nan also for weight 0 and beyond the rubric's M."""
-    rewards_JNR: FloatArray
     outcomes_J: tuple[Counter[Outcome], ...]
     reasons_J: tuple[Counter[str], ...]
 
@@ -73,6 +77,13 @@ class Ratings:
         for n, task in enumerate(self.tasks_N):
             alpha_NM[n, : len(task.rubric)] = task.rubric.shares_M
         return alpha_NM
+
+    @cached_property
+    def rewards_JNR(self) -> FloatArray:
+        """R = αᵀz: equal to the judgement's reward, and exact for what its variance is made of."""
+        scored_JNR = ~np.isnan(self.z_JNRM).all(axis=3)
+        rewards_JNR = np.einsum("jnrm,nm->jnr", np.nan_to_num(self.z_JNRM), self.alpha_NM)
+        return np.where(scored_JNR, rewards_JNR, np.nan)
 
     @cached_property
     def cells_by_criterion(self) -> dict[str, tuple[list[int], list[int]]]:
@@ -118,30 +129,14 @@ def collect(ratings: Iterable[Rating], tasks: Mapping[str, Task]) -> Ratings:
                 if result.outcome is Outcome.SCORED:
                     z_JNRM[j, n, r, : len(rubric)] = criterion_scores_z(result, rubric)
     results_J = [[one for many in rated.values() for one in many] for rated in by_judge.values()]
-    draft = Ratings(
+    return Ratings(
         judges=tuple(by_judge),
         tasks_N=tasks_N,
         z_JNRM=z_JNRM,
-        rewards_JNR=np.empty(0),
         outcomes_J=tuple(Counter(one.outcome for one in results) for results in results_J),
         reasons_J=tuple(
             Counter(one.reason.value for one in results if one.reason) for results in results_J
         ),
-    )
-    return _with_rewards(draft)
-
-
-def _with_rewards(ratings: Ratings) -> Ratings:
-    # r = αᵀz: equal to the judgement's reward, and exact for the decomposition of its variance.
-    scored_JNR = ~np.isnan(ratings.z_JNRM).all(axis=3)
-    rewards_JNR = np.einsum("jnrm,nm->jnr", np.nan_to_num(ratings.z_JNRM), ratings.alpha_NM)
-    return Ratings(
-        judges=ratings.judges,
-        tasks_N=ratings.tasks_N,
-        z_JNRM=ratings.z_JNRM,
-        rewards_JNR=np.where(scored_JNR, rewards_JNR, np.nan),
-        outcomes_J=ratings.outcomes_J,
-        reasons_J=ratings.reasons_J,
     )
 
 
@@ -173,3 +168,101 @@ def read_ratings(path: Path, tasks: Mapping[str, Task]) -> Iterator[Rating]:
             except SchemaError as error:
                 raise RubricFileError(str(error), path=path, line=number) from None
         yield Rating(row.result.judge or path.stem, row.task_id, row.line, row.result)
+
+
+IntArray: TypeAlias = NDArray[np.intp]
+Statistic: TypeAlias = Callable[[IntArray], float]
+"""From the rows (responses) that were drawn to a number; nan where they do not give one."""
+
+_FEWEST: Final = 8
+"""Fewer units than this say too little of the spread between units."""
+_MOST_UNDEFINED: Final = 0.1
+"""Share of draws that may be without a value, such as a correlation of equal numbers."""
+
+
+def ratio(numerator_N: FloatArray, denominator_N: FloatArray) -> Statistic:
+    """Return the statistic Σ numerator / Σ denominator over the drawn rows; nan for 0 / 0."""
+
+    def statistic(rows: IntArray) -> float:
+        below = float(denominator_N[rows].sum())
+        return float(numerator_N[rows].sum()) / below if below else math.nan
+
+    return statistic
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How intervals are made, and what the rows belong to."""
+
+    documents_N: Sequence[str]
+    tasks_N: Sequence[str]
+    resamples: int
+    confidence: float
+    seed: int
+
+    def estimate(
+        self, statistic: Statistic, rows: IntArray | None = None, *, of_groups: bool = False
+    ) -> Estimate:
+        """Return a statistic with its BCa bootstrap interval.
+
+        Args:
+            statistic: what to estimate.
+            rows: the rows that it is about; all when left out.
+            of_groups: whether it needs every response of a task, so that no single response can
+                be drawn.
+
+        Returns:
+            The value; with an interval where it has at least eight documents, or else tasks, or
+            else responses to draw from.
+
+        Source: Efron, Better bootstrap confidence intervals, JASA 82 (1987).
+        """
+        rows = np.arange(len(self.tasks_N)) if rows is None else rows
+        value = statistic(rows)
+        if math.isnan(value):
+            return Estimate(value=None)
+        unit, clusters = self._clusters(rows, of_groups=of_groups)
+        if unit is None:
+            return Estimate(value=value)
+        low, high = self._interval(
+            lambda draw: statistic(np.concatenate([clusters[int(i)] for i in draw])), len(clusters)
+        )
+        resampled = None if low is None else unit
+        return Estimate(value=value, low=low, high=high, resampled=resampled)
+
+    def _clusters(self, rows: IntArray, *, of_groups: bool) -> tuple[Unit | None, list[IntArray]]:
+        labels: dict[Unit, Sequence[str]] = {"document": self.documents_N, "task": self.tasks_N}
+        for unit, labels_N in labels.items():
+            _, places = np.unique([labels_N[row] for row in rows], return_inverse=True)
+            if int(places.max(initial=-1)) + 1 >= _FEWEST:
+                order = np.argsort(places, kind="stable")
+                ends = np.cumsum(np.bincount(places))[:-1]
+                return unit, np.split(rows[order], ends)
+        if of_groups or len(rows) < _FEWEST:
+            return None, []
+        return "response", [rows[i : i + 1] for i in range(len(rows))]
+
+    def _interval(
+        self, statistic: Callable[[IntArray], float], units: int
+    ) -> tuple[float | None, float | None]:
+        with warnings.catch_warnings():
+            # Equal draws, or a jackknife without a value: handled below.
+            warnings.simplefilter("ignore")
+            found = cast("Any", stats).bootstrap(
+                (np.arange(units),),
+                statistic,
+                n_resamples=self.resamples,
+                confidence_level=self.confidence,
+                vectorized=False,
+                method="BCa",
+                rng=np.random.default_rng(self.seed),
+            )
+        draws = cast("FloatArray", found.bootstrap_distribution)
+        defined = draws[~np.isnan(draws)]
+        if len(defined) < (1 - _MOST_UNDEFINED) * len(draws):
+            return None, None
+        low, high = (float(end) for end in found.confidence_interval)
+        if math.isnan(low) or math.isnan(high):
+            outside = (1 - self.confidence) / 2
+            low, high = (float(end) for end in np.quantile(defined, (outside, 1 - outside)))
+        return low, high

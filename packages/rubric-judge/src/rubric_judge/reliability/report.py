@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict
+
+from rubric_judge.page.tables import TextTable, markdown_page, or_dash
 
 Unit = Literal["document", "task", "response"]
 
@@ -131,3 +134,135 @@ class ReliabilityReport(_Frozen):
     def marks(self) -> dict[str, str]:
         """A mark for each judge, in tables and figures that its name is too long for."""
         return {one.judge: f"J{number}" for number, one in enumerate(self.judges, 1)}
+
+
+_MOST_CRITERIA: Final = 15
+_MOST_COLUMNS: Final = 4
+"""Judges side by side that a terminal of 80 columns has room for."""
+
+
+def tables_of(report: ReliabilityReport) -> list[TextTable]:
+    """Return what the report says; what it cannot say is a dash.
+
+    Several judges are numbered, as their names may be longer than a terminal is wide.
+    """
+    if report.panel is None:
+        names = [one.judge for one in report.judges]
+        return [_judges(report.judges, names), _criteria(report.criteria, {})]
+    marks = report.marks
+    columns = list(marks.values())
+    legend = TextTable("Judges", ("", "judge"), tuple((mark, name) for name, mark in marks.items()))
+    alone = [
+        _judges(report.judges[k : k + _MOST_COLUMNS], columns[k : k + _MOST_COLUMNS])
+        for k in range(0, len(columns), _MOST_COLUMNS)
+    ]
+    together = [_panel(report.panel), _pairs(report.pairs, marks)]
+    return [legend, *alone, _criteria(report.criteria, marks), *together]
+
+
+def as_markdown(report: ReliabilityReport, figures: Sequence[str]) -> str:
+    """Write the report as a page.
+
+    Args:
+        report: what was found.
+        figures: file names of pictures beside the page.
+
+    Returns:
+        Markdown with every table and picture.
+    """
+    intervals = (
+        f"In brackets: {report.confidence:.0%} BCa bootstrap intervals, {report.resamples} draws "
+        f"of documents (tasks or responses where there are fewer than eight), seed {report.seed}."
+    )
+    opening = (
+        f"{report.responses} responses to {report.tasks} tasks from {report.documents} documents. "
+        f"{intervals} A dash: the judgements cannot say."
+    )
+    return markdown_page("Judge reliability", opening, tables_of(report), figures)
+
+
+def _figure(estimate: Estimate, form: str = ".3f") -> str:
+    value = or_dash(estimate.value, form)
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} [{estimate.low:{form}}, {estimate.high:{form}}]"
+
+
+def _needed(one: JudgeReliability) -> str:
+    return " / ".join(or_dash(k, "d") for k in one.replicates_needed.values()) or "–"
+
+
+_JUDGE_ROWS: Final[tuple[tuple[str, Callable[[JudgeReliability], str]], ...]] = (
+    ("judgements", lambda one: str(one.judgements)),
+    ("replicates", lambda one: str(one.replicates)),
+    ("invalid", lambda one: f"{one.invalid_frac:.1%}"),
+    ("unavailable", lambda one: f"{one.unavailable_frac:.1%}"),
+    ("mean reward", lambda one: _figure(one.mean_reward)),
+    ("τ² of a criterion", lambda one: _figure(one.tau2, ".4f")),
+    ("reward noise τ²/M_eff, predicted", lambda one: _figure(one.predicted, ".4f")),
+    ("reward noise Σα²τ², predicted", lambda one: _figure(one.independent, ".4f")),
+    ("reward noise, measured", lambda one: _figure(one.measured, ".4f")),
+    ("measured / Σα²τ²", lambda one: _figure(one.inflation, ".2f")),
+    ("ICC(1)", lambda one: _figure(one.icc1)),
+    ("ICC(1) within tasks", lambda one: _figure(one.icc1_within)),
+    ("replicates for 0.8 / 0.9 / 0.95 within", _needed),
+    ("advantages whose sign flips", lambda one: _figure(one.flips, ".1%")),
+    ("  their share of |A|", lambda one: _figure(one.flipped_weight, ".1%")),
+    ("groups with equal rewards", lambda one: _figure(one.constant_frac, ".1%")),
+    ("groups with less spread than noise", lambda one: _figure(one.below_noise_frac, ".1%")),
+)
+
+
+def _judges(judges: Sequence[JudgeReliability], columns: Sequence[str]) -> TextTable:
+    rows = tuple((name, *(cell(one) for one in judges)) for name, cell in _JUDGE_ROWS)
+    return TextTable("Each judge alone", ("", *columns), rows)
+
+
+def _criteria(criteria: Sequence[CriterionNoise], marks: Mapping[str, str]) -> TextTable:
+    shown = criteria[:_MOST_CRITERIA]
+    of = f" (the {len(shown)} noisiest)" if len(shown) < len(criteria) else ""
+    return TextTable(
+        f"Noise by criterion{of}",
+        ("criterion", *(("judge",) if marks else ()), "τ_j²", "α_j", "responses", "tasks"),
+        tuple(
+            (
+                one.criterion,
+                *((marks[one.judge],) if marks else ()),
+                _figure(one.tau2, ".4f"),
+                f"{one.share:.2f}",
+                str(one.responses),
+                str(one.tasks),
+            )
+            for one in shown
+        ),
+    )
+
+
+def _panel(panel: PanelAgreement) -> TextTable:
+    rows = (
+        ("judges", str(panel.judges)),
+        ("responses that all scored", str(panel.responses)),
+        ("ICC(A,1) of rewards", _figure(panel.icc_a1)),
+        ("Krippendorff's α of criterion scores", _figure(panel.alpha)),
+        ("effective number of judges", _figure(panel.effective_judges, ".2f")),
+    )
+    return TextTable("All judges together, one judgement each", ("", "value"), rows)
+
+
+def _pairs(pairs: Sequence[PairAgreement], marks: Mapping[str, str]) -> TextTable:
+    return TextTable(
+        "Pairs of judges, one judgement each",
+        ("pair", "bias", "Spearman", "Kendall", "Kendall within tasks", "weighted κ", "n"),
+        tuple(
+            (
+                f"{marks[pair.a]} − {marks[pair.b]}",
+                _figure(pair.bias),
+                _figure(pair.spearman),
+                _figure(pair.kendall),
+                _figure(pair.kendall_within),
+                _figure(pair.kappa),
+                str(pair.responses),
+            )
+            for pair in pairs
+        ),
+    )

@@ -17,13 +17,14 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp
 
 from rubric_core import JudgeView, SchemaError
-from rubric_core.strict_json import decode
+from rubric_core.files import decode
+from rubric_judge.provider.settings import service_token
 from rubric_judge.serve.gate import BROKEN, Gate
 from rubric_judge.serve.openrlhf import reward_response, reward_views
-from rubric_judge.serve.refusal import STATUS, RefusedError, refusal
 from rubric_judge.serve.schemas import (
     BY_ID,
     INLINE,
+    STATUS,
     ErrorBody,
     Health,
     InlineItem,
@@ -31,12 +32,13 @@ from rubric_judge.serve.schemas import (
     JudgeRequest,
     JudgeResponse,
     ProblemKind,
+    RefusedError,
     RewardRequest,
     RewardResponse,
     TaskItem,
+    refusal,
 )
 from rubric_judge.serve.service import JudgeService
-from rubric_judge.settings import service_token
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
 _OF_ANY_REQUEST: tuple[ProblemKind, ...] = ("unauthorized", "too_slow", "too_large", "internal")

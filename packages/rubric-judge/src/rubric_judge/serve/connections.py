@@ -19,7 +19,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.recurring import Recurring
-from rubric_judge.serve.refusal import RefusedError, refusal
+from rubric_judge.serve.schemas import RefusedError, refusal
 
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""

@@ -14,7 +14,7 @@ import structlog
 from pydantic import SecretStr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from rubric_judge.serve.refusal import RefusedError, refusal
+from rubric_judge.serve.schemas import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
 
 BROKEN = "the service failed; its log says where"

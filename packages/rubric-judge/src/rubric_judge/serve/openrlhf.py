@@ -9,8 +9,7 @@ from rubric_judge.adapters.openrlhf import response_of
 from rubric_judge.adapters.rows import label_row
 from rubric_judge.adapters.scoring import Judgement
 from rubric_judge.serve.config import OnUnavailable
-from rubric_judge.serve.refusal import RefusedError
-from rubric_judge.serve.schemas import RewardRequest, RewardResponse
+from rubric_judge.serve.schemas import RefusedError, RewardRequest, RewardResponse
 from rubric_judge.serve.service import JudgeService
 
 _RETRY_AFTER_S = 1

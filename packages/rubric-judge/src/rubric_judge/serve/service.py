@@ -9,14 +9,13 @@ from contextlib import contextmanager
 import anyio
 
 from rubric_core import JudgeResult, JudgeView, SchemaError, Task
-from rubric_core.task import TaskRow
+from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.pool import JudgePool
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.metrics import ServiceMetrics
 from rubric_judge.serve.recurring import Recurring
-from rubric_judge.serve.refusal import RefusedError
-from rubric_judge.serve.schemas import check_size
+from rubric_judge.serve.schemas import RefusedError, check_size
 
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1

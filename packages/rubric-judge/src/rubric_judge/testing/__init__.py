@@ -18,7 +18,7 @@ from rubric_judge.testing.hostile import HOSTILE_TEXTS, HostileText, read_json_t
 from rubric_judge.testing.judges import FailingJudge, Script, ScriptedJudge
 from rubric_judge.testing.plan import FaultMix, Faults
 from rubric_judge.testing.process import FakeEndpointProcess
-from rubric_judge.testing.served import ServedModel
+from rubric_judge.testing.replies import ServedModel
 
 __all__ = [
     "HOSTILE_TEXTS",

@@ -12,7 +12,6 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Self, cast
 
 from aiohttp import web
@@ -21,6 +20,7 @@ from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.faults import Fault, Latency
 from rubric_judge.testing.plan import Drawn, FaultPlan, Faults
 from rubric_judge.testing.replies import (
+    ServedModel,
     completion,
     encoded,
     hostile_text,
@@ -29,7 +29,6 @@ from rubric_judge.testing.replies import (
     spoils,
     weights_asked_for,
 )
-from rubric_judge.testing.served import ServedModel
 
 _STATUS = {
     Fault.RATE_LIMIT: 429,
@@ -110,12 +109,7 @@ class FakeEndpoint:
             raise self._problem
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._loop is not None and self._stopping is not None and self._thread is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()

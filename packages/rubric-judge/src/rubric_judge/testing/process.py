@@ -9,14 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from types import TracebackType
 from typing import Any, Literal, Self, cast
 
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.endpoint import FakeEndpoint
 from rubric_judge.testing.faults import Fault, Latency
 from rubric_judge.testing.plan import Faults
-from rubric_judge.testing.served import ServedModel
+from rubric_judge.testing.replies import ServedModel
 
 _Question = Literal["calls", "records", "counts", "cpu_s"]
 _STOP_WITHIN_S = 10.0
@@ -83,12 +82,7 @@ class FakeEndpointProcess:
             ) from None
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._pipe is None or self._process is None:
             return
         self._pipe.close()  # it serves until nobody asks any more

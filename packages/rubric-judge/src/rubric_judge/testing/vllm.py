@@ -12,7 +12,6 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Final, Self
 
 # The server and all of its processes end with this one's standard input, so with whoever started
@@ -101,12 +100,7 @@ class VLLMServer:
             raise
         return self
 
-    def __exit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc: BaseException | None,
-        tb: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stop()
 
     def forget_prefixes(self) -> None:

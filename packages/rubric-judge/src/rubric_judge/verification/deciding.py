@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from rubric_judge.verification.boundary import note_of_failure
+from rubric_judge.errors import VerificationError
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains
@@ -47,17 +47,15 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> Verdict:
     Returns:
         The verdict. No credit for a text on which the check goes past its bounds, or fails.
     """
-    patterns_s = PATTERNS_S if isinstance(check, SchemaCheck) else regex_timeout_s
+    of_schema = isinstance(check, SchemaCheck)
+    patterns_s = PATTERNS_S if of_schema else regex_timeout_s
     try:
         return _decided(check, text, time_left=ProcessorTime(patterns_s), steps=MOST_STEPS)
     except TimeoutError:
-        its = "a pattern of its schema" if isinstance(check, SchemaCheck) else "its pattern"
+        its = "a pattern of its schema" if of_schema else "its pattern"
         return Verdict(0.0, f"{its} ran past {patterns_s} s")
     except StepsError:
         return Verdict(0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema")
-    # The named boundary of a response's text.
-    except Exception as error:  # noqa: BLE001
-        return Verdict(0.0, note_of_failure(error))
 
 
 def decide_shortly(check: QuickCheck, text: str) -> Verdict:
@@ -81,19 +79,43 @@ def decide_shortly(check: QuickCheck, text: str) -> Verdict:
         return _decided(check, text, time_left=ProcessorTime(_SHORT_S, tries=1), steps=_FEW_STEPS)
     except (TimeoutError, StepsError):
         raise PastBoundError from None
+
+
+def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int) -> Verdict:
+    try:
+        match check:
+            case ContainsCheck():
+                return Verdict(float(contains(check, text)))
+            case NumericCheck():
+                return Verdict(float(states_number(check, text)))
+            case RegexCheck():
+                return Verdict(float(matches_pattern(check.pattern, text, time_left=time_left)))
+            case SchemaCheck():
+                passed, note = matches_schema(check, text, steps=steps, time_left=time_left)
+                return Verdict(float(passed), note)
+    except StepsError:
+        raise
     # The named boundary of a response's text.
     except Exception as error:  # noqa: BLE001
         return Verdict(0.0, note_of_failure(error))
 
 
-def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int) -> Verdict:
-    match check:
-        case ContainsCheck():
-            return Verdict(float(contains(check, text)))
-        case NumericCheck():
-            return Verdict(float(states_number(check, text)))
-        case RegexCheck():
-            return Verdict(float(matches_pattern(check.pattern, text, time_left=time_left)))
-        case SchemaCheck():
-            passed, note = matches_schema(check, text, steps=steps, time_left=time_left)
-            return Verdict(float(passed), note)
+def note_of_failure(error: Exception) -> str:
+    """Say that a check failed on a response, which then earns nothing.
+
+    An exception that left the judge would make the result `unavailable`, and a masked reward is a
+    way out of a 0.
+
+    Args:
+        error: what the check raised.
+
+    Returns:
+        The note; its kind and no text.
+
+    Raises:
+        VerificationError: the rubric's doing, as it was raised.
+        OSError: the machine's doing, as an ImportError is; a TimeoutError, which is one.
+    """
+    if isinstance(error, (VerificationError, ImportError, OSError)):
+        raise error
+    return f"its check ended in {type(error).__name__}"

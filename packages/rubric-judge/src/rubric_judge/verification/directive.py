@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
+from rubric_core import Criterion
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.numeric import NumericCheck, read_numeric
-from rubric_judge.verification.pattern import RegexCheck, read_pattern
-from rubric_judge.verification.phrases import ContainsCheck, alternatives, read_contains
+from rubric_judge.verification.deciding import QuickCheck
+from rubric_judge.verification.numeric import read_numeric
+from rubric_judge.verification.pattern import read_pattern
+from rubric_judge.verification.phrases import alternatives, read_contains
 from rubric_judge.verification.python_tests import PythonTests, read_python_tests
-from rubric_judge.verification.schema import SchemaCheck, read_schema
+from rubric_judge.verification.schema import read_schema
 
 Place = Literal["first", "lead", "last", "any", "with"]
 
@@ -50,82 +52,10 @@ class StructureChecks:
     """The last sentence is well formed."""
 
 
-def read_scope(body: str) -> SentenceScope:
-    """Read `first | lead | last | any | with(a|b) [; skip_first] [; one] [; presence]`.
-
-    Args:
-        body: what follows the colon.
-
-    Returns:
-        The scope.
-
-    Raises:
-        VerificationError: no such place or option.
-    """
-    place, *options = (part.strip() for part in body.split(";"))
-    unknown = [number for number, option in enumerate(options, 1) if option not in _OPTIONS]
-    if unknown:
-        raise VerificationError(
-            f"`sentences:` option {unknown[0]} is unknown; the options are {', '.join(_OPTIONS)}"
-        )
-    words: tuple[str, ...] = ()
-    if found := _WITH.fullmatch(place):
-        words = alternatives(found[1], head="with")
-        place = "with"
-    elif place not in _PLACES:
-        raise VerificationError(
-            f"`sentences:` needs one of {', '.join(_PLACES)} or with(word|word)"
-        )
-    return SentenceScope(
-        place=place,
-        words=words,
-        skip_first="skip_first" in options,
-        one="one" in options,
-        presence="presence" in options,
-    )
-
-
-def read_structure(body: str) -> StructureChecks:
-    """Read `order(a|b -> c|d) ; count 3..7 ; clean_end`, any of them.
-
-    Args:
-        body: what follows the colon.
-
-    Returns:
-        The checks.
-
-    Raises:
-        VerificationError: no such part, or a part that no response can pass.
-    """
-    order: tuple[tuple[str, ...], ...] = ()
-    count: tuple[int, int] | None = None
-    clean_end = False
-    for number, part in enumerate((part.strip() for part in body.split(";")), 1):
-        if found := _ORDER.fullmatch(part):
-            order = tuple(alternatives(group, head="order") for group in found[1].split("->"))
-        elif found := _COUNT.fullmatch(part):
-            count = int(found[1]), int(found[2])
-        elif part == "clean_end":
-            clean_end = True
-        else:
-            msg = (
-                f"`structure:` part {number} is unknown; "
-                "the parts are order(a|b -> c), count 3..7 and clean_end"
-            )
-            raise VerificationError(msg)
-    if order and len(order) == 1:
-        raise VerificationError("order(...) needs at least two groups with `->` between them")
-    if count is not None and count[0] > count[1]:
-        raise VerificationError(
-            f"count {count[0]}..{count[1]} is empty; write the smaller number first"
-        )
-    return StructureChecks(order=order, count=count, clean_end=clean_end)
-
-
-ProgramCheck = ContainsCheck | RegexCheck | NumericCheck | SchemaCheck | PythonTests
+ProgramCheck: TypeAlias = QuickCheck | PythonTests
 """A check that decides a criterion by itself."""
 
-Directive = ProgramCheck | SentenceScope | StructureChecks
+Directive: TypeAlias = ProgramCheck | SentenceScope | StructureChecks
 
 
 def parse_verification(method: str) -> Directive | None:
@@ -150,10 +80,88 @@ def parse_verification(method: str) -> Directive | None:
     return _READERS[head](f"{body}\n{rest}" if head in _OF_SEVERAL_LINES else body)
 
 
+def read_directive(criterion: Criterion) -> Directive | None:
+    """Read a criterion's verification method.
+
+    Raises:
+        VerificationError: as `parse_verification`; names the criterion.
+    """
+    try:
+        return parse_verification(criterion.verification_method)
+    except VerificationError as error:
+        raise VerificationError(error.problem, criterion_id=criterion.id) from None
+
+
+def check_executable(criterion: Criterion, *, python_tests: bool = False) -> ProgramCheck | None:
+    """Read what a program can decide a criterion by.
+
+    Args:
+        criterion: the criterion.
+        python_tests: whether unit tests are run.
+
+    Returns:
+        The check; None where a judge has to read: free text, `sentences:` and `structure:`, which
+        only weigh words, and unit tests that are not run.
+
+    Raises:
+        VerificationError: a directive that cannot run; names the criterion.
+    """
+    directive = read_directive(criterion)
+    if isinstance(directive, SentenceScope | StructureChecks):
+        return None
+    return None if isinstance(directive, PythonTests) and not python_tests else directive
+
+
+def _read_scope(body: str) -> SentenceScope:
+    """Read `first | lead | last | any | with(a|b) [; skip_first] [; one] [; presence]`."""
+    place, *options = (part.strip() for part in body.split(";"))
+    unknown = [number for number, option in enumerate(options, 1) if option not in _OPTIONS]
+    if unknown:
+        raise VerificationError(
+            f"`sentences:` option {unknown[0]} is unknown; the options are {', '.join(_OPTIONS)}"
+        )
+    words: tuple[str, ...] = ()
+    if found := _WITH.fullmatch(place):
+        place, words = "with", alternatives(found[1], head="with")
+    elif place not in _PLACES:
+        raise VerificationError(
+            f"`sentences:` needs one of {', '.join(_PLACES)} or with(word|word)"
+        )
+    return SentenceScope(place, words, *(option in options for option in _OPTIONS))
+
+
+def _read_structure(body: str) -> StructureChecks:
+    """Read `order(a|b -> c|d) ; count 3..7 ; clean_end`, any of them."""
+    checks = StructureChecks()
+    for number, part in enumerate((part.strip() for part in body.split(";")), 1):
+        if found := _ORDER.fullmatch(part):
+            groups = tuple(alternatives(group, head="order") for group in found[1].split("->"))
+            if len(groups) == 1:
+                raise VerificationError(
+                    "order(...) needs at least two groups with `->` between them"
+                )
+            checks = replace(checks, order=groups)
+        elif found := _COUNT.fullmatch(part):
+            low, high = int(found[1]), int(found[2])
+            if low > high:
+                raise VerificationError(
+                    f"count {low}..{high} is empty; write the smaller number first"
+                )
+            checks = replace(checks, count=(low, high))
+        elif part == "clean_end":
+            checks = replace(checks, clean_end=True)
+        else:
+            raise VerificationError(
+                f"`structure:` part {number} is unknown; "
+                "the parts are order(a|b -> c), count 3..7 and clean_end"
+            )
+    return checks
+
+
 _OF_SEVERAL_LINES = ("json_schema", "python_tests")
 _READERS: dict[str, Callable[[str], Directive]] = {
-    "sentences": read_scope,
-    "structure": read_structure,
+    "sentences": _read_scope,
+    "structure": _read_structure,
     "contains_all": partial(read_contains, every=True),
     "contains_any": partial(read_contains, every=False),
     "regex": read_pattern,

@@ -1,54 +1,37 @@
-"""From a directive and a response to the share of the weight that it earns."""
+"""Run checks: where the caller is if that is quick, else in processes that can be ended.
+
+They start with the first such check and end by themselves. A process of its own, and no thread:
+what holds the interpreter's lock would hold the event loop too, and no thread can be ended.
+"""
 
 from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from typing import Any, Final, cast
 
 import anyio
 import anyio.from_thread
 import anyio.to_thread
+from anyio.lowlevel import RunVar
 
-from rubric_core import Criterion
 from rubric_judge.config import HybridConfig
-from rubric_judge.errors import VerificationError
-from rubric_judge.verification.deciding import Verdict
-from rubric_judge.verification.directive import (
-    ProgramCheck,
-    SentenceScope,
-    StructureChecks,
-    parse_verification,
-)
+from rubric_judge.errors import SandboxError
+from rubric_judge.verification.deciding import PastBoundError, QuickCheck, Verdict, decide_shortly
+from rubric_judge.verification.directive import ProgramCheck
+from rubric_judge.verification.processes import converse, end, start
 from rubric_judge.verification.python_tests import PythonTests, response_code
 from rubric_judge.verification.sandbox.launch import check_isolation, run_tests
-from rubric_judge.verification.workers import run_check
 
 _LONGEST_CODE = 100_000
 """Characters of a response's code; more of it could keep the tester from starting at all."""
-
-
-def check_executable(criterion: Criterion, *, python_tests: bool = False) -> ProgramCheck | None:
-    """Read what a program can decide a criterion by.
-
-    Args:
-        criterion: the criterion.
-        python_tests: whether unit tests are run.
-
-    Returns:
-        The check; None where a judge has to read: free text, `sentences:` and `structure:`, which
-        only weigh words, and unit tests that are not run.
-
-    Raises:
-        VerificationError: a directive that cannot run; names the criterion.
-    """
-    try:
-        directive = parse_verification(criterion.verification_method)
-    except VerificationError as error:
-        raise VerificationError(error.problem, criterion_id=criterion.id) from None
-    match directive:
-        case None | SentenceScope() | StructureChecks():
-            return None
-        case PythonTests() if not python_tests:
-            return None
-        case _:
-            return directive
 
 
 class Programs:
@@ -99,6 +82,151 @@ class Programs:
             config=self._config.sandbox,
             check=anyio.from_thread.check_cancelled,
         )
-        counted = f"{min(tally.passed, check.n_tests)} of {check.n_tests} tests passed"
-        share = min(1.0, tally.passed / check.n_tests)
-        return Verdict(share, f"{counted}; {tally.note}" if tally.note else counted)
+        passed = min(tally.passed, check.n_tests)
+        counted = f"{passed} of {check.n_tests} tests passed"
+        note = f"{counted}; {tally.note}" if tally.note else counted
+        return Verdict(passed / check.n_tests, note)
+
+
+_AT_ONCE: Final = min(4, os.cpu_count() or 1)
+_MEMORY_BYTES: Final = 2 << 30
+_IDLE_S: Final = 60.0
+_CPU_S: Final = 10.0
+"""Processor time for one check beside its patterns: twenty times what its own bounds allow."""
+_TRIES_OF_A_PATTERN: Final = 8
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")
+
+
+async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> Verdict:
+    """Decide a check: here where that is quick, else in another process.
+
+    Args:
+        check: what to look for.
+        text: the response.
+        regex_timeout_s: processor time for the search of a `regex:`.
+
+    Returns:
+        The verdict; no credit for a text on which the check goes past its bounds, or fails.
+
+    Raises:
+        SandboxError: there is no other process to be had: the machine's doing.
+    """
+    try:
+        return decide_shortly(check, text)
+    except PastBoundError:
+        pass
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(_AT_ONCE)
+        _limiter.set(limiter)
+    cpu_s = _CPU_S + _TRIES_OF_A_PATTERN * regex_timeout_s
+    order = pickle.dumps((check, text, regex_timeout_s, cpu_s))
+    return await anyio.to_thread.run_sync(_workers.decide, order, cpu_s, limiter=limiter)
+
+
+class _EndedError(Exception):
+    """A process ended before it answered."""
+
+    def __init__(self, status: int, *, started: bool) -> None:
+        super().__init__(status)
+        self.status = status
+        self.started = started
+
+
+class _Workers:
+    """Processes that wait for a check."""
+
+    def __init__(self) -> None:
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._lock = threading.Lock()
+
+    def decide(self, order: bytes, cpu_s: float, *, again: bool = False) -> Verdict:
+        """Have a check decided; in a thread of anyio's, whose caller may be cancelled.
+
+        Raises:
+            SandboxError: there is no process, or one that cannot do its work.
+        """
+        try:
+            process = self._take() or _started()
+            answer = _ask(process, order, started=True)
+        except _EndedError as ended:
+            if ended.status == -signal.SIGPROF:
+                return Verdict(0.0, f"its check ran past {cpu_s:g} s of the processor")
+            # Perhaps by somebody else: the same text ends the next one too if it was the text.
+            if not again:
+                return self.decide(order, cpu_s, again=True)
+            if ended.started:
+                return Verdict(0.0, "its check ended its process, twice")
+            raise SandboxError(
+                f"a check: its process did not start (status {ended.status}); it needs "
+                "what `import rubric_judge` needs, and 2 GiB of address space"
+            ) from None
+        with self._lock:
+            self._idle.append(process)
+        if "broken" in answer:
+            raise SandboxError(f"a check cannot run here: {answer['broken']}")
+        return Verdict(float(answer["share"]), str(answer["note"]))
+
+    def _take(self) -> subprocess.Popen[bytes] | None:
+        with self._lock:
+            while self._idle:
+                process = self._idle.pop()
+                if process.poll() is None:
+                    return process
+                end(process)
+        return None
+
+    def end(self) -> None:
+        """End those that wait."""
+        with self._lock:
+            while self._idle:
+                end(self._idle.pop())
+
+    def forget(self) -> None:
+        """Start anew in a forked process: the others are its parent's."""
+        self._lock = threading.Lock()
+        while self._idle:
+            process = self._idle.pop()
+            process.returncode = 0
+            end(process)
+
+
+def _started() -> subprocess.Popen[bytes]:
+    process = start(
+        "rubric_judge.verification.worker",
+        {"path": sys.path, "memory_bytes": _MEMORY_BYTES, "idle_s": _IDLE_S},
+        flags=("-I",),
+        environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        purpose="a check",
+    )
+    _ask(process, b"", started=False)
+    return process
+
+
+def _ask(process: subprocess.Popen[bytes], order: bytes, *, started: bool) -> dict[str, Any]:
+    """Send an order and read the line that answers it; ends the process where none comes.
+
+    Raises:
+        _EndedError: the process ended instead.
+    """
+    try:
+        line = converse(
+            process,
+            order,
+            is_over=lambda answer: answer.endswith(b"\n"),
+            check=anyio.from_thread.check_cancelled,
+        )
+        if line.endswith(b"\n"):
+            return cast("dict[str, Any]", json.loads(line))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=1)
+    except BaseException:
+        end(process)
+        raise
+    raise _EndedError(end(process), started=started)
+
+
+_workers = _Workers()
+atexit.register(_workers.end)
+os.register_at_fork(after_in_child=_workers.forget)

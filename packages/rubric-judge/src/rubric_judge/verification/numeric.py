@@ -23,13 +23,12 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.excerpts import head, tail
+from rubric_judge.verification.phrases import head, tail
 from rubric_judge.verification.quantities import (
     Quantity,
-    begins_bare,
-    ends_bare,
     fills_a_box,
     is_asserted,
+    is_bare,
     is_enumerated,
     is_joined,
     plain_numbers,
@@ -53,6 +52,7 @@ _LONGEST_DIRECTIVE = 500
 _TOLERANCE = re.compile(r"\s*±\s*")
 _PERCENT = re.compile(r"\s*%")
 _UNIT = re.compile(r"\s*(?:\[(?P<bracketed>[^\[\]]+)\]|(?P<plain>[^\s\d.±\[\]][^±\[\]]*))?")
+_OPTION = re.compile(r"(?s)(?:(?P<unit>unit)|where)\s*=\s*(?(unit).+|(?:answer|any))")
 _MARK = re.compile(r"(?i)\banswer\b[ \t]*(?:is|=|:)|####")
 _BOX = "\\boxed{"
 
@@ -87,12 +87,20 @@ def read_numeric(body: str) -> NumericCheck:
         raise VerificationError(
             "`numeric:` needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
         )
-    options = _options(parts)
+    options: dict[str, str] = {}
+    for position, part in enumerate(parts, 1):
+        name, _, setting = (piece.strip() for piece in part.partition("="))
+        if name in options or not _OPTION.fullmatch(part):
+            raise VerificationError(
+                f"`numeric:` option {position} is unknown; "
+                "the options are unit=UNIT and where=answer or where=any, each once"
+            )
+        options[name] = setting
     if check.unit and "unit" in options:
         raise VerificationError("`numeric:` has two units; leave `unit=` or the other one out")
     return replace(
         check,
-        unit=check.unit or _unit(None, plain_numbers(options.get("unit", ""))),
+        unit=check.unit or _named_unit(plain_numbers(options.get("unit", ""))),
         where=cast("Where | None", options.get("where")),
     )
 
@@ -116,13 +124,12 @@ def _number_and_unit(text: str) -> NumericCheck | None:
     unit = _UNIT.fullmatch(text, position)
     if unit is None or not math.isfinite(value + tolerance):
         return None
-    return NumericCheck(value, tolerance, _unit(unit["bracketed"], unit["plain"]))
+    own = unit["bracketed"]
+    return NumericCheck(value, tolerance, own.strip() if own else _named_unit(unit["plain"] or ""))
 
 
-def _unit(bracketed: str | None, plain: str | None) -> str:
-    if bracketed is not None:
-        return bracketed.strip()
-    name = (plain or "").strip()
+def _named_unit(name: str) -> str:
+    name = name.strip()
     words = name.replace("-", "").replace(" ", "")
     if name and not words.isalpha() and not is_known_unit(name):
         # A plain word may be what is counted; taken as one, "m/sec2" would fail every answer.
@@ -131,20 +138,6 @@ def _unit(bracketed: str | None, plain: str | None) -> str:
             "word of your own in brackets, [apples]"
         )
     return name
-
-
-def _options(parts: list[str]) -> dict[str, str]:
-    options: dict[str, str] = {}
-    for position, part in enumerate(parts, 1):
-        name, equals, setting = (piece.strip() for piece in part.partition("="))
-        known = name in {"unit", "where"} and name not in options and equals and setting
-        if not known or (name == "where" and setting not in {"answer", "any"}):
-            raise VerificationError(
-                f"`numeric:` option {position} is unknown; "
-                "the options are unit=UNIT and where=answer or where=any, each once"
-            )
-        options[name] = setting
-    return options
 
 
 def states_number(check: NumericCheck, text: str, *, where: Where = "answer") -> bool:
@@ -160,21 +153,18 @@ def states_number(check: NumericCheck, text: str, *, where: Where = "answer") ->
     """
     if (check.where or where) == "answer":
         part, boxed = _deciding_part(text)
-        answer = _answer(check, _prepared(check, part), boxed=boxed)
-        return answer is not None and _is_near(check, answer)
+        return _answers(check, _prepared(check, part), boxed=boxed)
     text = _prepared(check, head(text, _LONGEST_TEXT))
     stated = [one for one in _read(check, text) if one.value is not None]
     return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
-        _is_near(check, one.value)
-        for one in stated
-        if one.value is not None and _is_bare(text, one.quantity)
+        _is_near(check, one.value) and is_bare(text, one.quantity) for one in stated
     )
 
 
-def _is_near(check: NumericCheck, value: float) -> bool:
+def _is_near(check: NumericCheck, value: float | None) -> bool:
     # A value on the edge of its tolerance is inside: 3.15 − 3.14 is not 0.01 in binary.
     slack = _ROUNDING * (abs(check.value) + check.tolerance)
-    return abs(value - check.value) <= check.tolerance + slack
+    return value is not None and abs(value - check.value) <= check.tolerance + slack
 
 
 def _deciding_part(text: str) -> tuple[str, bool]:
@@ -196,26 +186,27 @@ def _braced(text: str, start: int) -> str:
     return ""  # never closed: cut off before the answer was
 
 
-def _answer(check: NumericCheck, text: str, *, boxed: bool) -> float | None:
+def _answers(check: NumericCheck, text: str, *, boxed: bool) -> bool:
+    """Return whether the last quantity of the check's kind is near, bare and asserted."""
     found = list(_read(check, text))
     last = next((n for n in reversed(range(len(found))) if found[n].value is not None), None)
-    if last is None:
-        return None
+    if last is None or not _is_near(check, found[last].value):
+        return False
     first = last
     while first and _says_again(check, text, found[first - 1], found[first]):
         first -= 1
-    quantity, end = found[first].quantity, found[last].quantity.end
-    stands = all(_is_bare(text, one.quantity) for one in found[first : last + 1])
+    start, end = found[first].quantity.start, found[last].quantity.end
     since = found[first - 1].quantity.end if first else 0
-    stands &= is_asserted(text, quantity.start, end, since=since)
     # Numbers of another kind ("at 7 s") are no alternatives.
-    if first and found[first - 1].is_comparable:
-        stands &= not is_enumerated(text[since : quantity.start])
-    if last + 1 < len(found) and found[last + 1].is_comparable:
-        stands &= not is_joined(text[end : found[last + 1].quantity.start])
-    if boxed:
-        stands &= fills_a_box(text[end:])
-    return found[last].value if stands else None
+    before = first > 0 and found[first - 1].is_comparable
+    after = last + 1 < len(found) and found[last + 1].is_comparable
+    return (
+        all(is_bare(text, one.quantity) for one in found[first : last + 1])
+        and is_asserted(text, start, end, since=since)
+        and not (before and is_enumerated(text[since:start]))
+        and not (after and is_joined(text[end : found[last + 1].quantity.start]))
+        and (not boxed or fills_a_box(text[end:]))
+    )
 
 
 def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) -> bool:
@@ -226,12 +217,6 @@ def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) 
         _is_near(check, one.value) and _is_near(check, other.value)
     )
     return same and is_enumerated(text[one.quantity.end : other.quantity.start])
-
-
-def _is_bare(text: str, quantity: Quantity) -> bool:
-    return begins_bare(text, quantity.start) and ends_bare(
-        text, quantity.end, has_unit=bool(quantity.unit)
-    )
 
 
 class _Reading(NamedTuple):
@@ -246,22 +231,16 @@ class _Reading(NamedTuple):
 
 def _read(check: NumericCheck, text: str) -> Iterator[_Reading]:
     """Yield every quantity with its value in the criterion's unit."""
-    if not check.unit:
-        for quantity in read_quantities(text, units=False):
-            yield _Reading(quantity, quantity.value)
-        return
-    if is_known_unit(check.unit):
-        for quantity in read_quantities(text, units=True, own_unit=check.unit):
+    measured = is_known_unit(check.unit) if check.unit else False
+    for quantity in read_quantities(text, units=measured, own_unit=check.unit):
+        if measured:
             yield _Reading(quantity, to_unit(quantity.value, quantity.unit, check.unit))
-        return
-    literal = _as_written(check.unit)
-    for quantity in read_quantities(text, units=False):
-        unit = literal.match(text, quantity.end)
-        if unit is None:
-            yield _Reading(quantity, None)
+        elif not check.unit:
+            yield _Reading(quantity, quantity.value)
+        elif unit := _as_written(check.unit).match(text, quantity.end):
+            yield _Reading(replace(quantity, unit=check.unit, end=unit.end()), quantity.value)
         else:
-            whole = replace(quantity, unit=check.unit, end=unit.end())
-            yield _Reading(whole, whole.value)
+            yield _Reading(quantity, None)
 
 
 def _prepared(check: NumericCheck, text: str) -> str:

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.excerpts import head
+from rubric_judge.verification.phrases import head
 
 _DEEPEST = 20
 _UNREAD = re.compile(r"\(\?(?:[a-zA-Z0-9-]*(?:x|f|V1)|#|\(DEFINE)")

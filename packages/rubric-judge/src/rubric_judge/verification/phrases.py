@@ -11,10 +11,45 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.excerpts import head
+
+_FIRST_SPACE = re.compile(r"\s")
+_LAST_SPACE = re.compile(r"(?s).*(?=\s)")
+_IDENTIFIER = re.compile(r"\S*[A-Z_]\S*")
 
 _LONGEST_TEXT = 100_000
 """Characters of a response that phrases are looked for in."""
+
+
+def head(text: str, longest: int) -> str:
+    """Return what stands before the last white space of the first characters.
+
+    Args:
+        text: any text.
+        longest: most characters; a text that is no longer comes back whole.
+
+    Returns:
+        Whole words; nothing where a single word is longer.
+    """
+    if len(text) <= longest:
+        return text
+    whole = _LAST_SPACE.match(text, 0, longest + 1)
+    return whole[0] if whole else ""
+
+
+def tail(text: str, longest: int) -> str:
+    """Return what stands behind the first white space of the last characters.
+
+    Args:
+        text: any text.
+        longest: most characters; a text that is no longer comes back whole.
+
+    Returns:
+        Whole words; nothing where a single word is longer.
+    """
+    if len(text) <= longest:
+        return text
+    space = _FIRST_SPACE.search(text, len(text) - longest - 1)
+    return text[space.end() :] if space else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +73,7 @@ def read_contains(body: str, *, every: bool) -> ContainsCheck:
     Raises:
         VerificationError: a phrase is empty.
     """
-    head = "contains_all" if every else "contains_any"
-    return ContainsCheck(phrases=alternatives(body, head=head), every=every)
+    return ContainsCheck(alternatives(body, head=f"contains_{'all' if every else 'any'}"), every)
 
 
 def alternatives(body: str, *, head: str) -> tuple[str, ...]:
@@ -67,22 +101,26 @@ def contains(check: ContainsCheck, text: str) -> bool:
     """Look for the phrases in a response.
 
     Args:
-        check: the phrases; in one without a capital or an underscore, case does not matter.
+        check: the phrases.
         text: the response; its first 100,000 characters are read.
 
     Returns:
         Whether all, or any, of them occur as whole words.
     """
     text = head(text, _LONGEST_TEXT)
-    found = (_pattern(phrase).search(text) is not None for phrase in check.phrases)
+    found = (phrase_pattern(phrase).search(text) is not None for phrase in check.phrases)
     return all(found) if check.every else any(found)
 
 
+def is_identifier(term: str) -> bool:
+    """Return whether a term is a single word with a capital or an underscore: its case matters."""
+    return _IDENTIFIER.fullmatch(term) is not None
+
+
 @lru_cache(maxsize=4096)
-def _pattern(phrase: str) -> re.Pattern[str]:
+def phrase_pattern(phrase: str) -> re.Pattern[str]:
+    """Return the pattern of a phrase as whole words, with any space between them."""
     before = r"(?<!\w)" if re.match(r"\w", phrase) else ""
     after = r"(?!\w)" if re.match(r"\w", phrase[-1]) else ""
     spaced = r"\s+".join(map(re.escape, phrase.split()))
-    # As in required elements: an identifier is a single word with a capital or an underscore.
-    is_identifier = re.fullmatch(r"\S*[A-Z_]\S*", phrase) is not None
-    return re.compile(before + spaced + after, re.NOFLAG if is_identifier else re.IGNORECASE)
+    return re.compile(before + spaced + after, 0 if is_identifier(phrase) else re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""`python_tests:` and, on the lines that follow, unit tests for the response's code.
+"""`python_tests:` and unit tests for the response's code, which is read without compiling it.
 
     python_tests:
     assert area(2, 3) == 6
@@ -18,12 +18,120 @@ The score is the share of tests that pass; code that runs past a limit scores 0.
 from __future__ import annotations
 
 import ast
+import re
+import symtable
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
-from rubric_judge.verification.python_source import fenced_blocks, parse_python
+
+_DEEPEST = 200
+"""Levels of a syntax tree; expressions take several for each that is seen."""
+_DEEPEST_BLOCK = 20
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_BLOCKS = (*_SCOPES, *_LOOPS, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+
+
+class _Place(NamedTuple):
+    node: ast.AST
+    level: int = 0
+    blocks: int = 0
+    in_function: bool = False
+    in_loop: bool = False
+
+
+def parse_python(source: str) -> ast.Module:
+    """Return the syntax tree of a module that the compiler would accept.
+
+    Args:
+        source: untrusted; it is not compiled, and not executed.
+
+    Returns:
+        Its tree, of at most 200 levels.
+
+    Raises:
+        SyntaxError: it is none; or a `return`, `yield`, `await`, `break` or `continue` stands where
+            it cannot.
+        RecursionError: statements nest more than 20 deep, or expressions too deep.
+        ValueError: it holds what no source may, such as a null character.
+        MemoryError: the parser gave up.
+    """
+    try:
+        tree = ast.parse(source)
+    except SystemError:  # an error of CPython 3.11's parser, seen once, not of the source
+        tree = ast.parse(source)
+    waiting = [_Place(tree)]
+    while waiting:
+        place = waiting.pop()
+        if place.level > _DEEPEST or place.blocks > _DEEPEST_BLOCK:
+            raise RecursionError("nested too deep")
+        match place.node:
+            case ast.Return() | ast.Yield() | ast.YieldFrom() | ast.Await():
+                allowed = place.in_function
+            case ast.Break() | ast.Continue():
+                allowed = place.in_loop
+            case _:
+                allowed = True
+        if not allowed:
+            where = ("<source>", getattr(place.node, "lineno", 0), 0, None)
+            raise SyntaxError("out of place", where)
+        waiting.extend(_below(place))
+    symtable.symtable(source, "<source>", "exec")  # names: arguments, `global`, `nonlocal`
+    return tree
+
+
+def _below(place: _Place) -> Iterator[_Place]:
+    node = place.node
+    inherits = not isinstance(node, (*_SCOPES, ast.Lambda))
+    in_function = isinstance(node, _FUNCTIONS) or (place.in_function and inherits)
+    for name, value in ast.iter_fields(node):
+        # Behind a loop's `else:` stands what belongs to a loop around it.
+        in_loop = (isinstance(node, _LOOPS) and name == "body") or (place.in_loop and inherits)
+        children = cast("list[object]", value if isinstance(value, list) else [value])
+        # `elif` is an `if` in an `else`, and no deeper.
+        is_elif = name == "orelse" and len(children) == 1 and isinstance(children[0], ast.If)
+        level = place.level + (not is_elif)
+        blocks = place.blocks + (isinstance(node, _BLOCKS) and not is_elif)
+        for child in children:
+            if isinstance(child, ast.AST):
+                yield _Place(child, level, blocks, in_function, in_loop)
+
+
+# Possessive: the parts may hold the same characters, and a line of tildes that ends in a backtick
+# would be parted in every way there is.
+_FENCE = re.compile(r" {0,3}(?P<fence>`{3,}+|~{3,}+)[ \t]*+(?P<language>[^\s`]*+)[^`]*+")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A code block that is opened and closed."""
+
+    language: str
+    """The word after the opening fence, in lower case; empty where there is none."""
+    text: str
+
+
+def fenced_blocks(text: str) -> list[Block]:
+    """Read the fenced blocks in order; one that is never closed was cut off, and is none."""
+    blocks: list[Block] = []
+    opening: re.Match[str] | None = None
+    lines: list[str] = []
+    for line in text.splitlines():
+        found = _FENCE.fullmatch(line)
+        if opening is None:
+            opening, lines = found, []
+        elif found and not found["language"] and found["fence"].startswith(opening["fence"]):
+            blocks.append(Block(opening["language"].lower(), "\n".join(lines)))
+            opening = None
+        else:
+            lines.append(line)
+    return blocks
+
 
 _LONGEST = 100_000
 
@@ -61,25 +169,12 @@ def read_python_tests(body: str) -> PythonTests:
     except (ValueError, RecursionError, MemoryError):
         raise VerificationError("`python_tests:` is no usable Python, or nests too deep") from None
     _refuse_what_cannot_run(tree)
-    n_tests = count_tests(tree)
+    n_tests = sum(map(_count_tests, tree.body))
     if not n_tests:
         raise VerificationError(
             "`python_tests:` holds no test; write `assert …` or `def test_…():` below it"
         )
     return PythonTests(source=source, n_tests=n_tests)
-
-
-def count_tests(tree: ast.Module) -> int:
-    """Return how many tests a module holds."""
-    count = 0
-    for statement in tree.body:
-        if isinstance(statement, ast.Assert):
-            count += 1
-        elif isinstance(statement, ast.FunctionDef):
-            count += statement.name.startswith("test")
-        elif isinstance(statement, ast.ClassDef) and _is_test_case(statement):
-            count += len(list(_test_methods(statement)))
-    return count
 
 
 def response_code(text: str) -> str | None:
@@ -99,21 +194,23 @@ def response_code(text: str) -> str | None:
     return plain[0] if len(plain) == 1 else None
 
 
+def _count_tests(statement: ast.stmt) -> int:
+    match statement:
+        case ast.Assert():
+            return 1
+        case ast.FunctionDef(name=name):
+            return name.startswith("test")
+        case ast.ClassDef(body=body) if _is_test_case(statement):
+            functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+            return sum(name.startswith("test") for name in functions)
+        case _:
+            return 0
+
+
 def _is_test_case(node: ast.ClassDef) -> bool:
     return any(
-        (isinstance(base, ast.Name) and base.id == "TestCase")
-        or (isinstance(base, ast.Attribute) and base.attr == "TestCase")
-        for base in node.bases
+        "TestCase" in {getattr(base, "id", ""), getattr(base, "attr", "")} for base in node.bases
     )
-
-
-def _test_methods(node: ast.ClassDef) -> Iterator[str]:
-    seen = {
-        statement.name
-        for statement in node.body
-        if isinstance(statement, ast.FunctionDef) and statement.name.startswith("test")
-    }
-    yield from sorted(seen)
 
 
 def _refuse_what_cannot_run(tree: ast.Module) -> None:
@@ -132,15 +229,18 @@ def _refuse_what_cannot_run(tree: ast.Module) -> None:
             )
     names: set[str] = set()
     for statement in tree.body:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            if not statement.name.startswith("test"):
+        match statement:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                if not name.startswith("test"):
+                    continue
+                _refuse_function(statement)
+            case ast.ClassDef(name=name) if _is_test_case(statement):
+                pass
+            case _:
                 continue
-            _refuse_function(statement)
-        elif not (isinstance(statement, ast.ClassDef) and _is_test_case(statement)):
-            continue
-        if statement.name in names:
+        if name in names:
             raise VerificationError("`python_tests:` gives two tests the same name; rename one")
-        names.add(statement.name)
+        names.add(name)
 
 
 def _refuse_function(test: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -86,7 +86,7 @@ def read_number(text: str, start: int = 0) -> tuple[float, int] | None:
         The number and where it ends, or None where there is none.
     """
     found = _NUMBER.match(text, start)
-    value = None if found is None else _value(found)
+    value = found and _value(found)
     return None if found is None or value is None else (value, found.end())
 
 
@@ -113,27 +113,21 @@ def read_quantities(text: str, *, units: bool, own_unit: str = "") -> Iterator[Q
         value = _value(found)
         if value is None:
             continue
-        uncertainty = _UNCERTAINTY.match(text, position)
-        position = uncertainty.end() if uncertainty else position
+        if uncertainty := _UNCERTAINTY.match(text, position):
+            position = uncertainty.end()
         factor, position = read_scale(text, position)
-        unit = read_unit(text, position, own=own_unit) if units else None
-        position = unit.end if unit else position
+        unit, position = read_unit(text, position, own=own_unit) if units else ("", position)
         if math.isfinite(value * factor):
-            yield Quantity(value * factor, unit.text if unit else "", found.start(), position)
+            yield Quantity(value * factor, unit, found.start(), position)
 
 
 def _value(found: re.Match[str]) -> float | None:
-    sign = -1.0 if found["sign"] == "-" else 1.0
-    if found["alone"]:
-        value = float(f"1e{found['alone']}")
-    else:
-        digits = re.sub(r"[^\d.]", "", found["mantissa"])
-        # One conversion, so that the power of ten rounds nothing twice.
-        exponent = int(found["e"] or 0) + int(found["power"] or 0)
-        value = float(f"{digits}e{exponent}")
-        below = float(found["below"]) if found["below"] else 1.0
-        value = value / below if below else math.nan
-    return sign * value if math.isfinite(value) else None
+    digits = re.sub(r"[^\d.]", "", found["mantissa"] or "1")
+    # One conversion, so that the power of ten rounds nothing twice.
+    exponent = sum(int(found[part] or 0) for part in ("alone", "e", "power"))
+    below = float(found["below"] or 1)
+    value = float(f"{found['sign'] or ''}{digits}e{exponent}") / below if below else math.nan
+    return value if math.isfinite(value) else None
 
 
 _LEADS = (
@@ -164,39 +158,27 @@ _STATED = re.compile(r"(?:[=≈]|\b(?:is|are|was|were|be|equals))\s*\Z", re.IGNO
 _CLAUSE_END = re.compile(r"[.;!?,]\s|\n")
 _WORD = re.compile(r"[A-Za-z]+(?:['’][a-z]+)?")
 _NEAR = 160
-_UNSURE = frozenset((
-    "not", "never", "cannot", "neither", "nor", "or", "either", "maybe", "perhaps",
-    "possibly", "except", "unlike",
-))  # fmt: skip
-_COMPARED = frozenset((
-    "than", "least", "most", "below", "under", "above", "over", "exceeds", "exceeding",
-    "beyond", "through", "versus", "vs",
-))  # fmt: skip
-_COMPUTED = frozenset((
-    "minus", "plus", "times", "twice", "half", "double", "negative", "log", "ln", "lg",
-    "exp", "sin", "cos", "tan", "sqrt", "mod",
-))  # fmt: skip
-_JOINING = frozenset((
-    "and", "or", "to", "through", "thru", "until", "till", "up", "vs", "versus", "by",
-    "in", "of", "out", "then", "maybe", "perhaps", "possibly", "even", "alternatively",
-    "else", "either", "bis", "plus", "minus", "times", "about", "approximately", "around",
-    "roughly",
-))  # fmt: skip
+_UNSURE, _COMPARED, _COMPUTED, _JOINING = map(frozenset, map(str.split, (
+    "not never cannot neither nor or either maybe perhaps possibly except unlike",
+    "than least most below under above over exceeds exceeding beyond through versus vs",
+    "minus plus times twice half double negative log ln lg exp sin cos tan sqrt mod",
+    ("and or to through thru until till up vs versus by in of out then maybe perhaps possibly even "
+     "alternatively else either bis plus minus times about approximately around roughly"),
+)))  # fmt: skip
 _SEPARATE = re.compile(r"[=≈]|(?<!\bvs)[.!?]\s|\n\s*\n|^:\s")
 _RANGE = re.compile(
     r"\s?,?\s?\(?(?:[-–—~→]|\.\.\.?|…|(?:or|to|through|versus|vs)\b)\s*", re.IGNORECASE
 )
 
 
-def begins_bare(text: str, start: int) -> bool:
-    """Return whether nothing before a number belongs to it: `√5`, `3,5`, `f(5)`."""
-    return _ATTACHED_BEFORE.search(text[max(0, start - 20) : start]) is None
-
-
-def ends_bare(text: str, end: int, *, has_unit: bool) -> bool:
-    """Return whether nothing after a number, or after its unit, belongs to it: `5x`, `5!`, `5%`."""
-    attached = None if has_unit else _ATTACHED_AFTER.match(text, end)
-    return attached is None and _OPERATOR_AFTER.match(text, end) is None
+def is_bare(text: str, quantity: Quantity) -> bool:
+    """Return whether nothing beside a quantity belongs to it: `√5`, `3,5`, `f(5)`, `5x`, `5!`."""
+    start, end = quantity.start, quantity.end
+    return not (
+        _ATTACHED_BEFORE.search(text[max(0, start - 20) : start])
+        or (not quantity.unit and _ATTACHED_AFTER.match(text, end))
+        or _OPERATOR_AFTER.match(text, end)
+    )
 
 
 def is_asserted(text: str, start: int, end: int, *, since: int) -> bool:

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from rubric_judge.errors import VerificationError
 from rubric_judge.verification.pattern import ProcessorTime, read_pattern
-from rubric_judge.verification.python_source import fenced_blocks
+from rubric_judge.verification.python_tests import fenced_blocks
 from rubric_judge.verification.validation import EndlessSchemaError, Validation
-
-if TYPE_CHECKING:
-    from referencing._core import Resolver
-
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -72,7 +68,7 @@ def read_schema(body: str) -> SchemaCheck:
         VerificationError: it is no JSON, no schema of this draft, refers to another document, or
             uses a keyword whose time cannot be bounded.
     """
-    from jsonschema import Draft202012Validator, SchemaError
+    from jsonschema import SchemaError
 
     if len(body) > _LONGEST_SCHEMA:
         raise VerificationError(f"`json_schema:` is longer than {_LONGEST_SCHEMA} characters")
@@ -90,10 +86,7 @@ def read_schema(body: str) -> SchemaCheck:
     if document.get("$schema", _DRAFT) != _DRAFT:
         raise VerificationError("`json_schema:` is read as draft 2020-12; leave $schema out")
     try:
-        # First of all: the library compiles every pattern of a schema that it checks.
-        _check_patterns(document)
-        Draft202012Validator.check_schema(document)
-        _check_keywords(document)
+        _check(document)
     except SchemaError as error:
         raise VerificationError(
             f"`json_schema:` is no schema of draft 2020-12: see `{error.validator}`"
@@ -101,6 +94,20 @@ def read_schema(body: str) -> SchemaCheck:
     except RecursionError:
         raise VerificationError("`json_schema:` nests too deep") from None
     return SchemaCheck(body.strip())
+
+
+def _check(schema: dict[str, Any]) -> None:
+    from jsonschema import Draft202012Validator
+
+    # First of all: the library compiles every pattern of a schema that it checks.
+    for keyword, setting in _keywords(schema):
+        if keyword == "pattern" and isinstance(setting, str):
+            read_pattern(setting or "(?:)", head="json_schema: pattern")
+    Draft202012Validator.check_schema(schema)
+    for keyword, _ in _keywords(schema):
+        if keyword in _NOT_USABLE:
+            raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
+    _references(schema)
 
 
 def matches_schema(
@@ -129,10 +136,10 @@ def matches_schema(
         document = _document(text)
     except _NotJsonError as error:
         return False, str(error)
-    schema = _usable(check.schema)
+    schema, references = _usable(check.schema)
     validation = Validation(
-        schema.document,
-        references=schema.references,
+        schema,
+        references=references,
         matches=(time_left or ProcessorTime(PATTERNS_S)).occurs,
         steps=steps,
     )
@@ -149,56 +156,66 @@ def _document(text: str) -> object:
     Raises:
         _NotJsonError: it has none that can be compared; says why.
     """
-    found = _json_text(text)
-    if found is None:
+    source = _json_text(text)
+    if source is None:
         raise _NotJsonError("neither the response nor a single fenced block is JSON")
-    if len(found) > _LONGEST_TEXT:
+    if len(source) > _LONGEST_TEXT:
         raise _NotJsonError(f"its JSON has more than {_LONGEST_TEXT} characters")
-    too_deep = f"its JSON nests more than {_DEEPEST} deep"
     try:
-        document = _decode(found)
+        document = _decode(source)
+        if not _is_deeper_than(_DEEPEST, document):
+            return document
     except RecursionError:
-        raise _NotJsonError(too_deep) from None
+        pass
     except ValueError:
         raise _NotJsonError("its JSON cannot be read") from None
-    if _is_deeper_than(_DEEPEST, document):
-        raise _NotJsonError(too_deep)
-    return document
-
-
-class _Usable(NamedTuple):
-    document: dict[str, Any]
-    references: dict[str, Any]
-    """The part that each `$ref` stands for."""
+    raise _NotJsonError(f"its JSON nests more than {_DEEPEST} deep")
 
 
 @lru_cache(maxsize=256)
-def _usable(schema: str) -> _Usable:
+def _usable(schema: str) -> tuple[dict[str, Any], dict[str, Any]]:
     document = cast("dict[str, Any]", _decode(schema))
-    resolver = _resolver(document)
-    return _Usable(
-        document,
-        {
-            reference: resolver.lookup(reference).contents
-            for keyword, reference in _keywords(document)
-            if keyword == "$ref" and isinstance(reference, str)
-        },
+    return document, _references(document)
+
+
+def _references(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the part that each `$ref` stands for.
+
+    Raises:
+        VerificationError: there is none, or it is in another document.
+    """
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    # An empty registry: by default, a reference elsewhere would be fetched.
+    resource = DRAFT202012.create_resource(schema)
+    resolver = Registry[Any]().with_resource("", resource).resolver()
+    settings = (setting for keyword, setting in _keywords(schema) if keyword == "$ref")
+    references = {setting for setting in settings if isinstance(setting, str)}
+    try:
+        if all(reference.startswith("#") for reference in references):
+            return {one: resolver.lookup(one).contents for one in references}
+    except Unresolvable:
+        pass
+    raise VerificationError(
+        "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
     )
 
 
 def _is_deeper_than(most: int, document: object) -> bool:
     level = [document]
     for _ in range(most):
-        inner: list[object] = []
-        for node in level:
-            if isinstance(node, dict):
-                inner.extend(cast("dict[str, object]", node).values())
-            elif isinstance(node, list):
-                inner.extend(cast("list[object]", node))
-        if not inner:
+        level = [value for node in level for _, value in _inside(node)]
+        if not level:
             return False
-        level = inner
     return True
+
+
+def _inside(node: object) -> Iterable[tuple[str, object]]:
+    if isinstance(node, list):
+        return (("", value) for value in cast("list[object]", node))
+    return cast("dict[str, object]", node).items() if isinstance(node, dict) else ()
 
 
 def _json_text(text: str) -> str | None:
@@ -238,48 +255,9 @@ def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return document
 
 
-def _check_patterns(schema: dict[str, object]) -> None:
-    for keyword, setting in _keywords(schema):
-        if keyword == "pattern" and isinstance(setting, str):
-            read_pattern(setting or "(?:)", head="json_schema: pattern")
-
-
-def _check_keywords(schema: dict[str, object]) -> None:
-    whole = _resolver(schema)
-    for keyword, setting in _keywords(schema):
-        if keyword in _NOT_USABLE:
-            raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
-        if keyword == "$ref" and isinstance(setting, str) and not _resolves(setting, whole):
-            raise VerificationError(
-                "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
-            )
-
-
-def _resolver(schema: dict[str, Any]) -> Resolver[Any]:
-    from referencing import Registry
-    from referencing.jsonschema import DRAFT202012
-
-    # An empty registry: by default, a reference elsewhere would be fetched.
-    resource = DRAFT202012.create_resource(schema)
-    return Registry[Any]().with_resource("", resource).resolver()
-
-
-def _resolves(reference: str, whole: Resolver[Any]) -> bool:
-    from referencing.exceptions import Unresolvable
-
-    try:
-        whole.lookup(reference)
-    except Unresolvable:
-        return False
-    return reference.startswith("#")
-
-
 def _keywords(schema: object) -> Iterator[tuple[str, object]]:
     waiting = [schema]
     while waiting:
-        node = waiting.pop()
-        if isinstance(node, dict):
-            yield from cast("dict[str, object]", node).items()
-            waiting.extend(cast("dict[str, object]", node).values())
-        elif isinstance(node, list):
-            waiting.extend(cast("list[object]", node))
+        for keyword, setting in _inside(waiting.pop()):
+            yield keyword, setting
+            waiting.append(setting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from tokenize import TokenError
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     import pint
@@ -42,28 +42,9 @@ _ROUNDING = 1e-9
 # What pint raises for text that is no expression, or for units that it cannot combine, beside its
 # own errors: it asserts, for example, that "dB/m" does not occur.
 _NO_UNIT = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    SyntaxError,
-    TokenError,
-    TypeError,
-    ValueError,
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(SyntaxError, TokenError, TypeError, ValueError),
 )
-
-
-class Unit(NamedTuple):
-    """A unit as it stands in a text, and where it ends."""
-
-    text: str
-    end: int
-
-
-class _Affine(NamedTuple):
-    factor: float
-    offset: float
 
 
 @lru_cache(maxsize=1)
@@ -74,7 +55,7 @@ def _registry() -> pint.UnitRegistry[float]:
     return pint.UnitRegistry(cache_folder=None)
 
 
-def read_unit(text: str, start: int, *, own: str = "") -> Unit | None:
+def read_unit(text: str, start: int, *, own: str = "") -> tuple[str, int]:
     """Read the unit that stands right after a number.
 
     Args:
@@ -83,22 +64,21 @@ def read_unit(text: str, start: int, *, own: str = "") -> Unit | None:
         own: a unit whose words are units wherever they stand.
 
     Returns:
-        The longest unit that starts there, or None where there is no unit: what is not one, such
-        as "apples", is no part of the quantity. A word of prose is a unit where it is attached to
-        the number or where the text does not go on after it.
+        The longest unit that starts there, and where it ends; "" and the start where there is no
+        unit: what is not one, such as "apples", is no part of the quantity. A word of prose is a
+        unit where it is attached to the number or where the text does not go on after it.
     """
     found = _EXPRESSION.match(text, start, start + _LOOKAHEAD)
     while found is not None:
         unit = found["unit"]
         if unit in _PROSE and found.start("unit") > start and _GOES_ON.match(text, found.end()):
-            return Unit(unit, found.end()) if unit in re.findall(r"[A-Za-z]+", own) else None
+            is_own = unit in re.findall(r"[A-Za-z]+", own)
+            return (unit, found.end()) if is_own else ("", start)
         if is_known_unit(unit):
-            return Unit(unit, found.end())
+            return unit, found.end()
         shorter = _TRAILING_WORDS.search(text, found.start(), found.end())
-        if shorter is None:
-            return None
-        found = _EXPRESSION.match(text, start, shorter.start())
-    return None
+        found = shorter and _EXPRESSION.match(text, start, shorter.start())
+    return "", start
 
 
 @lru_cache(maxsize=8192)
@@ -108,7 +88,8 @@ def is_known_unit(unit: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
-def _affine(unit: str, target: str) -> _Affine | None:
+def _line(unit: str, target: str) -> tuple[float, float] | None:
+    """Return factor and offset of the conversion of one unit to another."""
     import pint
 
     source, goal = _parse(unit), _parse(target)
@@ -126,7 +107,7 @@ def _affine(unit: str, target: str) -> _Affine | None:
         at_0 = convert(0.0)
     except (*_NO_UNIT, pint.PintError):
         return None
-    return _Affine(at_1 - at_0, at_0)
+    return at_1 - at_0, at_0
 
 
 def to_unit(value: float, unit: str, target: str) -> float | None:
@@ -140,8 +121,8 @@ def to_unit(value: float, unit: str, target: str) -> float | None:
     Returns:
         The value in `target`, or None where the two measure different things.
     """
-    line = _affine(unit, target)
-    return None if line is None else value * line.factor + line.offset
+    line = _line(unit, target)
+    return None if line is None else value * line[0] + line[1]
 
 
 def _parse(unit: str) -> pint.Unit | None:

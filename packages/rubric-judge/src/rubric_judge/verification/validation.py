@@ -10,30 +10,22 @@ the machine, its load or the caller's stack.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Collection, Generator, Mapping
-from typing import Any, cast
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Final, TypeAlias, cast
 
-from rubric_judge.verification.schema_parts import (
-    LAST_KEYWORDS,
-    PART_KEYWORDS,
-    VALUE_KEYWORDS,
-    Found,
-    Json,
-    Schema,
-    Seen,
-    as_text,
-)
+Json: TypeAlias = Any
+"""None, bool, float, str, list or dict; every number is a float, and none is −0."""
+Schema: TypeAlias = Any
+"""True, False, or an object that is a schema of the draft."""
 
 _CHARACTERS_A_STEP = 20
 """Of values that are compared as texts, and of strings that a pattern is searched in."""
-
 _NAMES_A_STEP = 10
 """Of settings that are lists, such as `required`."""
-
-_MATCHES = Found()
-_NEVER = Found("")
-_Judging = Generator[tuple[Schema, Json], Found, Found]
-_Waiting = list[tuple[tuple[int, int], _Judging]]
 
 
 class StepsError(Exception):
@@ -42,6 +34,92 @@ class StepsError(Exception):
 
 class EndlessSchemaError(Exception):
     """A schema refers to itself for the same part of a document."""
+
+
+_CLASSES: dict[str, type] = {
+    "array": list,
+    "boolean": bool,
+    "null": type(None),
+    "number": float,
+    "object": dict,
+    "string": str,
+}
+
+
+def _is_of_type(value: Json, names: str | list[str]) -> bool:
+    return any(
+        value.is_integer() if name == "integer" and isinstance(value, float)
+        # `True` is an int of Python and no number of JSON.
+        else type(value) is _CLASSES.get(name)
+        for name in ([names] if isinstance(names, str) else names)
+    )  # fmt: skip
+
+
+def _is_multiple(value: float, of: float) -> bool:
+    try:
+        quotient = value / of
+        return int(quotient) == quotient
+    except OverflowError:  # past the largest float
+        return (Fraction(value) / Fraction(of)).denominator == 1
+
+
+def _has_dependents(value: dict[str, Json], dependents: dict[str, list[str]]) -> bool:
+    return all(value.keys() >= set(names) for key, names in dependents.items() if key in value)
+
+
+_LIMITS: Final[dict[str, tuple[type, Callable[[Any, Any], bool]]]] = {
+    "type": (object, _is_of_type),
+    "minimum": (float, lambda value, least: value >= least),
+    "maximum": (float, lambda value, most: value <= most),
+    "exclusiveMinimum": (float, lambda value, bound: value > bound),
+    "exclusiveMaximum": (float, lambda value, bound: value < bound),
+    "multipleOf": (float, _is_multiple),
+    "minLength": (str, lambda value, fewest: len(value) >= fewest),
+    "maxLength": (str, lambda value, most: len(value) <= most),
+    "minItems": (list, lambda value, fewest: len(value) >= fewest),
+    "maxItems": (list, lambda value, most: len(value) <= most),
+    "minProperties": (dict, lambda value, fewest: len(value) >= fewest),
+    "maxProperties": (dict, lambda value, most: len(value) <= most),
+    "required": (dict, lambda value, names: value.keys() >= set(names)),
+    "dependentRequired": (dict, _has_dependents),
+}
+"""Which values a keyword bounds, and whether one is within, in a time that the setting decides."""
+
+_APPLYING: Final[dict[str, type]] = {
+    **dict.fromkeys(("$ref", "allOf", "anyOf", "oneOf", "not"), object),
+    **dict.fromkeys(("dependentSchemas", "properties", "additionalProperties"), dict),
+    **dict.fromkeys(("propertyNames", "unevaluatedProperties"), dict),
+    **dict.fromkeys(("prefixItems", "items", "contains", "unevaluatedItems"), list),
+}
+"""Keywords that ask other schemas, and the values that they look at."""
+
+_WANTED: Final = {"anyOf": (1, math.inf), "oneOf": (1, 1), "not": (0, 0), "contains": (1, math.inf)}
+"""How many matches a keyword wants, least and most; the others of `_APPLYING` want all."""
+
+_LAST: Final = ("unevaluatedProperties", "unevaluatedItems")
+"""They ask what all the others of their schema have looked at."""
+
+_Seen = set[str | int]
+_Question = tuple[str | int | None, Schema, Json]
+"""A part of a schema and of a document, and the latter's key or place where it has one of its own;
+without, it is the whole value, and what the answer looked at was looked at here too."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """What a schema finds in a value."""
+
+    failed: str | None = None
+    """The keyword that fails, "" for the schema `false`; None where the value matches."""
+    seen: frozenset[str | int] = frozenset()
+    """Keys or places that were looked at; kept where `unevaluated…` may ask for them."""
+
+
+_MATCH = _Answer()
+_NEVER = _Answer("")
+_Judging = Generator[tuple[Schema, Json], _Answer, _Answer]
+_Asking = Generator[tuple[Schema, Json], _Answer, str | None]
+"""Yields questions, is sent their answers, and returns the keyword that failed, "" for its own."""
 
 
 class Validation:
@@ -63,14 +141,14 @@ class Validation:
             matches: whether a pattern occurs in a string.
             steps: steps allowed.
         """
-        self.references = references
+        self._references = references
         self._schema = schema
         self._matches = matches
         self._left = steps
-        self._notes = "unevaluated" in as_text(schema)
+        self._notes = "unevaluated" in json.dumps(schema)
         # By the ids of a part of the schema and a part of the document, which both stay as they
         # are; None while it is looked for.
-        self._found: dict[tuple[int, int], Found | None] = {}
+        self._answers: dict[tuple[int, int], _Answer | None] = {}
         self._enums: dict[int, frozenset[str]] = {}
 
     def failure(self, document: Json) -> str | None:
@@ -81,70 +159,127 @@ class Validation:
             EndlessSchemaError: the schema refers to itself without end.
         """
         # A stack of our own: how deep calls may go depends on who calls.
-        waiting: _Waiting = []
-        answer = self._ask(self._schema, document, waiting)
-        while waiting:
-            key, judging = waiting[-1]
-            try:
-                asked = judging.send(cast("Found", answer))  # None starts it
-            except StopIteration as ended:
-                waiting.pop()
-                answer = self._found[key] = cast("Found", ended.value)
+        waiting: list[tuple[tuple[int, int], _Judging]] = []
+        question = self._schema, document
+        while True:
+            answer = self._known(*question)
+            if answer is None:
+                key = id(question[0]), id(question[1])
+                self._answers[key] = None
+                waiting.append((key, self._judge(*question)))
+            while waiting:
+                key, judging = waiting[-1]
+                try:
+                    question = judging.send(cast("_Answer", answer))  # None starts it
+                    break
+                except StopIteration as ended:
+                    waiting.pop()
+                    answer = self._answers[key] = cast("_Answer", ended.value)
             else:
-                answer = self._ask(*asked, waiting)
-        return None if answer is None else answer.failed
+                return cast("_Answer", answer).failed
 
-    def spend(self, steps: int) -> None:
-        """Count steps.
-
-        Raises:
-            StepsError: there are not as many left.
-        """
-        self._left -= steps
-        if self._left < 0:
-            raise StepsError
-
-    def note(self, seen: Seen, more: Collection[str | int]) -> None:
-        """Remember what was looked at, where somebody may ask for it."""
-        if self._notes:
-            self.spend(len(more))
-            seen.update(more)
-
-    def _ask(self, schema: Schema, value: Json, waiting: _Waiting) -> Found | None:
-        """Return what is known; or put the question on the stack, and return None."""
-        self.spend(1)
+    def _known(self, schema: Schema, value: Json) -> _Answer | None:
+        self._spend(1)
         if schema is True or schema is False:
-            return _MATCHES if schema else _NEVER
+            return _MATCH if schema else _NEVER
         key = id(schema), id(value)
-        if key not in self._found:
-            self._found[key] = None
-            waiting.append((key, self._judge(schema, value)))
-            return None
-        found = self._found[key]
-        if found is None:
+        answer = self._answers.get(key)
+        if answer is None and key in self._answers:
             raise EndlessSchemaError
-        return found
+        return answer
 
     def _judge(self, schema: dict[str, Any], value: Json) -> _Judging:
-        self.spend(len(schema))
-        seen: Seen = set()
-        last = [keyword for keyword in LAST_KEYWORDS if keyword in schema]
+        self._spend(len(schema))
+        seen: _Seen = set()
+        last = [keyword for keyword in _LAST if keyword in schema]
         for keyword in [*(keyword for keyword in schema if keyword not in last), *last]:
-            part = PART_KEYWORDS.get(keyword)
-            if part is None:
-                failed = None if self._holds(keyword, schema[keyword], value) else keyword
-            elif isinstance(value, part[0]):
-                failed = yield from part[1](self, schema, value, seen)
+            if keyword in _APPLYING:
+                failed = yield from self._apply(keyword, schema, value, seen)
+            elif keyword == "if":
+                failed = yield from self._branch(schema, value, seen)
             else:
-                continue
+                failed = None if self._holds(keyword, schema[keyword], value) else keyword
             if failed is not None:
-                return Found(failed or keyword)
-        return Found(None, frozenset(seen)) if seen else _MATCHES
+                return _Answer(failed or keyword)
+        return _Answer(None, frozenset(seen)) if seen else _MATCH
+
+    def _apply(self, keyword: str, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
+        """Ask what a keyword wants to match: all of it, or as many as it says."""
+        if not isinstance(value, _APPLYING[keyword]):
+            return None
+        least, most = _WANTED.get(keyword, (0, math.inf))
+        if keyword == "contains":
+            least, most = schema.get("minContains", least), schema.get("maxContains", most)
+        matched = 0
+        for place, part, inner in self._questions(keyword, schema, value, seen):
+            answer = yield part, inner
+            if answer.failed is None:
+                matched += 1
+                self._note(seen, answer.seen if place is None else (place,))
+            elif keyword not in _WANTED:
+                return "" if keyword in _LAST else answer.failed
+            if matched > most:
+                break
+        if least <= matched <= most:
+            return None
+        bound = "maxContains" if matched > most else "minContains"
+        return bound if keyword == "contains" and matched else ""
+
+    def _questions(
+        self, keyword: str, schema: dict[str, Any], value: Any, seen: _Seen
+    ) -> list[_Question]:
+        setting = schema[keyword]
+        match keyword:
+            case "$ref":
+                parts = [self._references[setting]]
+            case "not":
+                parts = [setting]
+            case "allOf" | "anyOf" | "oneOf":
+                parts = setting
+            case "dependentSchemas":
+                self._spend(len(setting))
+                parts = [part for name, part in setting.items() if name in value]
+            case _:
+                return self._inner_questions(keyword, schema, value, seen)
+        return [(None, part, value) for part in parts]
+
+    def _inner_questions(
+        self, keyword: str, schema: dict[str, Any], value: Any, seen: _Seen
+    ) -> list[_Question]:
+        setting = schema[keyword]
+        self._spend(len(setting if keyword == "properties" else value))
+        match keyword:
+            case "properties":
+                return [(name, setting[name], value[name]) for name in setting if name in value]
+            case "prefixItems":
+                return [(place, *pair) for place, pair in enumerate(zip(setting, value))]  # noqa: B905
+            case "propertyNames":
+                return [(None, setting, name) for name in value]
+            case "additionalProperties":
+                done = schema.get("properties", {})
+            case "items":
+                done = range(len(schema.get("prefixItems", ())))
+            case _:
+                done = () if keyword == "contains" else seen
+        inner = cast("Any", value).items() if isinstance(value, dict) else enumerate(value)
+        return [(place, setting, one) for place, one in inner if place not in done]
+
+    def _branch(self, schema: dict[str, Any], value: Json, seen: _Seen) -> _Asking:
+        answer = yield schema["if"], value
+        branch = "else"
+        if answer.failed is None:
+            self._note(seen, answer.seen)
+            branch = "then"
+        if branch not in schema:
+            return None
+        answer = yield schema[branch], value
+        self._note(seen, answer.seen)
+        return answer.failed
 
     def _holds(self, keyword: str, setting: Json, value: Json) -> bool:
         match keyword:
             case "pattern" if isinstance(value, str):
-                self.spend(len(value) // _CHARACTERS_A_STEP)
+                self._spend(len(value) // _CHARACTERS_A_STEP)
                 return self._matches(setting, value)
             case "const":
                 return self._text(value) == self._text(setting)
@@ -157,11 +292,23 @@ class Validation:
                 return len(set(map(self._text, items))) == len(items)
             case _:
                 if isinstance(setting, (list, dict)):
-                    self.spend(len(cast("Collection[str]", setting)) // _NAMES_A_STEP)
-                holds = VALUE_KEYWORDS.get(keyword)
-                return holds is None or holds(value, setting)
+                    self._spend(len(cast("Collection[str]", setting)) // _NAMES_A_STEP)
+                limit = _LIMITS.get(keyword)
+                return not (limit and isinstance(value, limit[0])) or limit[1](value, setting)
 
     def _text(self, value: Json) -> str:
-        text = as_text(value)
-        self.spend(1 + len(text) // _CHARACTERS_A_STEP)
+        """Return the same text for values that are equal to JSON Schema, another for others."""
+        text = json.dumps(value, sort_keys=True)
+        self._spend(1 + len(text) // _CHARACTERS_A_STEP)
         return text
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise StepsError
+
+    def _note(self, seen: _Seen, more: Collection[str | int]) -> None:
+        """Remember what was looked at, where somebody may ask for it."""
+        if self._notes:
+            self._spend(len(more))
+            seen.update(more)

@@ -1,8 +1,8 @@
 """The process that decides checks; it ends when its input does, or when it has nothing to do.
 
-argument: {"memory_bytes", "idle_s"}
-in:       frames: four bytes of length, and a pickle of (check, text, regex_timeout_s, cpu_s)
-out:      a line of JSON at the start, and one for each frame: {"share", "note"} or {"broken"}
+argument: {"path", "memory_bytes", "idle_s"}
+in:       pickles of (check, text, regex_timeout_s, cpu_s)
+out:      a line of JSON at the start, and one for each check: {"share", "note"} or {"broken"}
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import pickle
 import resource
 import select
 import signal
-import struct
 import sys
 from typing import Any, cast
 
@@ -26,13 +25,15 @@ def main() -> None:
     most = settings["memory_bytes"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    _say({"ready": True})
-    while select.select([0], [], [], settings["idle_s"])[0]:
-        length = _read(4)
-        if len(length) < 4:  # noqa: PLR2004
+    _say({})
+    orders = sys.stdin.buffer
+    while select.select([orders], [], [], settings["idle_s"])[0]:
+        # One at a time: the next order comes after the answer, so that none waits in the buffer.
+        try:
+            job = pickle.load(orders)  # noqa: S301  # the judge's own
+        except EOFError:
             return
-        job = pickle.loads(_read(struct.unpack(">I", length)[0]))  # noqa: S301  # the judge's own
-        _say(_answer(*cast("tuple[QuickCheck, str, float, float]", job)))
+        _say(_answer(*job))
 
 
 def _answer(
@@ -50,11 +51,3 @@ def _answer(
 
 def _say(message: dict[str, object]) -> None:
     os.write(1, json.dumps(message).encode() + b"\n")
-
-
-def _read(length: int) -> bytes:
-    parts: list[bytes] = []
-    while length and (part := os.read(0, min(length, 1 << 20))):
-        parts.append(part)
-        length -= len(part)
-    return b"".join(parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rubric_synth.check.folder import check_dataset
-from rubric_synth.check.record import CheckReport
+from rubric_synth.check.folder import CheckReport, check_dataset
 
 __all__ = ["CheckReport", "check_dataset"]

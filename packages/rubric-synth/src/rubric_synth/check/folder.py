@@ -1,32 +1,167 @@
-"""Every file and every task of a dataset folder, against each other and the manifest."""
+"""Every file and task of a dataset folder, against each other, the manifest and its rules."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from itertools import islice
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from rubric_core import RubricFileError, leaked_ngrams, read_tasks, split_of
-from rubric_synth.check.record import Problems, is_plain, record_problems, rules_of, shown_file
-from rubric_synth.check.tables import parquet_problems
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rubric_core import RubricFileError, Task, leaked_ngrams, read_tasks, split_of
+from rubric_core.configuration import config_error
+from rubric_core.data.parquet import task_schema
+from rubric_core.files import open_file
 from rubric_synth.collect import DOCUMENTS_FILE, collected_hashes
+from rubric_synth.config import SynthConfig
 from rubric_synth.dataset import (
+    CARD_FILE,
     MANIFEST_FILE,
     REJECTED_FILE,
     SPLITS,
+    Manifest,
     read_manifest,
     read_rejections,
 )
+from rubric_synth.dataset.splits import can_write_parquet, table_of
 from rubric_synth.duplicates import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.files import file_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from rubric_core import Task
-    from rubric_synth.check.record import CheckReport, Rules
     from rubric_synth.dataset import Manifest
+
+_LONGEST_NAME: Final = 80
+
+
+_QUALITY: Final = ("min_criteria", "max_criteria", "leak_words", "near_duplicate_question_jaccard")
+_SPLITS: Final = ("train_frac", "validation_frac")
+
+
+def rules_of(config: Mapping[str, Any]) -> tuple[SynthConfig | None, list[str]]:
+    """Return the rules that a manifest's configuration gives, or what is wrong with them.
+
+    The other settings are without the places of models, and are not read.
+    """
+    found: object = config.get("quality")
+    quality = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    rules = {
+        **{name: config.get(name) for name in _SPLITS},
+        "quality": {name: quality.get(name) for name in _QUALITY},
+    }
+    try:
+        return SynthConfig.model_validate(rules), []
+    except ValidationError as error:
+        wrong = config_error(error, model=SynthConfig, source=f"{MANIFEST_FILE}: config")
+        return None, str(wrong).splitlines()
+
+
+def record_problems(dataset: Path, manifest: Manifest) -> Iterator[str]:
+    """Compare the parts of a manifest with each other, and its files with those of the folder."""
+    for name in manifest.tasks.keys() - set(SPLITS):
+        yield f"{MANIFEST_FILE} counts tasks of {shown_file(name)}, which is no split"
+    by_stage = map(Counter[str], manifest.rejected_by_stage.values())
+    if dict(sum(by_stage, Counter[str]())) != manifest.rejected:
+        yield f"{MANIFEST_FILE}: rejected is not the sum of rejected_by_stage"
+    stages = manifest.usage.by_stage.values()
+    if sum(totals.calls for totals in stages) > manifest.usage.total.calls:
+        yield f"{MANIFEST_FILE}: the stages have more calls than all of them together"
+    tables = (f"{split}.parquet" for split in SPLITS)
+    written = [name for name in tables if (dataset / name).exists()]
+    for name in [*(f"{split}.jsonl" for split in SPLITS), REJECTED_FILE, CARD_FILE, *written]:
+        if name not in manifest.sha256:
+            yield f"{MANIFEST_FILE} has no hash of {name}"
+
+
+def is_plain(name: str) -> bool:
+    """Whether a name is that of a file right inside of a folder."""
+    is_whole = PurePath(name).name == name and name not in {"", ".", ".."}
+    return is_whole and len(name) <= _LONGEST_NAME and not {"\\", "\0"} & set(name)
+
+
+def shown_file(name: str) -> str:
+    """Return a name of a manifest for a message."""
+    return repr(name if len(name) <= _LONGEST_NAME else f"{name[:_LONGEST_NAME]}…")
+
+
+_SHOWN: Final = 200
+
+
+class CheckReport(BaseModel):
+    """The result of a check."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    tasks: dict[str, int]
+    """Tasks read, by split."""
+    problems: tuple[str, ...]
+    """One line per problem, the first of them; empty for a sound dataset."""
+    problem_count: int = 0
+    """How many problems there are."""
+
+
+class Problems:
+    """Problems as they are found; only the first are kept in words."""
+
+    def __init__(self) -> None:
+        """Begin without one."""
+        self._shown: list[str] = []
+        self._count = 0
+
+    def add(self, problem: str) -> None:
+        """Note one problem."""
+        self._count += 1
+        if len(self._shown) < _SHOWN:
+            self._shown.append(problem)
+
+    def extend(self, problems: Iterable[str]) -> None:
+        """Note several."""
+        for problem in problems:
+            self.add(problem)
+
+    def report(self, tasks: dict[str, int]) -> CheckReport:
+        """Return what was found, with a last line for what is not shown."""
+        left = self._count - len(self._shown)
+        more = [f"… and {left} more"] if left else []
+        return CheckReport(tasks=tasks, problems=(*self._shown, *more), problem_count=self._count)
+
+
+def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
+    """Compare two files of one split, a row group in memory at a time.
+
+    Yields nothing where one of them is missing, or pyarrow is.
+    """
+    if not (parquet.is_file() and lines.is_file() and can_write_parquet()):
+        return
+    arrow: Any = import_module("pyarrow")
+    try:
+        yield from _differences(parquet, lines)
+    except (arrow.ArrowException, OSError):
+        yield f"{parquet.name} cannot be compared with {lines.name}: one of them is damaged"
+
+
+def _differences(parquet: Path, lines: Path) -> Iterator[str]:
+    files: Any = import_module("pyarrow.parquet")
+    with open_file(parquet) as table, open_file(lines) as rows:
+        found = files.ParquetFile(table)
+        if not found.schema_arrow.equals(task_schema()):
+            yield f"{parquet.name} does not have the columns of a file of tasks"
+            return
+        done = 0
+        for group in range(found.num_row_groups):
+            right = found.read_row_group(group, use_threads=False)
+            left = list(islice(rows, right.num_rows))
+            before, done = done, done + right.num_rows
+            if len(left) < right.num_rows or not table_of(left).equals(right):
+                where = f"between rows {before + 1} and {done}"
+                yield f"{parquet.name} differs from {lines.name} {where}"
+                return
+        if any(line.strip() for line in rows):
+            yield f"{parquet.name} ends after row {done}, and {lines.name} goes on"
+
 
 _SHORT_HASH: Final = 12
 _ROWS: Final = frozenset(f"{split}.jsonl" for split in SPLITS)
@@ -46,7 +181,6 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
         CollectedFolderError: `collected` cannot be read.
     """
     folder = _Folder(dataset, read_manifest(dataset))
-    folder.check_manifest()
     folder.check_hashes()
     for split in SPLITS:
         folder.check_split(split)
@@ -63,8 +197,10 @@ class _Folder:
     def __init__(self, dataset: Path, manifest: Manifest) -> None:
         self._dataset = dataset
         self._manifest = manifest
-        self._rules, self._wrong_rules = rules_of(manifest.config)
+        self._rules, wrong_rules = rules_of(manifest.config)
         self._problems = Problems()
+        self._problems.extend(wrong_rules)
+        self._problems.extend(record_problems(dataset, manifest))
         self._changed: list[str] = []
         self._unread: set[str] = set()
         self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
@@ -82,27 +218,24 @@ class _Folder:
                 self._problems.add(f"{name} was changed after it was written")
         return self._problems.report(self._tasks)
 
-    def check_manifest(self) -> None:
-        self._problems.extend(self._wrong_rules)
-        self._problems.extend(record_problems(self._dataset, self._manifest))
-
     def check_hashes(self) -> None:
         for name, expected in self._manifest.sha256.items():
             path = self._dataset / name
             if not is_plain(name):
-                self._problems.add(
-                    f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
-                )
-            elif not path.is_file():
-                if name not in _READ:
-                    self._cannot_read(name, _missing(path))
-            elif self._hash_differs(path, expected):
-                self._changed.append(name)
+                wrong = f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
+                self._problems.add(wrong)
+                continue
+            try:
+                if name in _READ and not path.is_file():
+                    continue  # told where it is read
+                if self._is_there(path) and file_sha256(path) != expected:
+                    self._changed.append(name)
+            except OSError as error:
+                self._cannot_read(name, f"{name} cannot be read: {error.strerror}")
 
     def check_split(self, split: str) -> None:
         path = self._dataset / f"{split}.jsonl"
-        if not path.is_file():  # to open a pipe is to wait for whoever writes into it
-            self._cannot_read(path.name, _missing(path))
+        if not self._is_there(path):
             return
         try:
             for task in read_tasks(path):
@@ -110,16 +243,14 @@ class _Folder:
                 self._problems.extend(self._task_problems(task, split))
         except RubricFileError as error:
             self._cannot_read(path.name, str(error))
-            return
         except OSError as error:
             self._cannot_read(path.name, f"{path.name} cannot be read: {error.strerror}")
-            return
-        self._problems.extend(parquet_problems(path.with_suffix(".parquet"), path))
+        else:
+            self._problems.extend(parquet_problems(path.with_suffix(".parquet"), path))
 
     def check_rejected(self) -> None:
         path = self._dataset / REJECTED_FILE
-        if not path.is_file():
-            self._cannot_read(path.name, _missing(path))
+        if not self._is_there(path):
             return
         counts: Counter[tuple[str, str]] = Counter()
         try:
@@ -141,12 +272,8 @@ class _Folder:
             for stage, reasons in self._manifest.rejected_by_stage.items()
             for reason, count in reasons.items()
         }
-        for stage, reason in sorted(counts.keys() | listed.keys()):
-            self._compare(
-                f"rejections ({stage}, {reason})",
-                counts[stage, reason],
-                listed.get((stage, reason), 0),
-            )
+        for key in sorted(counts.keys() | listed.keys()):
+            self._compare(f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0))
 
     def check_counts(self) -> None:
         """Compare what was read with the manifest, as far as all of it could be read."""
@@ -202,12 +329,13 @@ class _Folder:
         if self._rules is not None:
             yield from _broken_rules(task, name, split, self._rules)
 
-    def _hash_differs(self, path: Path, expected: str) -> bool:
-        try:
-            return file_sha256(path) != expected
-        except OSError as error:
-            self._cannot_read(path.name, f"{path.name} cannot be read: {error.strerror}")
-            return False
+    def _is_there(self, path: Path) -> bool:
+        """Whether a file can be read; to open a pipe is to wait for whoever writes into it."""
+        if path.is_file():
+            return True
+        wrong = "is no regular file" if path.exists() else "is missing"
+        self._cannot_read(path.name, f"{path.name} {wrong}")
+        return False
 
     def _cannot_read(self, name: str, wrong: str) -> None:
         """Note the one problem of a file; what follows from it is not counted again."""
@@ -222,20 +350,14 @@ class _Folder:
             self._problems.add(f"{what}: {found}, but {MANIFEST_FILE} says {listed}")
 
 
-def _broken_rules(task: Task, name: str, split: str, rules: Rules) -> Iterator[str]:
+def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iterator[str]:
     right = split_of(task.doc_hash, train=rules.train_frac, validation=rules.validation_frac)
     if right != split:
         yield f"task {name} belongs to {right}, not {split}"
     criteria, quality = len(task.rubric), rules.quality
-    if not quality.min_criteria <= criteria <= quality.max_criteria:
-        yield (
-            f"task {name} has {criteria} criteria, not {quality.min_criteria} to "
-            f"{quality.max_criteria}"
-        )
+    fewest, most = quality.min_criteria, quality.max_criteria
+    if not fewest <= criteria <= most:
+        yield f"task {name} has {criteria} criteria, not {fewest} to {most}"
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=quality.leak_words))
     if leaks:
         yield f"task {name} leaks {leaks} runs of {quality.leak_words} words"
-
-
-def _missing(path: Path) -> str:
-    return f"{path.name} {'is no regular file' if path.exists() else 'is missing'}"

@@ -3,13 +3,39 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from rubric_synth.cleaning.characters import normal_characters
+from rubric_core.judgement.evidence import composed
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+_LINE_ENDS = re.compile(r"\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+# Controls, the soft hyphen, spaces without width, marks of direction and of byte order. Searched
+# for, since to translate every character takes ten times as long.
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u00ad\u200b\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
+)
+_LIGATURE = re.compile("[\ufb00-\ufb06]")
+_LETTERS: Final = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
+
+
+def normal_characters(text: str) -> str:
+    """Return a text in NFC, with one kind of line end, without control characters.
+
+    Soft hyphens, marks of byte order and of direction go too; a no-break space becomes a space.
+    Of the marks on one letter, 30 are kept.
+    """
+    if "\x1b" in text:
+        text = _ESCAPE_SEQUENCE.sub("", text)
+    text = _INVISIBLE.sub("", _LINE_ENDS.sub("\n", text)).replace("\u00a0", " ")
+    return composed(text)
+
+
+def without_ligatures(text: str) -> str:
+    """Write the letters that a ligature of print stands for."""
+    return _LIGATURE.sub(lambda found: _LETTERS[ord(found[0]) - 0xFB00], text)
+
 
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n(?:---|\.\.\.)\n", re.DOTALL)
 _MAX_COMMENT_CHARS: Final = 5_000
@@ -52,10 +78,7 @@ def clean_markdown(text: str) -> str:
 
 def document_title(text: str) -> str:
     """Return the first heading of a document, cut like any title, or ""."""
-    for heading, _ in _blocks(text):
-        if heading:
-            return short_title(heading)
-    return ""
+    return short_title(next((heading for heading, _ in _blocks(text) if heading), ""))
 
 
 def short_title(title: str) -> str:
@@ -73,12 +96,11 @@ def sections(text: str) -> tuple[Section, ...]:
     The text before the first heading is a section with an empty heading.
     """
     # Every stage looks at the sections of the documents in work: cut each document once.
-    result: list[Section] = []
-    for heading, lines in _blocks(_DISPLAY_MATH.sub(" ", text)):
-        paragraphs = tuple(_paragraphs(lines))
-        if paragraphs:
-            result.append(Section(heading, paragraphs))
-    return tuple(result)
+    return tuple(
+        Section(heading, paragraphs)
+        for heading, lines in _blocks(_DISPLAY_MATH.sub(" ", text))
+        if (paragraphs := tuple(_paragraphs(lines)))
+    )
 
 
 def inline_text(text: str) -> str:
@@ -90,31 +112,30 @@ def inline_text(text: str) -> str:
 
 def _blocks(text: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each heading with the lines below it, fenced code removed."""
-    heading = ""
+    heading = fence = ""
     body: list[str] = []
-    fence = ""
     for line in text.split("\n"):
         mark = _FENCE.match(line)
         if mark is not None and (not fence or line.strip().startswith(fence)):
             fence = "" if fence else mark[1]
             body.append("")
-        elif fence:
             continue
-        elif (marked := _marked_heading(line)) is not None:
-            yield heading, body
-            heading, body = inline_text(marked), []
-        elif _UNDERLINE.match(line) and _underlined(body):
+        if fence:
+            continue
+        title = _marked_heading(line)
+        if title is None and _UNDERLINE.match(line) and _underlined(body):
             title = body.pop()
+        if title is None:
+            body.append(_HEADING_MARK.sub("", line))
+        else:
             yield heading, body
             heading, body = inline_text(title), []
-        else:
-            body.append(_HEADING_MARK.sub("", line))
     yield heading, body
 
 
 def _without_comments(text: str) -> str:
     """Drop the comments of HTML that end soon, each opening looked at once."""
-    kept: list[str] = []
+    parts: list[str] = []
     copied = end = 0
     start = text.find("<!--")
     while start >= 0:
@@ -123,30 +144,27 @@ def _without_comments(text: str) -> str:
         if end < 0:
             break
         if end - start - 4 <= _MAX_COMMENT_CHARS:
-            kept.append(text[copied:start])
+            parts.append(text[copied:start])
             copied = start = end + 3
         else:
             start = end - _MAX_COMMENT_CHARS - 4
         start = text.find("<!--", start)
-    return "".join([*kept, text[copied:]])
+    return "".join([*parts, text[copied:]])
 
 
 def _marked_heading(line: str) -> str | None:
     """Return what stands behind the marks of a heading; None for any other line, or prose."""
-    mark = _HEADING_MARK.match(line)
-    if mark is None:
+    if _HEADING_MARK.match(line) is None:
         return None
-    found = line[mark.end() :].strip()
-    if found.endswith("#"):
-        found = found.rstrip("#").rstrip()
+    found = line.lstrip("#").strip().rstrip("#").rstrip()
     return found if len(found) <= _MAX_HEADING_CHARS else None
 
 
 def _underlined(body: list[str]) -> bool:
     """Say whether an underline makes the last line a heading."""
-    if not body or not body[-1].strip() or len(body[-1]) > _MAX_HEADING_CHARS:
-        return False
-    return len(body) == 1 or not body[-2].strip()
+    *before, last = body[-2:] or [""]
+    is_alone = not "".join(before).strip()
+    return bool(last.strip()) and len(last) <= _MAX_HEADING_CHARS and is_alone
 
 
 def _paragraphs(lines: list[str]) -> Iterator[str]:
@@ -155,17 +173,14 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
     in_list = False
     for line in [*lines, ""]:
         bare = line.strip()
-        code = not current and line.startswith(("    ", "\t"))
-        if bare and not code and not in_list and not _is_table(bare) and not _BULLET.match(line):
+        is_bullet = _BULLET.match(line) is not None
+        is_code = not current and line.startswith(("    ", "\t"))
+        is_table = bare.startswith(("|", "+--")) or bare.count(" | ") > 1
+        if bare and not (is_code or in_list or is_table or is_bullet):
             current.append(bare.removeprefix("> "))
             continue
-        in_list = bool(bare) and (in_list or bool(_BULLET.match(line)))
-        if current:
-            paragraph = " ".join(current)
-            current = []
-            if len(paragraph) <= _MAX_PARAGRAPH_CHARS:
-                yield inline_text(paragraph)
-
-
-def _is_table(line: str) -> bool:
-    return line.startswith(("|", "+--")) or line.count(" | ") > 1
+        in_list = bool(bare) and (in_list or is_bullet)
+        paragraph = " ".join(current)
+        if current and len(paragraph) <= _MAX_PARAGRAPH_CHARS:
+            yield inline_text(paragraph)
+        current = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _KEPT_DIRECTIVES: Final = frozenset(
@@ -15,6 +16,7 @@ _KEPT_DIRECTIVES: Final = frozenset(
 )
 _DIRECTIVE = re.compile(r"^(\s*)\.\. ([A-Za-z][\w:-]*?)::\s*(.*)$")
 _COMMENT = re.compile(r"^(\s*)\.\.(\s|$)")
+_BULLET = re.compile(r"^([-*+•]|\d+[.)]|[a-z]\))\s+(.*)$")
 _RULE = re.compile(r"^\s*([=+~^\"'#*-])(?:\1|[\s+])*$")
 _INLINE: Final = (
     (re.compile(r":(?:[a-z]+:)*math:`\\?([^`\\]*)`"), r"\1"),
@@ -36,7 +38,7 @@ _INLINE: Final = (
 
 def rest_to_prose(text: str) -> str:
     """Return the paragraphs of a reStructuredText fragment, one per line, blank lines between."""
-    return "\n\n".join(_paragraphs(_kept_lines(text.expandtabs().splitlines())))
+    return "\n\n".join(_paragraphs(_prose_lines(text.expandtabs().splitlines())))
 
 
 def inline_to_prose(text: str) -> str:
@@ -46,46 +48,44 @@ def inline_to_prose(text: str) -> str:
     return " ".join(text.split())
 
 
-def _kept_lines(lines: list[str]) -> list[str]:
-    """Drop the blocks that are not prose; a dropped block gives a blank line."""
-    kept: list[str] = []
-    dropped_indent: int | None = None
+def _prose_lines(lines: list[str]) -> Iterator[str]:
+    """Drop the blocks that are not prose; all but a comment leave a blank line."""
+    dropped: int | None = None
     for line in lines:
-        if not line.strip():
-            kept.append("")
-            continue
         indent = len(line) - len(line.lstrip())
-        if dropped_indent is not None and indent > dropped_indent:
+        if not line.strip():
+            yield ""
             continue
-        dropped_indent = None
-        if (directive := _DIRECTIVE.match(line)) is not None:
-            keeps = directive[2].lower() in _KEPT_DIRECTIVES
-            dropped_indent = None if keeps else indent
-            kept.extend(["", directive[3]] if keeps else [""])
-        elif _COMMENT.match(line):
-            dropped_indent = indent
+        if dropped is not None and indent > dropped:
+            continue
+        dropped = None
+        directive = _DIRECTIVE.match(line)
+        if directive is not None and directive[2].lower() in _KEPT_DIRECTIVES:
+            yield ""
+            yield directive[3]
+        elif directive is not None or _COMMENT.match(line):
+            dropped = indent
+            if directive is not None:
+                yield ""
         elif line.lstrip().startswith((">>>", "... ")) or _RULE.match(line):
-            kept.append("")
+            yield ""
         else:
-            kept.append(line)
-            if line.rstrip().endswith("::"):
-                dropped_indent = indent
-    return kept
+            yield line
+            dropped = indent if line.rstrip().endswith("::") else None
 
 
-def _paragraphs(lines: list[str]) -> list[str]:
+def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
     """Join lines into paragraphs; a bullet begins a new one."""
-    paragraphs: list[str] = []
     current: list[str] = []
-    for line in [*lines, ""]:
+    for line in (*lines, ""):
         bare = line.strip()
-        bullet = re.match(r"^([-*+•]|\d+[.)]|[a-z]\))\s+(.*)$", bare)
+        bullet = _BULLET.match(bare)
         if (not bare or bullet) and current:
-            paragraphs.append(inline_to_prose(" ".join(current)))
+            if paragraph := inline_to_prose(" ".join(current)):
+                yield paragraph
             current = []
         if bare:
             current.append(bullet[2] if bullet else bare)
-    return [paragraph for paragraph in paragraphs if paragraph]
 
 
 _LINK = re.compile(
@@ -111,7 +111,7 @@ def article_text(markdown: str) -> str:
             blocks.append(block)
             is_code ^= marks % 2 == 1
         elif not _is_menu(block):
-            text = _LINK.sub(_shown, block)
+            text = _LINK.sub(lambda link: "" if link[0][0] == "!" else link[1], block)
             if text.strip() and not _SKIP_LINK.match(text.strip()):
                 blocks.append(text)
     return "\n\n".join(blocks)
@@ -129,7 +129,3 @@ def _is_menu(block: str) -> bool:
     shown = sum(len(link) for link in links)
     rest = len(re.sub(r"[^\w]", "", _LINK.sub("", block)))
     return len(links) >= _MENU_LINKS and shown > _MENU_LINK_FRAC * (shown + rest)
-
-
-def _shown(link: re.Match[str]) -> str:
-    return "" if link[0].startswith("!") else link[1]

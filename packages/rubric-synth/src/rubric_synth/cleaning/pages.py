@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from rubric_synth.cleaning.characters import without_ligatures
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+from rubric_synth.cleaning.markdown import without_ligatures
 
 PARTED: Final = "\x02"
 """Stands where the end of a line parted a word."""
@@ -93,7 +91,7 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
         and _letter_frac(line.text) >= _MIN_LINE_LETTERS
     ]
     known = frozenset(_key(title) for title in outline)
-    blocks = _without_references(list(_blocks(lines, usual, known)))
+    blocks = _without_references(_blocks(lines, usual, known))
     text = "\n\n".join(block for block in blocks if _is_text(block))
     return without_ligatures(_whole_words(text))
 
@@ -106,19 +104,16 @@ def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) ->
     ]
     repeats = Counter(key for page in edges for key in {_key(line.text) for line in page})
     least = 2 if len(pages) <= _SHORT_PRINT_PAGES else _MIN_REPEATS
+
+    def is_running(text: str) -> bool:
+        is_short = len(text) <= _MAX_PAGE_NUMBER_CHARS
+        is_number = is_short and _PAGE_NUMBER.fullmatch(text) is not None
+        return is_number or repeats[_key(text)] >= least
+
     return [
-        [
-            line
-            for line in page
-            if line not in edge
-            or (repeats[_key(line.text)] < least and not _is_page_number(line.text))
-        ]
+        [line for line in page if line not in edge or not is_running(line.text)]
         for page, edge in zip(pages, edges, strict=True)
     ]
-
-
-def _is_page_number(text: str) -> bool:
-    return len(text) <= _MAX_PAGE_NUMBER_CHARS and _PAGE_NUMBER.fullmatch(text) is not None
 
 
 def _edge_lines(page: Sequence[Line]) -> set[Line]:
@@ -142,45 +137,38 @@ def _measures(pages: Sequence[Sequence[Line]]) -> _Measures:
     return _Measures(height, median(usual), median(len(line.text) for line in lines))
 
 
-def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> Iterator[str]:
-    """Yield headings, list items and paragraphs; a paragraph keeps its lines."""
-    current: list[str] = []
+def _blocks(lines: Sequence[Line], usual: _Measures, known: frozenset[str]) -> list[str]:
+    """Return headings, list items and paragraphs; a paragraph keeps its lines."""
+    blocks: list[list[str]] = []
     before: Line | None = None
     heading_height = 0.0
+    is_open = False  # whether the last block is a paragraph that may go on
     for line in lines:
-        if _is_heading(line, before, usual, known):
-            continues = (
-                before is not None
-                and heading_height == line.height
-                and 0 < before.top - line.top <= _HEADING_LEADING * line.height
-            )
-            yield from _paragraph(current)
-            current = []
-            yield f"{'#+' if continues else '##'} {line.text}"
-            heading_height = line.height
+        bullet = _BULLET.match(line.text)
+        is_heading = _is_heading(line, before, usual, known)
+        is_close = before and 0 < before.top - line.top <= _HEADING_LEADING * line.height
+        if is_heading and is_close and heading_height == line.height:
+            blocks[-1][0] += f" {line.text}"
+        elif is_heading:
+            blocks.append([f"## {line.text}"])
         else:
-            bullet = _BULLET.match(line.text)
-            if before is not None and current and (bullet or _begins(line, before, usual)):
-                yield from _paragraph(current)
-                current = []
-            current.append(f"- {line.text[bullet.end() :]}" if bullet else line.text)
-            heading_height = 0.0
+            text = f"- {line.text[bullet.end() :]}" if bullet else line.text
+            if is_open and before and not bullet and not _begins(line, before, usual):
+                blocks[-1].append(text)
+            else:
+                blocks.append([text])
+        is_open = not is_heading
+        heading_height = line.height if is_heading else 0.0
         before = line
-    yield from _paragraph(current)
-
-
-def _paragraph(lines: list[str]) -> Iterator[str]:
-    if lines:
-        yield "\n".join(lines)
+    return ["\n".join(block) for block in blocks]
 
 
 def _is_heading(line: Line, before: Line | None, usual: _Measures, known: frozenset[str]) -> bool:
     text = line.text
     if len(text) > _MAX_HEADING_CHARS or sum(map(str.isalpha, text)) < _MIN_LETTERS:
         return False
-    if line.height >= _HEADING_SCALE * usual.height or (known and _key(text) in known):
-        return True
-    if _NAMED_HEADING.fullmatch(text):
+    is_tall = line.height >= _HEADING_SCALE * usual.height
+    if is_tall or (known and _key(text) in known) or _NAMED_HEADING.fullmatch(text):
         return True
     stands_off = before is None or not 0 < _gap(before, line, usual) <= _PARAGRAPH_GAP * usual.gap
     return stands_off and _NUMBERED_HEADING.match(text) is not None
@@ -203,24 +191,15 @@ def _gap(above: Line, below: Line, usual: _Measures) -> float:
     return above.top - below.top - above.text.count(PARTED) * usual.gap
 
 
-def _without_references(blocks: list[str]) -> list[str]:
-    """Join headings of several lines, and drop the list of references with its heading."""
-    joined: list[str] = []
-    for block in blocks:
-        if block.startswith("#+ ") and joined:
-            joined[-1] += block.removeprefix("#+")
-        else:
-            joined.append(block)
-    kept: list[str] = []
+def _without_references(blocks: Sequence[str]) -> Iterator[str]:
+    """Drop the list of references with its heading."""
     in_references = False
-    for index, block in enumerate(joined):
+    for place, block in enumerate(blocks):
         if block.startswith("## "):
-            is_last_half = index > len(joined) // 2
             named = _REFERENCES.fullmatch(block.removeprefix("## ")) is not None
-            in_references = named and is_last_half
+            in_references = named and place > len(blocks) // 2
         if not in_references:
-            kept.append(block)
-    return kept
+            yield block
 
 
 def _is_text(block: str) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_synth.cli import collecting, describing, running, showing
-from rubric_synth.cli.app import app
+from rubric_synth.cli import describing, running
+from rubric_synth.cli.console import app
 
-__all__ = ["app", "collecting", "describing", "running", "showing"]
+__all__ = ["app", "describing", "running"]

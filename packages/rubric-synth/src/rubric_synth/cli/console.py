@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from rich.console import Console
@@ -9,20 +11,19 @@ from rich.markup import escape
 from rich.table import Table
 
 from rubric_judge.console import Progress
-from rubric_judge.console.command import FAILED, say_on_stderr
+from rubric_judge.console.command import FAILED, command_app, say_on_stderr
 from rubric_judge.console.command import fail as end_with
-from rubric_synth.cli.app import app
+from rubric_synth.collect import REJECTED_FILE
 from rubric_synth.config import SynthConfig, load_config
-from rubric_synth.remedies import what_to_do
+from rubric_synth.rejection import what_to_do
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from rubric_synth.calls import CallTotals
 
+app = command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
+
+
 out_console = Console()
-err_console = Console(stderr=True)
 
 
 def working() -> Progress:
@@ -35,22 +36,27 @@ def read_settings(path: Path | None) -> SynthConfig:
     return load_config(path) if path is not None else SynthConfig()
 
 
+def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table, unless it has no rows; a model may have made names in it up."""
+    table = Table(*columns, title=escape(title), title_justify="left")
+    for cells in rows:
+        table.add_row(*map(escape, cells))
+    if table.row_count:
+        out_console.print(table)
+
+
 def print_counts(title: str, counts: Mapping[str, int]) -> None:
     """Print counts as a table, unless there are none."""
-    table = Table("", "count", title=escape(title), title_justify="left")
-    for name, count in counts.items():
-        table.add_row(escape(name), str(count))  # a model may have made the name up
-    if counts:
-        out_console.print(table)
+    print_table(title, ("", "count"), ((name, str(count)) for name, count in counts.items()))
 
 
-def print_reasons(title: str, counts: Mapping[str, int], config: SynthConfig) -> None:
+def print_reasons(folder: Path, counts: Mapping[str, int], config: SynthConfig) -> None:
     """Print the reasons for leaving out, each with what to do about it, unless there are none."""
-    table = Table("", "count", "what to do", title=escape(title), title_justify="left")
-    for reason, count in counts.items():
-        table.add_row(reason, str(count), what_to_do(reason, config))
-    if counts:
-        out_console.print(table)
+    print_table(
+        f"Left out, line by line in {folder / REJECTED_FILE}",
+        ("", "count", "what to do"),
+        ((reason, str(count), what_to_do(reason, config)) for reason, count in counts.items()),
+    )
 
 
 def print_fallbacks(total: CallTotals) -> None:

@@ -1,52 +1,59 @@
-"""`rubric-synth stats | check | questions`: what a dataset holds, as numbers and as files."""
+"""`rubric-synth stats | check | questions | show`: a dataset as numbers, files and text."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from rich.markup import escape
+from rich.padding import Padding
+from rich.rule import Rule
 from rich.table import Table
+from rich.text import Text
 
 from rubric_judge import (
-    HybridConfig,
     JudgeSetupError,
     LexicalConfig,
     load_replicas,
     read_judge_spec,
 )
-from rubric_judge.console.command import FAILED
+from rubric_judge.console.command import FAILED, say_on_stderr
 from rubric_synth.check import check_dataset
-from rubric_synth.cli.app import app
 from rubric_synth.cli.console import (
-    err_console,
+    app,
     fail,
     out_console,
     print_counts,
     print_fallbacks,
     print_line,
+    print_table,
     warn,
     working,
 )
+from rubric_synth.config import reader_of
 from rubric_synth.controls import CONTROLS
 from rubric_synth.dataset import asked_of_models, read_manifest
+from rubric_synth.dataset.splits import question_lines
 from rubric_synth.files import write_lines
-from rubric_synth.questions import question_lines
 from rubric_synth.stats import (
     CONTROL_TASKS,
     PAGE_FILE,
+    Example,
+    chosen_rejections,
+    chosen_tasks,
     counted,
     dataset_statistics,
     judged_by_words,
     unreadable_rejections,
+    visible,
 )
 
 if TYPE_CHECKING:
-    from rubric_judge.config import JudgeSpec
-    from rubric_synth.stats import DatasetStatistics, Spread
+    from rubric_synth.stats import DatasetStatistics
 
 _MODEL_TASKS: Final = 20
 _NO_ANSWER: Final = 4
@@ -77,9 +84,14 @@ def stats(
     """
     page = html or dataset / PAGE_FILE
     spec = LexicalConfig() if judge is None else read_judge_spec(judge)
-    sample = controls or (CONTROL_TASKS if _is_program(spec) else _MODEL_TASKS)
-    if not _is_program(spec):
-        _say_calls(dataset, sample)
+    is_program = isinstance(reader_of(spec), LexicalConfig)
+    sample = controls or (CONTROL_TASKS if is_program else _MODEL_TASKS)
+    if not is_program:
+        tasks = min(sample, sum(read_manifest(dataset).tasks.values()))
+        say_on_stderr(
+            f"controls: {tasks} tasks with {len(CONTROLS)} answers each, "
+            f"{tasks * len(CONTROLS):,} calls of the judge at most"
+        )
     try:
         with working() as progress, progress.phase("reading tasks, judging the controls"):
             statistics = dataset_statistics(
@@ -95,8 +107,13 @@ def stats(
         out_console.print_json(statistics.model_dump_json())
     else:
         _print_statistics(statistics)
-    _warn_of(statistics)
-    err_console.print(f"page: {page}", markup=False, highlight=False, soft_wrap=True)
+    if statistics.unread_criteria:
+        warn(judged_by_words(statistics))
+    if failures := statistics.control_failures:
+        warn(f"{failures:,} answers could not be judged; the means leave them out")
+    if statistics.unreadable_rejections:
+        warn(unreadable_rejections(statistics))
+    say_on_stderr(f"page: {page}")
 
 
 @app.command
@@ -110,7 +127,7 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
     with working() as progress, progress.phase("checking"):
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
-        err_console.print(problem, markup=False, highlight=False)
+        say_on_stderr(problem)
     tasks = counted(sum(report.tasks.values()), "tasks")
     out_console.print(f"{tasks}, {counted(report.problem_count, 'problems')}")
     if report.problem_count:
@@ -142,26 +159,6 @@ def questions(
         print_line(f"{write_lines(out, lines)} questions in {out}")
 
 
-def _is_program(spec: JudgeSpec) -> bool:
-    return isinstance(spec.judge if isinstance(spec, HybridConfig) else spec, LexicalConfig)
-
-
-def _say_calls(dataset: Path, sample: int) -> None:
-    tasks = min(sample, sum(read_manifest(dataset).tasks.values()))
-    message = f"controls: {tasks} tasks with {len(CONTROLS)} answers each, "
-    message += f"{tasks * len(CONTROLS):,} calls of the judge at most"
-    err_console.print(message, markup=False, highlight=False, soft_wrap=True)
-
-
-def _warn_of(found: DatasetStatistics) -> None:
-    if found.unread_criteria:
-        warn(judged_by_words(found))
-    if found.control_failures:
-        warn(f"{found.control_failures:,} answers could not be judged; the means leave them out")
-    if found.unreadable_rejections:
-        warn(unreadable_rejections(found))
-
-
 def _print_statistics(found: DatasetStatistics) -> None:
     documents = {
         "accepted": found.documents_accepted,
@@ -175,27 +172,7 @@ def _print_statistics(found: DatasetStatistics) -> None:
     print_counts("Criteria per task", per_task)
     print_counts("Criteria", found.criteria)
     print_counts("Weights", found.weights)
-    _print_spreads(found)
-    _print_coverage(found)
-    by_stage = found.rejected_by_stage.items()
-    print_counts("Left out", {f"{s}: {r}": n for s, rs in by_stage for r, n in rs.items()})
-    table = Table(
-        "",
-        "mean reward",
-        "the answer",
-        title=escape(
-            f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}"
-        ),
-        title_justify="left",
-    )
-    for name, reward in found.controls.items():
-        table.add_row(name, f"{reward:.3f}", CONTROLS[name])
-    out_console.print(table)
-    _print_usage(found)
-
-
-def _print_spreads(found: DatasetStatistics) -> None:
-    spreads: dict[str, Spread] = {
+    spreads = {
         "total weight W": found.total_weight,
         "effective criteria M_eff": found.effective_criteria,
         "words of the question": found.question_words,
@@ -204,33 +181,105 @@ def _print_spreads(found: DatasetStatistics) -> None:
         "words of a criterion": found.criterion_words,
     }
     numbers = ("min", "p5", "median", "mean", "p95", "max")
-    table = Table("", *numbers, title="Spread", title_justify="left")
-    for name, spread in spreads.items():
-        table.add_row(name, *(f"{getattr(spread, number):.4g}" for number in numbers))
-    out_console.print(table)
-
-
-def _print_coverage(found: DatasetStatistics) -> None:
-    table = Table("", "mean share", "tasks with all", title="Coverage", title_justify="left")
-    for name, coverage in found.coverage.items():
-        if coverage.tasks:
-            shares = (coverage.mean, coverage.complete_frac)
-            table.add_row(name.replace("_", " "), *(f"{100 * share:.1f} %" for share in shares))
-    if table.row_count:
-        out_console.print(table)
-
-
-def _print_usage(found: DatasetStatistics) -> None:
+    print_table(
+        "Spread",
+        ("", *numbers),
+        ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items()),
+    )
+    print_table(
+        "Coverage",
+        ("", "mean share", "tasks with all"),
+        (
+            (name.replace("_", " "), f"{100 * c.mean:.1f} %", f"{100 * c.complete_frac:.1f} %")
+            for name, c in found.coverage.items()
+            if c.tasks
+        ),
+    )
+    by_stage = found.rejected_by_stage.items()
+    print_counts("Left out", {f"{s}: {r}": n for s, rs in by_stage for r, n in rs.items()})
+    print_table(
+        f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}",
+        ("", "mean reward", "the answer"),
+        ((name, f"{reward:.3f}", CONTROLS[name]) for name, reward in found.controls.items()),
+    )
     usage = asked_of_models(found.usage)
-    if not usage.total.calls:
-        return
+    if usage.total.calls:
+        columns = ("calls", "tokens read", "tokens written", "US$", "calls without a price")
+        print_table(
+            "Calls of models",
+            ("", *columns),
+            (
+                (stage, str(t.calls), str(t.prompt_tokens), str(t.completion_tokens),
+                 f"{t.cost_usd:.2f}", str(t.unpriced_calls))
+                for stage, t in {**usage.by_stage, "all": usage.total}.items()
+            ),
+        )  # fmt: skip
+        print_fallbacks(usage.total)
+
+
+@app.command
+def show(
+    dataset: Path,
+    *,
+    split: Literal["train", "validation", "test"] = "train",
+    limit: Annotated[int, Parameter(validator=Number(gte=1))] = 3,
+    seed: int = 0,
+    rejected: Annotated[bool, Parameter(negative="")] = False,
+    reveal_grounding: Annotated[bool, Parameter(negative="")] = False,
+) -> None:
+    """Show some tasks: question, rubric and reference answer. It is for the judge's side.
+
+    Args:
+        dataset: Dataset folder.
+        split: Split to choose from.
+        limit: Show at most this many.
+        seed: Choose others.
+        rejected: Show what was left out, of all splits: stage, reason, detail and draft.
+        reveal_grounding: Show the passages too.
+    """
+    chosen = chosen_rejections if rejected else partial(chosen_tasks, split=split)
+    examples = chosen(dataset, limit=limit, seed=seed, reveal_grounding=reveal_grounding)
+    for example in examples:
+        # `Text` is shown as it is: what looks like markup in it is none.
+        heading = " · ".join(visible(part) for part in (*example.tags, example.origin))
+        out_console.print(Rule(Text(heading), align="left"))
+        _print_part("Left out because", example.detail)
+        _print_part("Question", example.question)
+        if example.criteria:
+            out_console.print(_rubric(example))
+        _print_part("Reference answer", example.reference)
+        _print_part("Passage", example.passage or "")
+        out_console.print()
+    if not examples:
+        print_line("nothing was left out" if rejected else f"{split} holds no task")
+
+
+def _print_part(title: str, text: str) -> None:
+    if text:
+        out_console.print(Text(title, style="bold"))
+        out_console.print(Padding(Text(visible(text)), (0, 0, 0, 2)))
+
+
+def _rubric(example: Example) -> Table:
     table = Table(
-        "", "calls", "tokens read", "tokens written", "US$", "calls without a price",
-        title="Calls of models", title_justify="left",
-    )  # fmt: skip
-    for stage, totals in {**usage.by_stage, "all": usage.total}.items():
-        counts = (totals.calls, totals.prompt_tokens, totals.completion_tokens)
-        cost = f"{totals.cost_usd:.2f}"
-        table.add_row(escape(stage), *(str(n) for n in counts), cost, str(totals.unpriced_calls))
-    out_console.print(table)
-    print_fallbacks(usage.total)
+        title=Text(f"Rubric, total weight {example.total_weight:g}", style="bold"),
+        title_justify="left",
+        show_lines=True,
+    )
+    table.add_column("weight", justify="right")
+    for column in ("name", "description", "required elements", "check"):
+        table.add_column(column, overflow="fold", ratio=1 if column == "name" else 2)
+    for criterion in example.criteria:
+        table.add_row(*map(Text, map(visible, _cells(criterion))))
+    return table
+
+
+def _cells(criterion: Mapping[str, object]) -> tuple[str, ...]:
+    weight, required = criterion["weight"], cast("list[str]", criterion["required_elements"])
+    return (
+        f"{weight:g}" if isinstance(weight, float) else str(weight),
+        str(criterion["name"] or criterion["id"]),
+        str(criterion["description"]),
+        ", ".join(required),
+        str(criterion["verification_method"]),
+    )

@@ -1,9 +1,12 @@
-"""`rubric-synth run`."""
+"""`rubric-synth collect | run`: documents, and the dataset that is made of them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NoReturn
+from signal import SIGINT, SIGTERM
+from typing import Annotated, Final, Literal, NoReturn
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -12,32 +15,115 @@ from pydantic import ValidationError
 from rubric_core import RubricError
 from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
-from rubric_judge.console import Terminated, typed_command
-from rubric_synth.advice import empty_splits, fatal_shortfall, few_accepted, spent, unanswered
-from rubric_synth.cli.app import app
+from rubric_judge.console import Phase, Steps, Terminated, typed_command
+from rubric_synth.advice import (
+    empty_splits,
+    fatal_shortfall,
+    few_accepted,
+    few_collected,
+    spent,
+    unanswered,
+)
 from rubric_synth.cli.console import (
+    app,
     fail,
     print_counts,
     print_fallbacks,
     print_line,
     print_reasons,
+    print_table,
     read_settings,
     warn,
     working,
 )
+from rubric_synth.collect import CollectProgress, collect
 from rubric_synth.config import SynthConfig
-from rubric_synth.dataset import REJECTED_FILE
 from rubric_synth.errors import UnfinishedError
+from rubric_synth.pipeline import Progress as RunProgress
 from rubric_synth.pipeline import synthesise
+from rubric_synth.rejection import what_to_do_about_unread
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rubric_judge.console import Phase
-    from rubric_synth.pipeline import Progress as RunProgress
-
-_STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4, "interrupted": 130}
+_STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
+_BY_SIGNAL: Final = 128
+"""Status of a command that a signal ended, less the signal's number."""
 _NO_ANSWER: Final = _STATUS["unavailable"]
+
+
+_STEPS: Final = {
+    "reading": ("reading", "documents"),
+    "comparing": ("looking for duplicates", ""),
+    "writing": ("writing the documents", ""),
+}
+"""What `collect` does, and what is counted of it."""
+
+
+@app.command(name="collect")
+def collect_command(*sources: str, out: Path, config: Path | None = None) -> None:
+    """Read sources into a folder of distinct, cleaned documents.
+
+    A source is one of:
+
+    - a folder of the files below, with its subfolders, or one such file;
+
+    - text (.txt), Markdown (.md), HTML and PDF files, reStructuredText (.rst), LaTeX (.tex),
+      notebooks (.ipynb), Word (.docx), OpenDocument, EPUB and Org files: one document each;
+
+    - JSONL, JSON and Parquet files: one document for each record;
+
+    - hf:PATH or hf:PATH:SPLIT: a data set that `datasets.load_dataset` opens;
+
+    - python:PACKAGE: the documentation of an installed package.
+
+    Collecting into the same folder again keeps the documents that the sources still give, and
+    adds the new ones behind them.
+
+    Args:
+        sources: Folders, files, hf:PATH[:SPLIT] and python:PACKAGE, any number of them.
+        out: Folder to write, outside all sources.
+        config: YAML file; its `collect` part is used.
+    """
+    settings = read_settings(config)
+    _tell_of_the_network(sources)
+    with working() as progress, Steps(progress) as steps:
+        show = partial(_show, steps)
+        report = collect(sources, out, config=settings.collect, on_progress=show)
+    print_reasons(out, report.rejected, settings)
+    if len(report.by_source) > 1:
+        print_table(
+            "Sources",
+            ("source", "documents", "left out"),
+            (
+                (name, str(counts["documents"]), str(sum(counts.values()) - counts["documents"]))
+                for name, counts in report.by_source.items()
+            ),
+        )
+    if report.stayed or report.gone:
+        print_line(
+            f"{report.stayed} documents stayed, {report.documents - report.stayed} are new, "
+            f"{report.gone} are no longer in the sources"
+        )
+    print_line(f"{report.documents} documents in {report.out}")
+    if warning := few_collected(report) or what_to_do_about_unread(report.rejected):
+        warn(warning)
+
+
+def _tell_of_the_network(sources: Sequence[str]) -> None:
+    """Say, before it happens, that the library asks the network, which may take long."""
+    for source in sources:
+        path = source.removeprefix("hf:")
+        places = (path, path.rpartition(":")[0] or path)
+        if path != source and not any(Path(place).exists() for place in places):
+            warn(
+                f"{source} is no folder here: asking the Hugging Face Hub, which takes minutes "
+                "where it does not answer; with HF_HUB_OFFLINE=1 only what was downloaded is read"
+            )
+
+
+def _show(steps: Steps, at: CollectProgress) -> None:
+    name, unit = _STEPS[at.step]
+    phase = steps.to(name, unit=unit)
+    if unit:
+        phase.done, phase.note = at.read, f"{at.left_out:,} left out"
 
 
 @app.command
@@ -55,7 +141,7 @@ def run(
     Goes on where an earlier run into the same folder ended, however it ended: what was answered is
     not asked again. Ends with status 3 where the ceiling on costs is reached, 4 where a model or
     judge does not answer, at the start or for any document, 5 where prices are missing, 130 after
-    an interrupt; what is done is written each time, and the same command goes on.
+    Ctrl-C, 143 after SIGTERM; what is done is written each time, and the same command goes on.
 
     Args:
         collected: Folder written by `collect`.
@@ -82,13 +168,13 @@ def run(
     except UnfinishedError as error:
         if error.cause in {"interrupted", "unavailable"}:
             error.add_note(go_on)
-        _stop(error, _STATUS[error.cause])
+        _stop(error, _STATUS.get(error.cause) or _BY_SIGNAL + (error.signal or SIGINT))
     except JudgeSetupError as error:
         _stop(error, _NO_ANSWER)
-    except (KeyboardInterrupt, Terminated):
-        _stop(RubricError(f"left at once; {go_on}"), _STATUS["interrupted"])
-    place = report.out / REJECTED_FILE
-    print_reasons(f"Left out, line by line in {place}", report.rejected, settings)
+    except (KeyboardInterrupt, Terminated) as stop:
+        number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
+        _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
+    print_reasons(report.out, report.rejected, settings)
     print_counts("Tasks", report.tasks)
     print_fallbacks(report.usage)
     print_line(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rubric_synth.collect.collection import CollectProgress, collect
+from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
 from rubric_synth.collect.folder import (
     DOCUMENTS_FILE,
     MANIFEST_FILE,
@@ -11,7 +11,6 @@ from rubric_synth.collect.folder import (
     read_collected,
     read_document,
 )
-from rubric_synth.collect.report import CollectReport
 
 __all__ = [
     "DOCUMENTS_FILE",

@@ -2,33 +2,57 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import contextlib
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
 
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE
-from rubric_synth.collect.intake import PACKAGE_PREFIX, Intake, admit, given_sources
-from rubric_synth.collect.older import read_older
-from rubric_synth.collect.report import make_report, manifest
-from rubric_synth.collect.staging import staging
+from pydantic import BaseModel, ConfigDict
+
+from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, read_older
+from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
 from rubric_synth.duplicates import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
-from rubric_synth.files import file_sha256
-from rubric_synth.remedies import remedies
+from rubric_synth.files import json_page, writing
+from rubric_synth.rejection import Rejection, most_first, remedies
 from rubric_synth.sources import read_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
+    from rubric_synth.collect.folder import Older
+    from rubric_synth.document import Document
 
-    from rubric_synth.collect.intake import Candidate
-    from rubric_synth.collect.older import Older
-    from rubric_synth.collect.report import CollectReport
-    from rubric_synth.rejection import Rejection
+_PACKAGE_PREFIX: Final = "python:"
+_NO_PATHS: Final = (_PACKAGE_PREFIX, "hf:")
+_FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
+_LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
 
-    _Reader = tuple[str, Callable[[], Iterator[Document | Rejection]]]
+
+class CollectReport(BaseModel):
+    """What a collection holds and what it left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    out: Path
+    """The folder."""
+    documents: int
+    """Documents kept."""
+    by_kind: dict[str, int]
+    """Documents kept, by kind."""
+    by_source: dict[str, dict[str, int]]
+    """For each source as it was given: `documents` kept, and the number left out by reason."""
+    rejected: dict[str, int]
+    """Documents left out, by reason."""
+    stayed: int = 0
+    """Documents that the folder held before and still holds."""
+    gone: int = 0
+    """Documents that the folder held before and that the sources no longer give."""
 
 
 Step = Literal["reading", "comparing", "writing"]
@@ -72,50 +96,90 @@ def collect(
         OutputError: The folder could not be written, or holds other files of these names.
     """
     config = config or CollectConfig()
-    given = given_sources(sources, out)
+    given = _given_sources(sources, out)
     readers = _readers(given, config)
     older = read_older(out, config)
-    tell = on_progress or _silent
-    with staging(out) as staged:
-        intake = Intake(staged)
-        for name, read in readers:
-            for found in read():
-                admitted = admit(found, config)
-                if isinstance(admitted, Document):
-                    intake.add(admitted, name)
-                else:
-                    intake.reject(admitted, name)
-                tell(_progress("reading", intake))
-        tell(_progress("comparing", intake))
+    with alone_in(out), contextlib.closing(Intake(out)) as intake:
+
+        def tell(step: Step) -> None:
+            if on_progress is not None:
+                left_out = len(intake.left_out)
+                read = len(intake.candidates) + left_out
+                on_progress(CollectProgress(step, read, left_out))
+
+        for name, items in readers:
+            for item in items:
+                intake.take(item, name, config)
+                tell("reading")
+        tell("comparing")
         kept = _distinct(intake, older, config)
-        tell(_progress("writing", intake))
-        report = make_report(out, list(given), kept, intake, older)
+        tell("writing")
+        report = _report(out, list(given), kept, intake, older)
         if not kept:
             raise _nothing_found(report)
-        files = {
-            DOCUMENTS_FILE: staged.write(DOCUMENTS_FILE, map(intake.line, kept)),
-            REJECTED_FILE: staged.write(REJECTED_FILE, intake.rejection_lines()),
-        }
-        hashes = {name: file_sha256(path) for name, path in files.items()}
-        staged.write(MANIFEST_FILE, [manifest(report, config, hashes)])
-        staged.publish()
+        names = (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE)
+        with writing([out / name for name in names]) as (documents, rejected, manifest):
+            hashes = {
+                DOCUMENTS_FILE: _write(documents, map(intake.line, kept)),
+                REJECTED_FILE: _write(rejected, intake.rejection_lines()),
+            }
+            manifest.write(_manifest(report, config, hashes))
     log_finished("synth.collect.finished", documents=report.documents, rejected=report.rejected)
     return report
 
 
-def _readers(given: Mapping[str, str | Path], config: CollectConfig) -> list[_Reader]:
+def _write(file: BinaryIO, lines: Iterable[bytes]) -> str:
+    """Write lines and return their SHA-256."""
+    digest = hashlib.sha256()
+    for line in lines:
+        digest.update(line)
+        file.write(line)
+    return digest.hexdigest()
+
+
+def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | Path]:
+    """Return the sources by name, in the order of their names; one that is given twice is one.
+
+    Raises:
+        SourceError: There is none, or one of them is or holds the folder to write.
+    """
+    if not sources:
+        raise SourceError("no source was given; name a folder, a file or python:PACKAGE")
+    given: dict[str, str | Path] = {}
+    seen: set[str] = set()
+    target = out.resolve()
+    for source in sorted(sources, key=str):
+        name = str(source)
+        is_path = not name.startswith(_NO_PATHS)
+        identity = str(Path(source).resolve()) if is_path else name
+        if is_path and _is_output(Path(identity), target):
+            message = (
+                f"source {name!r} holds the folder to write, {str(out)!r}, so that collecting "
+                "would read its own output; choose a folder outside the source"
+            )
+            raise SourceError(message, source=name)
+        if identity not in seen:
+            seen.add(identity)
+            given[name] = source
+    return given
+
+
+def _is_output(source: Path, target: Path) -> bool:
+    is_around = target.is_relative_to(source) and not source.is_file()
+    return is_around or (source.parent == target and source.name in _FILES)
+
+
+def _readers(
+    given: Mapping[str, str | Path], config: CollectConfig
+) -> Iterator[tuple[str, Iterator[Document | Rejection]]]:
     """Find all sources before the first is read, so that a missing one is told at once.
 
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
-    packages = [name for name in given if name.startswith(PACKAGE_PREFIX)]
-    others = [name for name in given if name not in packages]
-    found = [(name, read_source(given[name], config=config)) for name in others]
-    return [
-        *((name, partial(read_source, given[name], config=config)) for name in packages),
-        *((name, partial(iter, documents)) for name, documents in found),
-    ]
+    packages = [name for name in given if name.startswith(_PACKAGE_PREFIX)]
+    others = [(n, read_source(x, config=config)) for n, x in given.items() if n not in packages]
+    return chain(((n, read_source(given[n], config=config)) for n in packages), others)
 
 
 def _distinct(intake: Intake, older: Older, config: CollectConfig) -> list[Candidate]:
@@ -131,7 +195,7 @@ def _distinct(intake: Intake, older: Older, config: CollectConfig) -> list[Candi
     stayed = sum(candidate.doc_hash in older.places for candidate in ordered)
     twins = find_twins(
         [candidate.fingerprint for candidate in ordered],
-        lambda index: intake.text(ordered[index]),
+        lambda index: json.loads(intake.line(ordered[index]))["text"],
         config=config,
         settled=stayed if older.same_thresholds else 0,
     )
@@ -141,20 +205,44 @@ def _distinct(intake: Intake, older: Older, config: CollectConfig) -> list[Candi
 
 
 def _nothing_found(report: CollectReport) -> SourceError:
-    message = f"no document was found in {', '.join(report.by_source)}"
+    why = "there is no file to read"
     if report.rejected:
         reasons = ", ".join(f"{count} {reason}" for reason, count in report.rejected.items())
-        message += f"; left out: {reasons}"
-        if advice := remedies(report.rejected):
-            message += f". What to do: {advice}"
-    else:
-        message += "; there is no file to read"
+        advice = remedies(report.rejected)
+        why = f"left out: {reasons}" + (f". What to do: {advice}" if advice else "")
+    message = f"no document was found in {', '.join(report.by_source)}; {why}"
     return SourceError(message, source=next(iter(report.by_source)))
 
 
-def _progress(step: Step, intake: Intake) -> CollectProgress:
-    return CollectProgress(step, len(intake.candidates) + intake.left_out, intake.left_out)
+def _report(
+    out: Path, given: Sequence[str], kept: Sequence[Candidate], intake: Intake, older: Older
+) -> CollectReport:
+    """Count what was kept and left out."""
+    by_given = Counter(candidate.given for candidate in kept)
+    reasons = sum(intake.reasons.values(), Counter[str]())
+    stayed = sum(candidate.doc_hash in older.places for candidate in kept)
+    return CollectReport(
+        out=out,
+        documents=len(kept),
+        by_kind=dict(sorted(Counter(candidate.kind for candidate in kept).items())),
+        by_source={
+            name: {"documents": by_given[name], **most_first(intake.reasons.get(name, {}))}
+            for name in given
+        },
+        rejected=most_first(reasons),
+        stayed=stayed,
+        gone=len(older.places) - stayed,
+    )
 
 
-def _silent(_progress: CollectProgress) -> None:
-    pass
+def _manifest(report: CollectReport, config: CollectConfig, hashes: Mapping[str, str]) -> bytes:
+    """Return the manifest: the same documents, the same bytes, whatever the folder held before."""
+    content: dict[str, object] = {
+        "rubric_synth": version("rubric-synth"),
+        "versions": {name: version(name) for name in _LIBRARIES},
+        "sources": list(report.by_source),
+        **report.model_dump(include={"documents", "by_kind", "by_source", "rejected"}),
+        "config": config.model_dump(mode="json"),
+        "sha256": dict(hashes),
+    }
+    return json_page(content)

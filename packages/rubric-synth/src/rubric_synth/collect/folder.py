@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from typing import IO, TYPE_CHECKING, Final, cast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 
-from pydantic import ValidationError
-
-from rubric_core.files import open_file
+from rubric_core.files import open_file, read_file
 from rubric_synth.document import Document
-from rubric_synth.errors import CollectedFolderError
+from rubric_synth.errors import CollectedFolderError, OutputError
 from rubric_synth.files import json_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from rubric_synth.config import CollectConfig
 
 DOCUMENTS_FILE: Final = "documents.jsonl"
 REJECTED_FILE: Final = "rejected.jsonl"
@@ -70,10 +70,9 @@ def read_document(file: IO[bytes], offset: int) -> Document:
     """
     try:
         file.seek(offset)
-        line = file.readline()
+        return _document(file.readline(), file.name, None, f"byte {offset}")
     except OSError as error:
         raise _unreadable(str(file.name)) from error
-    return _document(line, file.name, None, f"byte {offset}")
 
 
 def _document(line: bytes, path: Path | str, number: int | None, place: str) -> Document:
@@ -84,11 +83,10 @@ def _document(line: bytes, path: Path | str, number: int | None, place: str) -> 
             expected, body = start[1].decode(), b"{" + line[start.end() :]
             document = Document.model_validate_json(body)
         else:
-            row = cast("dict[str, object]", dict(json.loads(line)))
+            row = _row(line)
             expected = row.pop("doc_hash", None)
             document = Document.model_validate(row)
-    except (ValidationError, ValueError, TypeError, RecursionError):
-        # Not chained: the error of a parser holds the text of the line.
+    except ValueError:  # not chained: the error of a parser holds the text of the line
         message = f"{str(path)!r}, {place}, is not a document; collect again"
         raise CollectedFolderError(message, path=path, line=number) from None
     if document.doc_hash != expected:
@@ -97,12 +95,17 @@ def _document(line: bytes, path: Path | str, number: int | None, place: str) -> 
     return document
 
 
+def _row(line: bytes) -> dict[str, object]:
+    """Return the object of a line that another program may have written; empty if it is none."""
+    try:
+        return dict(json.loads(line))
+    except (ValueError, TypeError, RecursionError):
+        return {}
+
+
 def _parsed_hash(line: bytes, path: Path, number: int) -> str:
     """Read the hash of a line that another program wrote, its fields in another order."""
-    try:
-        found = cast("dict[str, object]", dict(json.loads(line))).get("doc_hash")
-    except (ValueError, TypeError, RecursionError):
-        found = None
+    found = _row(line).get("doc_hash")
     if not isinstance(found, str) or not _HASH.fullmatch(found):
         message = f"{str(path)!r}, line {number}, is not a document; collect again"
         raise CollectedFolderError(message, path=path, line=number)
@@ -119,3 +122,64 @@ def _opened(path: Path) -> IO[bytes]:
 def _unreadable(path: str) -> CollectedFolderError:
     message = f"{path!r} cannot be read; make the folder with `rubric-synth collect`"
     return CollectedFolderError(message, path=path)
+
+
+class Place(NamedTuple):
+    """Of a document in the older collection."""
+
+    order: int
+    source: str
+
+
+class Older(NamedTuple):
+    """An older collection in the same folder."""
+
+    places: dict[bytes, Place]
+    """By the hash of each document."""
+    same_thresholds: bool
+    """Whether its near duplicates were decided as they are now."""
+
+
+def read_older(out: Path, config: CollectConfig) -> Older:
+    """Read the hashes and sources of what a folder holds, if it holds anything.
+
+    Damaged lines are left alone: collecting again is what repairs them.
+
+    Raises:
+        OutputError: Files of these names stand there which `collect` did not write.
+    """
+    documents, manifest = out / DOCUMENTS_FILE, out / MANIFEST_FILE
+    settings = _settings(manifest)
+    if settings is None and (manifest.exists() or documents.exists()):
+        present = manifest if manifest.exists() else documents
+        message = (
+            f"{str(present)!r} was not written by `rubric-synth collect`, which would replace it; "
+            "choose another folder"
+        )
+        raise OutputError(message, path=present)
+    names = ("near_duplicate_jaccard", "near_duplicate_cosine")
+    same = all((settings or {}).get(name) == getattr(config, name) for name in names)
+    return Older(_places(documents), same)
+
+
+def _settings(manifest: Path) -> dict[str, object] | None:
+    """Return the configuration in a collection's manifest; None for any other file."""
+    try:
+        fields = _row(read_file(manifest))
+    except OSError:
+        return None
+    hashes, settings = fields.get("sha256"), fields.get("config")
+    if not isinstance(hashes, dict) or DOCUMENTS_FILE not in hashes:
+        return None
+    return cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
+
+
+def _places(documents: Path) -> dict[bytes, Place]:
+    places: dict[bytes, Place] = {}
+    with contextlib.suppress(OSError), open_file(documents) as lines:
+        for order, line in enumerate(lines):
+            row = _row(line)
+            with contextlib.suppress(ValueError, KeyError):
+                doc_hash = bytes.fromhex(str(row["doc_hash"]))
+                places.setdefault(doc_hash, Place(order, str(row.get("source"))))
+    return places

@@ -2,69 +2,126 @@
 
 from __future__ import annotations
 
-import json
+import contextlib
+import shutil
+import tempfile
 from collections import Counter
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
-from rubric_synth.config import CollectConfig
-from rubric_synth.document import Document
-from rubric_synth.duplicates import Fingerprint, fingerprint
-from rubric_synth.errors import SourceError
-from rubric_synth.files import json_line
+from rubric_core.locks import folder_lock
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    document_line,
+)
+from rubric_synth.document import Document, DocumentKind
+from rubric_synth.duplicates import Fingerprint, Twin, fingerprint
+from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources.raw_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from rubric_synth.config import CollectConfig
 
-    from rubric_synth.collect.staging import Staging
-    from rubric_synth.document import Document, DocumentKind
-    from rubric_synth.duplicates import Twin
+_OLD_STAGING: Final = ".collecting"
+"""What a killed process of an earlier release has left."""
 
-_MIN_WORDS: Final = "collect.min_document_words"
-_REPLACED: Final = "backslashreplace"  # half of a surrogate pair, as in a file's damaged name
+
+@contextlib.contextmanager
+def alone_in(out: Path) -> Generator[None]:
+    """Keep other processes out of a folder, and remove what a killed one has left in it.
+
+    A folder that was made here, with the folders above it, is removed again if nothing was put
+    into it.
+
+    Raises:
+        FolderLockError: Another process is writing into the folder, or it cannot be made.
+    """
+    made = [folder for folder in out.parents if not folder.exists()]
+    with contextlib.ExitStack() as stack:
+        for folder in reversed(made):
+            stack.callback(_remove_empty, folder)
+        stack.enter_context(folder_lock(out))
+        shutil.rmtree(out / _OLD_STAGING, ignore_errors=True)
+        remove_leftovers(out, (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE))
+        yield
+
+
+def _remove_empty(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+
+
+class LineSpool:
+    """Lines in a nameless file, found by their place: memory does not grow with their length."""
+
+    def __init__(self, shown: Path) -> None:
+        """Make the file beside `shown`, which is what errors name."""
+        self._shown = shown
+        self._size = 0
+        with self._named():
+            self._file = tempfile.TemporaryFile(dir=shown.parent)  # noqa: SIM115 - see `close`
+
+    def append(self, line: bytes) -> tuple[int, int]:
+        """Write a line and return its place."""
+        place = (self._size, len(line))
+        with self._named():
+            self._file.write(line)
+        self._size += len(line)
+        return place
+
+    def read(self, place: tuple[int, int]) -> bytes:
+        """Read a line back."""
+        offset, length = place
+        with self._named():
+            if self._file.tell() != offset:
+                self._file.seek(offset)
+            return self._file.read(length)
+
+    def close(self) -> None:
+        """Close the file, written or not."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    @contextlib.contextmanager
+    def _named(self) -> Generator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise unwritable(self._shown, error, UNCHANGED) from error
 
 
 def admit(found: Document | Rejection, config: CollectConfig) -> Document | Rejection:
     """Return the document, or the reason why it is left out."""
     if isinstance(found, Rejection):
-        return found.model_copy(
-            update={"source": _writable(found.source), "detail": _writable(found.detail)}
-        )
-    if "\0" in found.text or "\0" in found.title:
-        return _left_out(found, RejectionReason.BINARY, f"{len(found.text)} characters")
-    if not (_is_writable(found.text) and _is_writable(found.title + found.source)):
-        return _left_out(found, RejectionReason.WRONG_ENCODING, "half of a surrogate pair")
+        texts = {"source": printable(found.source), "detail": printable(found.detail)}
+        return found.model_copy(update=texts)
     count = len(words(found.text))
-    if count < config.min_document_words:
+    limit = config.min_document_words
+    if "\0" in found.text or "\0" in found.title:
+        reason, detail = RejectionReason.BINARY, f"{len(found.text)} characters"
+    elif not all(map(_is_writable, (found.text, found.title, found.source))):
+        reason, detail = RejectionReason.WRONG_ENCODING, "half of a surrogate pair"
+    elif count < limit:
         reason = RejectionReason.TOO_SHORT if count else RejectionReason.EMPTY
-        detail = f"{count} words, below the {config.min_document_words} of {_MIN_WORDS}"
-        return _left_out(found, reason, detail)
-    return found
-
-
-def _left_out(document: Document, reason: RejectionReason, detail: str) -> Rejection:
+        detail = f"{count} words, below the {limit} of collect.min_document_words"
+    else:
+        return found
     return Rejection(
-        source=_writable(document.source),
+        source=printable(found.source),
         stage="collect",
         reason=reason,
         detail=detail,
-        doc_hash=document.doc_hash if _is_writable(document.text) else "",
+        doc_hash=found.doc_hash if _is_writable(found.text) else "",
     )
 
 
 def _is_writable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _writable(text: str) -> str:
-    return text.encode(errors=_REPLACED).decode()
+    return text.isascii() or printable(text) == text
 
 
 class Candidate(NamedTuple):
@@ -90,39 +147,32 @@ class _LeftOut(NamedTuple):
 class Intake:
     """Documents and rejections on their way into a collection."""
 
-    def __init__(self, staged: Staging) -> None:
-        """Make the two spools."""
+    def __init__(self, out: Path) -> None:
+        """Make the two spools in the folder that is to be written; see `close`."""
         self.candidates: list[Candidate] = []
         self.reasons: dict[str, Counter[str]] = {}
         """Rejections by given source and reason."""
-        self._left_out: list[_LeftOut] = []
-        self._documents = staged.spool("documents.spool", shown=DOCUMENTS_FILE)
-        self._rejections = staged.spool("rejections.spool", shown=REJECTED_FILE)
+        self.left_out: list[_LeftOut] = []
+        self._documents = LineSpool(out / DOCUMENTS_FILE)
+        self._rejections = LineSpool(out / REJECTED_FILE)
 
-    @property
-    def left_out(self) -> int:
-        """Rejections so far."""
-        return len(self._left_out)
-
-    def add(self, document: Document, given: str) -> None:
-        """Keep a document that was read."""
-        place = self._documents.append(document_line(document))
+    def take(self, item: Document | Rejection, given: str, config: CollectConfig) -> None:
+        """Keep a document that was read, or the reason why it is left out."""
+        item = admit(item, config)
+        if isinstance(item, Rejection):
+            self.reject(item, given)
+            return
+        place = self._documents.append(document_line(item))
+        doc_hash = bytes.fromhex(item.doc_hash)
         self.candidates.append(
-            Candidate(
-                source=document.source,
-                doc_hash=bytes.fromhex(document.doc_hash),
-                given=given,
-                kind=document.kind,
-                place=place,
-                fingerprint=fingerprint(document),
-            )
+            Candidate(item.source, doc_hash, given, item.kind, place, fingerprint(item))
         )
 
     def reject(self, rejection: Rejection, given: str) -> None:
         """Keep the reason why a document was left out."""
         row = rejection.model_dump(mode="json", exclude={"draft"})
         place = self._rejections.append(json_line(row))
-        self._left_out.append(_LeftOut(rejection.source, rejection.doc_hash, given, place))
+        self.left_out.append(_LeftOut(rejection.source, rejection.doc_hash, given, place))
         self.reasons.setdefault(given, Counter())[str(rejection.reason)] += 1
 
     def reject_twin(self, twin: Twin, later: Candidate, earlier: Candidate) -> None:
@@ -140,49 +190,11 @@ class Intake:
         """Return the line of a document as it was spooled."""
         return self._documents.read(candidate.place)
 
-    def text(self, candidate: Candidate) -> str:
-        """Return the text of a document."""
-        return str(json.loads(self.line(candidate))["text"])
-
     def rejection_lines(self) -> Iterator[bytes]:
-        """Yield the rejections by the names of their sources."""
-        for left_out in sorted(self._left_out):
-            yield self._rejections.read(left_out.place)
+        """Return the rejections by the names of their sources."""
+        return (self._rejections.read(left_out.place) for left_out in sorted(self.left_out))
 
-
-PACKAGE_PREFIX: Final = "python:"
-_NO_PATHS: Final = (PACKAGE_PREFIX, "hf:")
-_FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
-
-
-def given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | Path]:
-    """Return the sources by name, in the order of their names; one that is given twice is one.
-
-    Raises:
-        SourceError: There is none, or one of them is or holds the folder to write.
-    """
-    if not sources:
-        message = "no source was given; name a folder, a file or python:PACKAGE"
-        raise SourceError(message)
-    given: dict[str, str | Path] = {}
-    seen: set[str] = set()
-    target = out.resolve()
-    for source in sorted(sources, key=str):
-        name = str(source)
-        is_path = not name.startswith(_NO_PATHS)
-        identity = str(Path(source).resolve()) if is_path else name
-        if is_path and _is_output(Path(identity), target):
-            message = (
-                f"source {name!r} holds the folder to write, {str(out)!r}, so that collecting "
-                "would read its own output; choose a folder outside the source"
-            )
-            raise SourceError(message, source=name)
-        if identity not in seen:
-            seen.add(identity)
-            given[name] = source
-    return given
-
-
-def _is_output(source: Path, target: Path) -> bool:
-    is_around = target.is_relative_to(source) and not source.is_file()
-    return is_around or (source.parent == target and source.name in _FILES)
+    def close(self) -> None:
+        """Let go of the spools."""
+        self._documents.close()
+        self._rejections.close()

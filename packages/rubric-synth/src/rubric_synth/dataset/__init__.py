@@ -23,7 +23,7 @@ from rubric_synth.dataset.manifest import (
     Provenance,
     Usage,
 )
-from rubric_synth.dataset.reading import read_manifest, read_rejections, split_path
+from rubric_synth.dataset.splits import read_manifest, read_rejections, split_path
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 
 __all__ = [

@@ -105,20 +105,6 @@ class Manifest(BaseModel):
     sha256: dict[str, str]
     """Of each file of the folder but the manifest."""
 
-    def provenance(self) -> Provenance:
-        """Return where the dataset comes from."""
-        return Provenance(
-            collected_sha256=self.collected_sha256,
-            documents=self.documents,
-            pending=self.pending_documents - self.unanswered_documents,
-            collect=self.config.get("collect"),
-            spent=self.usage.by_stage,
-            prompts=self.prompts,
-            model=self.model,
-            judge=self.judge,
-            versions=self.versions,
-        )
-
 
 def publishable(settings: BaseModel) -> dict[str, Any]:
     """Return settings as JSON without addresses, paths and keys, at any depth."""

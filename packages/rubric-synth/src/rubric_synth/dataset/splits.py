@@ -1,19 +1,26 @@
-"""One split in two files: JSON lines, and the same rows as Parquet."""
+"""One split in two files, JSON lines and Parquet; and a dataset folder read back."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import json
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
-from rubric_core.parquet import task_schema
+from pydantic import ValidationError
+
+from rubric_core import read_tasks
+from rubric_core.data.parquet import task_schema
+from rubric_core.files import open_file, read_file
+from rubric_synth.collect import DOCUMENTS_FILE
+from rubric_synth.dataset.manifest import MANIFEST_FILE, SPLITS, WORK_FOLDER, Manifest
 from rubric_synth.errors import DatasetFolderError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
+from rubric_synth.files import json_line
+from rubric_synth.rejection import Rejection
 
 _GROUP_ROWS: Final = 1_000
 _GROUP_BYTES: Final = 4_000_000
@@ -133,3 +140,118 @@ def table_of(lines: Sequence[bytes]) -> Any:
             explicit_schema=task_schema(), unexpected_field_behavior="error"
         ),
     )
+
+
+def read_manifest(dataset: Path) -> Manifest:
+    """Return the manifest of a dataset folder.
+
+    Raises:
+        DatasetFolderError: The folder is missing, is no dataset, or is not finished.
+    """
+    _check_is_dataset(dataset)
+    path = dataset / MANIFEST_FILE
+    try:
+        return Manifest.model_validate_json(read_file(path))
+    except OSError as error:
+        message = f"{str(path)!r} cannot be read; write the dataset with `rubric-synth run`"
+        raise DatasetFolderError(message, path=path) from error
+    except ValidationError as error:
+        message = (
+            f"{str(path)!r} is no manifest of a dataset ({error.error_count()} faults); "
+            "write the dataset with `rubric-synth run`"
+        )
+        raise DatasetFolderError(message, path=path) from None
+
+
+def split_path(dataset: Path, split: str) -> Path:
+    """Return the file of a split.
+
+    Raises:
+        DatasetFolderError: The split is unknown, or the folder does not hold it.
+    """
+    if split not in SPLITS:
+        message = f"split {split!r} is unknown; choose one of {', '.join(SPLITS)}"
+        raise DatasetFolderError(message, path=dataset)
+    path = dataset / f"{split}.jsonl"
+    if not path.is_file():
+        _check_is_dataset(dataset)
+        raise _not_there(path)
+    return path
+
+
+def read_rejections(path: Path) -> Iterator[tuple[int, Rejection | None]]:
+    """Yield (1-based line, its rejection), and None for a line that holds none.
+
+    Raises:
+        DatasetFolderError: The file is missing, cannot be read, or is no regular one.
+    """
+    if not path.is_file():  # to open a pipe is to wait for whoever writes into it
+        raise _not_there(path)
+    try:
+        with open_file(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                yield number, _rejection(line)
+    except OSError as error:
+        message = f"{str(path)!r} cannot be read: {error.strerror}"
+        raise DatasetFolderError(message, path=path) from error
+
+
+def _not_there(path: Path) -> DatasetFolderError:
+    wrong = "is no regular file" if path.exists() else "is missing"
+    message = f"{str(path)!r} {wrong}; write the dataset with `rubric-synth run`"
+    return DatasetFolderError(message, path=path)
+
+
+def _rejection(line: bytes) -> Rejection | None:
+    try:
+        return Rejection.model_validate_json(line)
+    except ValidationError:
+        pass
+    try:  # a draft may hold a lone surrogate, which pydantic's reader of JSON refuses
+        return Rejection.model_validate(json.loads(line))
+    except (ValueError, RecursionError):
+        return None
+
+
+def _check_is_dataset(dataset: Path) -> None:
+    if (dataset / MANIFEST_FILE).is_file() and not (dataset / DOCUMENTS_FILE).is_file():
+        return
+    shown = str(dataset)
+    if not dataset.exists():
+        message = f"{shown!r} does not exist; write a dataset with `rubric-synth run`"
+    elif not dataset.is_dir():
+        message = f"{shown!r} is a file; name the folder that `rubric-synth run` wrote"
+    elif (dataset / DOCUMENTS_FILE).is_file():
+        message = (
+            f"{shown!r} is a folder of collected documents, not a dataset; "
+            f"make one of it with `rubric-synth run {dataset} --out DATASET`"
+        )
+    elif (dataset / WORK_FOLDER).is_dir():
+        message = (
+            f"{shown!r} holds the work of a run that has not ended, and no dataset yet; "
+            f"go on with `rubric-synth run COLLECTED --out {dataset}`"
+        )
+    else:
+        message = f"{shown!r} holds no {MANIFEST_FILE}; write the dataset with `rubric-synth run`"
+    raise DatasetFolderError(message, path=dataset)
+
+
+def question_lines(dataset: Path, *, split: str = "test") -> Iterator[str]:
+    """Yield one line of JSON with `task_id` and `question` for each task of a split.
+
+    Args:
+        dataset: Folder written by `synthesise`.
+        split: "train", "validation" or "test".
+
+    Raises:
+        DatasetFolderError: The split is unknown, missing or empty.
+        RubricFileError: A row is not a task.
+    """
+    path = split_path(dataset, split)
+    count = 0
+    for count, task in enumerate(read_tasks(path), start=1):  # noqa: B007 - whether there was one
+        view = task.policy_view()
+        yield json_line({"task_id": view.task_id, "question": view.question}).decode()
+    if not count:
+        message = f"{str(path)!r} holds no task; choose another split or collect more documents"
+        raise DatasetFolderError(message, path=path)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO, cast
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -28,17 +29,12 @@ from rubric_synth.duplicates import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_line, json_page, writing
-from rubric_synth.rejection import Rejection, RejectionReason, most_first
+from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-    from typing import Any
-
     from rubric_synth.config import SynthConfig
     from rubric_synth.dataset.manifest import Provenance
-    from rubric_synth.outcome import Outcome
-    from rubric_synth.rejection import Stage
+    from rubric_synth.document import Outcome
 
 
 class SynthReport(BaseModel):
@@ -92,8 +88,7 @@ def write_dataset(
         names += [f"{split}.parquet" for split in SPLITS]
     names += [CARD_FILE, MANIFEST_FILE]
     with writing([out / name for name in names]) as opened:
-        buffers = [cast("TextIO", file).buffer for file in opened]
-        files = {name: HashedFile(file) for name, file in zip(names, buffers, strict=True)}
+        files = {name: HashedFile(file) for name, file in zip(names, opened, strict=True)}
         rows = _Rows(out, files, config)
         with contextlib.closing(rows):
             for outcome in outcomes:
@@ -101,9 +96,12 @@ def write_dataset(
             rows.finish()
         manifest = rows.manifest(provenance, hashed=[*names[:-2], CARD_FILE])
         files[MANIFEST_FILE].write(json_page(manifest.model_dump(mode="json")))
-    if not can_write_parquet():
-        _remove_parquet(out)
-    report = _report(out, manifest)
+    if not can_write_parquet():  # those of an older run would now be stale
+        for split in SPLITS:
+            (out / f"{split}.parquet").unlink(missing_ok=True)
+    named = SynthReport.model_fields.keys() & Manifest.model_fields.keys() - {"usage"}
+    counts = manifest.model_dump(include={*named})
+    report = SynthReport(out=out, usage=manifest.usage.total, **counts)
     log_finished("synth.dataset.written", tasks=report.tasks, rejected=report.rejected)
     return report
 
@@ -123,8 +121,8 @@ class _Rows:
         self._questions = QuestionIndex(config.quality.near_duplicate_question_jaccard)
         self._documents = self._accepted = self._unanswered = 0
         self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
-        self._rejected: Counter[tuple[Stage, RejectionReason]] = Counter()
-        self._sums: dict[Stage, RunningTotals] = {}
+        self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
+        self._sums: defaultdict[Stage, RunningTotals] = defaultdict(RunningTotals)
 
     def add(self, outcome: Outcome) -> None:
         """Write what came of one document."""
@@ -135,8 +133,6 @@ class _Rows:
         )
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
-            if stage not in self._sums:
-                self._sums[stage] = RunningTotals()
             self._sums[stage].add(totals)
         self._documents += 1
         self._unanswered += not outcome.is_settled
@@ -179,8 +175,8 @@ class _Rows:
             pending_documents=provenance.pending + self._unanswered,
             unanswered_documents=self._unanswered,
             tasks=self._tasks,
-            rejected=most_first(self._by_reason()),
-            rejected_by_stage=self._by_stage(),
+            rejected=most_first(sum(self._rejected.values(), Counter[str]())),
+            rejected_by_stage={s: most_first(n) for s, n in sorted(self._rejected.items())},
             model=None if provenance.model is None else published(provenance.model),
             judge=without_key(provenance.judge),
             prompts=dict(sorted(provenance.prompts.items())),
@@ -199,7 +195,15 @@ class _Rows:
     def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
         twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
         if twin is not None:
-            self._reject(_duplicate(outcome, twin))
+            self._reject(
+                Rejection(
+                    source=outcome.source,
+                    stage="quality",
+                    reason=RejectionReason.DUPLICATE_QUESTION,
+                    detail=f"of a question of document {twin}",
+                    doc_hash=outcome.doc_hash,
+                )
+            )
             return False
         line = json_line(task)
         self._files[f"{split}.jsonl"].write(line)
@@ -210,29 +214,7 @@ class _Rows:
 
     def _reject(self, rejection: Rejection) -> None:
         self._files[REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
-        self._rejected[rejection.stage, rejection.reason] += 1
-
-    def _by_reason(self) -> Counter[str]:
-        counts: Counter[str] = Counter()
-        for (_, reason), count in self._rejected.items():
-            counts[str(reason)] += count
-        return counts
-
-    def _by_stage(self) -> dict[Stage, dict[str, int]]:
-        found: dict[Stage, Counter[str]] = {}
-        for (stage, reason), count in sorted(self._rejected.items()):
-            found.setdefault(stage, Counter())[str(reason)] = count
-        return {stage: most_first(counts) for stage, counts in found.items()}
-
-
-def _duplicate(outcome: Outcome, twin: str) -> Rejection:
-    return Rejection(
-        source=outcome.source,
-        stage="quality",
-        reason=RejectionReason.DUPLICATE_QUESTION,
-        detail=f"of a question of document {twin}",
-        doc_hash=outcome.doc_hash,
-    )
+        self._rejected[rejection.stage][str(rejection.reason)] += 1
 
 
 def _total(by_stage: Mapping[Stage, CallTotals]) -> CallTotals:
@@ -250,22 +232,3 @@ def _rest(total: CallTotals, used: CallTotals) -> CallTotals:
     if not (left["calls"] or left["prompt_tokens"] or left["completion_tokens"]):
         return CallTotals()
     return CallTotals(**{**left, "cost_usd": round(left["cost_usd"], 9)})
-
-
-def _remove_parquet(out: Path) -> None:
-    """Remove files of an older run, made where pyarrow was installed, that would now be stale."""
-    for split in SPLITS:
-        (out / f"{split}.parquet").unlink(missing_ok=True)
-
-
-def _report(out: Path, manifest: Manifest) -> SynthReport:
-    return SynthReport(
-        out=out,
-        documents=manifest.documents,
-        accepted_documents=manifest.accepted_documents,
-        pending_documents=manifest.pending_documents,
-        unanswered_documents=manifest.unanswered_documents,
-        tasks=manifest.tasks,
-        rejected=manifest.rejected,
-        usage=manifest.usage.total,
-    )

@@ -6,10 +6,8 @@ import hashlib
 import math
 import re
 from array import array
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
+from typing import Final
 
 _WORD: Final = re.compile(r"\w+|[^\w\s.,;:!?'\"()\[\]{}`]")
 _RUN_WORDS: Final = 3  # one other name in a question of usual length makes another question
@@ -34,8 +32,7 @@ class QuestionIndex:
         self._jaccard = jaccard
         self._tasks: list[str] = []
         self._by_text: dict[bytes, int] = {}
-        self._numbers: dict[str, int] = {}
-        self._holders: list[array[int]] = []
+        self._holders: dict[str, tuple[int, array[int]]] = {}
         self._runs: list[array[int]] = []
         self._sketches: list[int] = []
 
@@ -59,7 +56,7 @@ class QuestionIndex:
         return self._tasks[twin]
 
     def _near(self, words: Sequence[str], runs: set[int], sketch: int) -> int | None:
-        known = {self._numbers[word] for word in words if word in self._numbers}
+        known = [self._holders[word] for word in set(words) if word in self._holders]
         missed_runs = math.floor((1 - self._jaccard) * len(runs) + 1e-9)
         spare = missed_runs * _RUN_WORDS - (len(set(words)) - len(known))
         if spare < 0:  # too many words that no question holds
@@ -74,13 +71,11 @@ class QuestionIndex:
                 return number
         return None
 
-    def _candidates(self, known: set[int], probes: int) -> set[int]:
+    def _candidates(self, known: list[tuple[int, array[int]]], probes: int) -> set[int]:
+        """Return the questions with the rarest words, of equally rare ones the words seen first."""
         found: set[int] = set()
-        rarest = sorted(known, key=lambda word: (len(self._holders[word]), word))
-        for word in rarest[:probes]:
-            found.update(self._holders[word][: _MOST_COMPARED - len(found)])
-            if len(found) >= _MOST_COMPARED:
-                break
+        for _, holders in sorted(known, key=lambda word: (len(word[1]), word[0]))[:probes]:
+            found.update(holders[: _MOST_COMPARED - len(found)])
         return found
 
     def _add(
@@ -90,10 +85,8 @@ class QuestionIndex:
         self._tasks.append(task_id)
         self._by_text[key] = question
         for word in dict.fromkeys(words):
-            number = self._numbers.setdefault(word, len(self._holders))
-            if number == len(self._holders):
-                self._holders.append(array("i"))
-            self._holders[number].append(question)
+            number = len(self._holders)
+            self._holders.setdefault(word, (number, array("i")))[1].append(question)
         self._runs.append(array("q", runs))
         self._sketches.append(sketch)
 

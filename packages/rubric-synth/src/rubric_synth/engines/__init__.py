@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rubric_synth.engines.local import LocalEngine
-from rubric_synth.engines.protocol import Engine, OwnStages, Pending, Sink, WorkerSpec
+from rubric_synth.engines.protocol import Engine, LocalEngine, OwnStages, Pending, Sink, WorkerSpec
 
 if TYPE_CHECKING:
     from rubric_synth.config import SynthConfig

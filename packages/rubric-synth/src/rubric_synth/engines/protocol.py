@@ -1,28 +1,29 @@
-"""What an engine is given and what it hands back, whichever machines it works on."""
+"""What an engine is given and hands back, and the engine of one process."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rubric_judge import ChatModel, JudgeConfig, load_judge
-from rubric_judge.config import HybridConfig, LexicalConfig
-from rubric_synth.config import ExtractiveConfig, LLMConfig
-from rubric_synth.stages import Stages
+import anyio
+import anyio.lowlevel
+
+from rubric_judge import ChatModel, LexicalConfig, load_judge
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import LLMConfig, SynthConfig, reader_of
+from rubric_synth.errors import CallsStoppedError
+from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rubric_core import Judge
-    from rubric_judge import ModelConfig
-    from rubric_judge.config import JudgeSpec
-    from rubric_judge.limits import Limiter
-    from rubric_synth.calls import CallRecord, DocumentCalls
+    from rubric_judge.provider.limits import Limiter
+    from rubric_synth.calls import CallRecord
     from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Document
-    from rubric_synth.outcome import Outcome
-    from rubric_synth.stages import StagesFactory
+    from rubric_synth.document import Document, Outcome
 
 
 class Pending(NamedTuple):
@@ -89,7 +90,7 @@ class WorkerSpec:
     """Configuration, and what a caller brings of its own; can be pickled if those can."""
 
     config: SynthConfig
-    stages: StagesFactory | None = None
+    stages: Stages | StagesFactory | None = None
     """None for those of a language model, which the configuration describes."""
     judge: Judge | None = None
     """None for the one that the configuration describes."""
@@ -97,12 +98,8 @@ class WorkerSpec:
     @property
     def may_cost(self) -> bool:
         """Whether anything but a program is asked."""
-        judge = self.config.quality.judge
-        reader = judge.judge if isinstance(judge, HybridConfig) else judge
-        programs = isinstance(self.config.synthesiser, ExtractiveConfig) and isinstance(
-            reader, LexicalConfig
-        )
-        return not programs or self.judge is not None
+        is_lexical = isinstance(reader_of(self.config.quality.judge), LexicalConfig)
+        return self.config.model is not None or not is_lexical or self.judge is not None
 
     def build(
         self, *, limiter: Limiter | None = None, judge_limiter: Limiter | None = None
@@ -117,50 +114,99 @@ class WorkerSpec:
             JudgeSetupError: A key is named and not there.
             ConfigError: A `litellm_config` or a plugin cannot be used.
         """
-        synthesiser, quality = self.config.synthesiser, self.config.quality
+        config, stages = self.config, self.stages
         model: ChatModel | None = None
-        stages = self.stages
         if stages is None:
-            if not isinstance(synthesiser, LLMConfig):
-                message = "the extractive synthesiser needs the stages of a collection"
-                raise ValueError(message)
+            if not isinstance(config.synthesiser, LLMConfig):
+                raise ValueError("the extractive synthesiser needs the stages of a collection")
             from rubric_synth.llm import llm_stages  # only where it is asked for
 
-            model = ChatModel(synthesiser.model, limiter=limiter)
-            stages = llm_stages(model, synthesiser)
+            model = ChatModel(config.synthesiser.model, limiter=limiter)
+            stages = llm_stages(model, config.synthesiser)
+        elif isinstance(stages, Stages):
+            stages = OwnStages(stages)
         judge = self.judge
         if judge is None:
-            shared = judge_limiter
-            if model is not None and _is_at(quality.judge, model_config(self.config)):
-                shared = model.limiter
-            judge = load_judge(quality.judge, limiter=shared)
-        return Worker(stages, judge, quality, model=model, owns_judge=self.judge is None)
+            shared = model.limiter if model and _is_one_endpoint(config) else judge_limiter
+            judge = load_judge(config.quality.judge, limiter=shared)
+        return Worker(stages, judge, config.quality, model=model, owns_judge=self.judge is None)
 
 
+@dataclass(frozen=True)
 class OwnStages:
-    """A factory for stages that know nothing of `DocumentCalls`."""
+    """A factory for stages that know nothing of `DocumentCalls`: the same for each document."""
 
-    def __init__(self, stages: Stages) -> None:
-        """Keep them."""
-        self.stages = stages
+    stages: Stages
 
-    def __call__(self, calls: DocumentCalls) -> Stages:
-        """Return the same for each document."""
-        del calls
+    def __call__(self, calls: DocumentCalls) -> Stages:  # noqa: ARG002 - see `StagesFactory`
+        """Return them."""
         return self.stages
 
 
-def model_config(config: SynthConfig) -> ModelConfig | None:
-    """Return the model that writes, None where a program does."""
-    synthesiser = config.synthesiser
-    return synthesiser.model if isinstance(synthesiser, LLMConfig) else None
-
-
-def _is_at(judge: JudgeSpec, model: ModelConfig | None) -> bool:
+def _is_one_endpoint(config: SynthConfig) -> bool:
     """Whether judge and model are one endpoint, whose limits they then share."""
-    reader = judge.judge if isinstance(judge, HybridConfig) else judge
-    if not isinstance(reader, JudgeConfig) or model is None:
+    judge, model = config.judge_model, config.model
+    if judge is None or model is None:
         return False
-    if (reader.addresses, reader.litellm_config) != (model.addresses, model.litellm_config):
+    if (judge.addresses, judge.litellm_config) != (model.addresses, model.litellm_config):
         return False
-    return reader.api_base is not None or reader.model == model.model
+    return judge.api_base is not None or judge.model == model.model
+
+
+class LocalEngine:
+    """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
+
+    def __init__(self, config: SynthConfig, spec: WorkerSpec) -> None:
+        """Keep the settings; nothing is built yet."""
+        self._limit = config.max_concurrency
+        self._spec = spec
+        self.calls_in_flight = 0
+        """Calls under way now."""
+
+    async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
+        """Work on documents; see `Engine.run`."""
+        items = iter(pending)
+        started = 1
+        failures: list[Exception] = []
+
+        async def work() -> None:
+            nonlocal started
+            try:
+                while sink.may_call() and (item := next(items, None)) is not None:
+                    if started < self._limit:  # no more of them than there are documents
+                        started += 1
+                        group.start_soon(work)
+                    await self._process(worker, item, sink)
+                    await anyio.lowlevel.checkpoint()  # a worker without a model never waits
+            except Exception as error:  # noqa: BLE001 - raised below, without the group's wrapper
+                failures.append(error)
+                group.cancel_scope.cancel()
+
+        worker = self._spec.build()
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(work)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await worker.aclose()
+        if failures:
+            raise failures[0]
+
+    async def _process(self, worker: Worker, item: Pending, sink: Sink) -> None:
+        def permit() -> AbstractContextManager[None]:
+            if not sink.may_call():
+                raise CallsStoppedError("the run is stopping")
+            return self._in_flight()
+
+        keep = partial(sink.on_call, item.document.doc_hash)
+        calls = DocumentCalls(item.known, permit=permit, on_answer=keep)
+        with suppress(CallsStoppedError):
+            sink.on_outcome(await worker.process(item.document, calls))
+
+    @contextmanager
+    def _in_flight(self) -> Generator[None]:
+        self.calls_in_flight += 1
+        try:
+            yield
+        finally:
+            self.calls_in_flight -= 1

@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import warnings
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -15,13 +16,11 @@ from structlog import get_logger
 
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
-from rubric_judge.settings import variable
+from rubric_judge.provider.settings import variable
 from rubric_synth.engines.ray_crew import Crew
 from rubric_synth.errors import EngineError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
-
     from rubric_synth.config import SynthConfig
     from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 
@@ -84,12 +83,11 @@ def _start(ray: Any) -> None:
             if start < _STARTS:
                 _log.warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
                 continue
-            message = (
+            raise EngineError(
                 f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run again "
                 "when the machine is less busy, or start a cluster with `ray start --head` and set "
                 "`ray.address: auto`"
-            )
-            raise EngineError(message) from error
+            ) from error
         else:
             return
 

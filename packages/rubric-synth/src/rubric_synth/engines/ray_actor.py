@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
-from rubric_synth.calls import DocumentCalls
+from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.errors import CallsStoppedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-    from contextlib import AbstractContextManager
-
-    from rubric_judge.limits import Limiter, LimiterStatistics
-    from rubric_synth.calls import CallRecord
-    from rubric_synth.document import Document
+    from rubric_judge.provider.limits import Limiter, LimiterStatistics
+    from rubric_synth.document import Document, Outcome
     from rubric_synth.engines.protocol import WorkerSpec
-    from rubric_synth.outcome import Outcome
     from rubric_synth.worker import Worker
+
+    _Permit = Callable[[], AbstractContextManager[None]]
 
 _SILENCE_S: Final = 3.0
 """Without a word from the driver, after which it may be dead, and answers may reach nobody."""
@@ -86,11 +84,8 @@ class WorkerActor:
             document: the document.
             known: what was answered about it before.
         """
-        work = _Run()
-        self._runs[run] = work
-        calls = DocumentCalls(known, permit=self._permit, on_answer=work.tell)
         _run.set(run)  # the task inherits it
-        work.start(cast("Worker", self._worker), document, calls)
+        self._runs[run] = _Run(cast("Worker", self._worker), document, known, self._permit)
         return await self.more(run)
 
     async def more(self, run: str) -> News:
@@ -103,7 +98,7 @@ class WorkerActor:
     async def drop(self, run: str) -> None:
         """Leave a document that another actor works on."""
         if (work := self._runs.pop(run, None)) is not None:
-            work.cancel()
+            work.task.cancel()
 
     async def hear(self, *, may_call: bool) -> None:
         """Know that the driver lives.
@@ -122,39 +117,34 @@ class WorkerActor:
 
     def _permit(self) -> AbstractContextManager[None]:
         if not self._may_call:
-            message = "the run is stopping"
-            raise CallsStoppedError(message)
+            raise CallsStoppedError("the run is stopping")
         return nullcontext()
 
 
 class _Run:
     """Work on one document, and what the driver has not been told of it."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, worker: Worker, document: Document, known: Iterable[CallRecord], permit: _Permit
+    ) -> None:
         self._records: list[CallRecord] = []
         self._changed = asyncio.Event()
-        self._task: asyncio.Task[Outcome] | None = None
+        calls = DocumentCalls(known, permit=permit, on_answer=self._tell)
+        self.task = asyncio.create_task(worker.process(document, calls))
+        self.task.add_done_callback(lambda _: self._changed.set())
 
-    def start(self, worker: Worker, document: Document, calls: DocumentCalls) -> None:
-        self._task = asyncio.create_task(worker.process(document, calls))
-        self._task.add_done_callback(lambda _: self._changed.set())
-
-    def tell(self, record: CallRecord) -> None:
+    def _tell(self, record: CallRecord) -> None:
         self._records.append(record)
         self._changed.set()
-
-    def cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
 
     async def news(self) -> News:
         await self._changed.wait()
         self._changed.clear()
         records, self._records = tuple(self._records), []
-        if self._task is None or not self._task.done():
+        if not self.task.done():
             return News(records)
         try:
-            return News(records, is_over=True, outcome=self._task.result())
+            return News(records, is_over=True, outcome=self.task.result())
         except CallsStoppedError:
             return News(records, is_over=True)
 
@@ -163,8 +153,8 @@ class _Driver:
     """The process that is told of answers, and when it last spoke."""
 
     def __init__(self) -> None:
-        self._spoke_s = time.monotonic()
         self._spoke = asyncio.Event()
+        self.spoke()
 
     def spoke(self) -> None:
         self._spoke_s = time.monotonic()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
@@ -11,26 +13,17 @@ import anyio
 from structlog import get_logger
 
 from rubric_core import RubricError
-from rubric_judge import HybridConfig, JudgeConfig, LimitsConfig
+from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
-from rubric_synth.calls import CallTotals
-from rubric_synth.engines.protocol import model_config
+from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.document import Document, Outcome
+from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.errors import EngineError
-from rubric_synth.outcome import Outcome
-from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.rejection import Rejection, RejectionReason, Stage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
-
-    from anyio.abc import TaskGroup
-
-    from rubric_judge.config import JudgeSpec
-    from rubric_synth.calls import CallRecord
     from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Document
-    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
-    from rubric_synth.rejection import Stage
 
 _log = get_logger(__name__)
 
@@ -70,12 +63,15 @@ class Crew:
         self._numbers = count(1)
         self.in_work = 0
         """Documents in work."""
-        model = model_config(config)
         # Their counts are lost with them, and that is all: they are started again.
         lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
         limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
-        limits = (model.limits if model else LimitsConfig(), _limits(config.quality.judge))
-        self._limiters = [SharedLimiter(limiting.remote(one), owner=current_run) for one in limits]
+        self._limiters = [
+            SharedLimiter(
+                limiting.remote(model.limits if model else LimitsConfig()), owner=current_run
+            )
+            for model in (config.model, config.judge_model)
+        ]
         # Once for all actors: it may hold what a collection says of words.
         self._spec = ray.put(spec)
         cpus = config.ray.cpus_per_actor
@@ -123,16 +119,18 @@ class Crew:
             self._group.cancel_scope.cancel()
 
     async def _draw(self, pending: Iterable[Pending]) -> None:
-        async with anyio.create_task_group() as documents:
-            documents.start_soon(self._guarded, self._draw_into, documents, iter(pending))
+        items = iter(pending)
 
-    async def _draw_into(self, documents: TaskGroup, items: Iterator[Pending]) -> None:
-        while True:
-            await self._room.acquire()
-            if not self._sink.may_call() or (item := next(items, None)) is None:
-                return
-            self.in_work += 1
-            documents.start_soon(self._guarded, self._process, item)
+        async def draw() -> None:
+            while True:
+                await self._room.acquire()
+                if not self._sink.may_call() or (item := next(items, None)) is None:
+                    return
+                self.in_work += 1
+                documents.start_soon(self._guarded, self._process, item)
+
+        async with anyio.create_task_group() as documents:
+            documents.start_soon(self._guarded, draw)
 
     async def _process(self, item: Pending) -> None:
         """Give a document to one actor after another, until one of them ends it.
@@ -198,11 +196,10 @@ class Crew:
                 raise error.cause from None
             raise
         except (errors.RayError, ConnectionError) as error:
-            message = (
+            raise EngineError(
                 f"the Ray cluster does not answer: {type(error).__name__}; what was answered is "
                 "kept, run again when it is back"
-            )
-            raise EngineError(message) from error
+            ) from error
 
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
@@ -225,12 +222,11 @@ class Crew:
                 self._places.remove(place)
                 _log.warning("synth.ray.worker_lost", left=len(self._places))
                 if not self._places:
-                    message = (
+                    raise EngineError(
                         "no worker of the Ray cluster is left: its nodes are gone, or its workers "
                         "cannot start, see Ray's logs; what was answered is kept, run again when "
                         "the cluster is back"
-                    )
-                    raise EngineError(message) from error
+                    ) from error
                 return
             else:
                 break
@@ -258,28 +254,21 @@ class Crew:
             return  # a dead actor has closed everything
 
 
-def _limits(spec: JudgeSpec) -> LimitsConfig:
-    if isinstance(spec, HybridConfig):
-        return _limits(spec.judge)
-    return spec.limits if isinstance(spec, JudgeConfig) else LimitsConfig()
-
-
 def _deadly(document: Document, known: list[CallRecord]) -> Outcome:
     """Return the end of a document that every actor dies of."""
-    by_stage: dict[Stage, list[CallRecord]] = {}
+    by_stage: defaultdict[Stage, list[CallRecord]] = defaultdict(list)
     for record in known:
-        by_stage.setdefault(record.stage, []).append(record)
+        by_stage[record.stage].append(record)
+    rejection = Rejection(
+        source=document.source,
+        stage="analyse",
+        reason=RejectionReason.STAGE_FAILED,
+        detail=f"{_LIVES} Ray actors died with this document; see Ray's logs",
+        doc_hash=document.doc_hash,
+    )
     return Outcome(
         source=document.source,
         doc_hash=document.doc_hash,
-        rejections=(
-            Rejection(
-                source=document.source,
-                stage="analyse",
-                reason=RejectionReason.STAGE_FAILED,
-                detail=f"{_LIVES} Ray actors died with this document; see Ray's logs",
-                doc_hash=document.doc_hash,
-            ),
-        ),
+        rejections=(rejection,),
         totals={stage: CallTotals.of(records) for stage, records in by_stage.items()},
     )

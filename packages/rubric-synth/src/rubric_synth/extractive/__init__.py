@@ -6,17 +6,14 @@ explanations and its rubrics look for the document's own terms; it does not unde
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from rubric_synth.extractive.analysis import ExtractiveAnalyst
-from rubric_synth.extractive.enrichment import ExtractiveEnricher
-from rubric_synth.extractive.synthesis import ExtractiveSynthesiser
+from rubric_synth.extractive.prose_tasks import ExtractiveStages
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.stages import Stages
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from rubric_synth.config import ExtractiveConfig
     from rubric_synth.document import Document
 
@@ -30,9 +27,5 @@ def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -
         documents: All of the collection; read once, and held by their word counts alone.
         config: How many questions, how many terms, how long a passage.
     """
-    terms = CorpusTerms(documents)
-    return Stages(
-        analyst=ExtractiveAnalyst(terms),
-        synthesiser=ExtractiveSynthesiser(terms, config),
-        enricher=ExtractiveEnricher(),
-    )
+    rules = ExtractiveStages(CorpusTerms(documents), config)
+    return Stages(analyst=rules, synthesiser=rules, enricher=rules)

@@ -6,11 +6,12 @@ Rubric and reference answer are both built from these facts, so that they agree.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_judge.lexical.sentences import read_sentences
-from rubric_judge.lexical.words import FUNCTION_WORDS
-from rubric_synth.extractive.cues import (
+from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
+from rubric_synth.extractive.phrases import (
     API_DEPENDENT,
     BARE_TYPES,
     CAVEAT_MARKERS,
@@ -31,9 +32,7 @@ from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from rubric_synth.api_entry import ApiEntry, ApiItem
+    from rubric_synth.document import ApiEntry, ApiItem
     from rubric_synth.extractive.terms import CorpusTerms
 
 _MAX_NAMES: Final = 6
@@ -52,13 +51,6 @@ _POINTERS: Final = frozenset({"return", "follow", "above", "below"})
 _SHAPE = re.compile(r"^\([^)]*\)\s*")
 
 
-class Described(NamedTuple):
-    """A name with a phrase that says what it is."""
-
-    name: str
-    phrase: str
-
-
 class ApiFacts(NamedTuple):
     """The facts of one entry."""
 
@@ -67,8 +59,8 @@ class ApiFacts(NamedTuple):
     """First sentence of the summary."""
     names: tuple[str, ...]
     """Up to six parameters, in order."""
-    described: tuple[Described, ...]
-    """Up to three of them with what they are."""
+    described: dict[str, str]
+    """Up to three of them, and of each a phrase that says what it is."""
     returned: str
     """What comes back, as a noun phrase; "" where the entry has no result."""
     proper: frozenset[str]
@@ -90,54 +82,40 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
     if not names:
         raise StageRefusal(RejectionReason.NO_PARAMETERS, f"of {len(entry.parameters)} documented")
     by_name = {item.name: item for item in reversed(entry.parameters)}
-    proper = proper_names(". ".join(_texts(entry)))
-    phrases = (Described(name, _parameter_phrase(by_name[name], proper)) for name in names)
+    proper = proper_names(". ".join(entry.texts()))
+    phrases = ((name, _parameter_phrase(by_name[name], proper)) for name in names)
     return ApiFacts(
         entry=entry,
         summary=summary,
         names=names,
-        described=tuple(item for item in phrases if item.phrase)[:_MAX_DESCRIBED],
+        described=dict(islice((item for item in phrases if item[1]), _MAX_DESCRIBED)),
         returned=_returned(entry, proper),
         proper=proper,
         caveat=_caveat(entry, terms),
     )
 
 
-def _texts(entry: ApiEntry) -> Iterator[str]:
-    yield from entry.summary
-    yield from (item.description for item in (*entry.parameters, *entry.returns))
-    yield from entry.notes
-
-
 def _summary(entry: ApiEntry) -> str:
-    if not entry.summary:
-        return ""
-    first = sentences(entry.summary[0])
-    return clip_words(first[0], _PURPOSE_WORDS) if first else ""
+    first = next(iter(sentences("".join(entry.summary[:1]))), "")
+    return clip_words(first, _PURPOSE_WORDS)
 
 
 def _names(entry: ApiEntry) -> tuple[str, ...]:
     """Return the parameters worth asking for: no stop words, not the object's own name."""
-    found = (item.name for item in entry.parameters)
-    kept = [
-        name
-        for name in found
-        if name.lower() not in FUNCTION_WORDS and name.lower() != entry.name.lower()
-    ]
-    return tuple(kept[:_MAX_NAMES])
+    unwanted = FUNCTION_WORDS | {entry.name.lower()}
+    names = [item.name for item in entry.parameters if item.name.lower() not in unwanted]
+    return tuple(names[:_MAX_NAMES])
 
 
 def _parameter_phrase(item: ApiItem, proper: frozenset[str]) -> str:
-    for sentence in sentences(item.description)[:1]:
-        phrase = _phrase(sentence, _PARAMETER_WORDS, proper)
-        if _says_more_than_a_type(phrase) and not phrase.lower().startswith("deprecated"):
-            return phrase
-    kind = _phrase(_kind(item), _PARAMETER_WORDS, proper)
-    return kind if _says_more_than_a_type(kind) else ""
+    phrase = _phrase("".join(sentences(item.description)[:1]), _PARAMETER_WORDS, proper)
+    if phrase.lower().startswith("deprecated") or not _says_more_than_a_type(phrase):
+        phrase = _phrase(_kind(item), _PARAMETER_WORDS, proper)
+    return phrase if _says_more_than_a_type(phrase) else ""
 
 
 def _says_more_than_a_type(phrase: str) -> bool:
-    return any(word.lower() not in BARE_TYPES for word in content_words(phrase))
+    return not BARE_TYPES.issuperset(map(str.lower, content_words(phrase)))
 
 
 def _kind(item: ApiItem) -> str:
@@ -179,16 +157,12 @@ def _phrase(text: str, limit: int, proper: frozenset[str]) -> str:
 
 def _caveat(entry: ApiEntry, terms: CorpusTerms) -> str:
     """Return the most telling sentence that states a limit and stands on its own."""
-    title = entry.qualified_name
-    best = max(
-        (
-            (terms.weight(sentence), -position, sentence)
-            for position, (raw, sentence) in enumerate(_caveat_candidates(entry))
-            if not terms.is_boilerplate(raw, title)
-        ),
-        default=(0.0, 0, ""),
+    telling = (
+        sentence
+        for raw, sentence in _caveat_candidates(entry)
+        if not terms.is_boilerplate(raw, entry.qualified_name)
     )
-    return best[2]
+    return max(telling, key=terms.weight, default="")
 
 
 def _caveat_candidates(entry: ApiEntry) -> Iterator[tuple[str, str]]:

@@ -1,31 +1,43 @@
-"""Sentences of a passage that say something on their own, and which of them to ask about."""
+"""Passages of prose that are worth a question, and which of their sentences to ask about."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_judge.lexical.sentences import read_sentences
-from rubric_synth.extractive.cues import (
+from rubric_judge.lexical.words import read_sentences
+from rubric_synth.cleaning.markdown import Section, sections
+from rubric_synth.extractive.phrases import (
     CAVEAT_MARKERS,
     CITATION,
     CONNECTIVE,
     DEPENDENT,
+    GENERIC_HEADINGS,
     GLUED_HEADING,
     NOT_A_CLAIM,
     NOT_UNITS,
+    SKIPPED_HEADING,
     VERBS,
+    base_form,
+    best_phrase,
 )
-from rubric_synth.extractive.phrases import best_phrase
-from rubric_synth.extractive.wording import base_form
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_synth.extractive.passages import Passage
+    from rubric_synth.config import ExtractiveConfig
+    from rubric_synth.document import Document
     from rubric_synth.extractive.terms import CorpusTerms
 
+_NUMBERING = re.compile(
+    r"^(?:(?:chapter|section|part|appendix|lesson|unit|lab|step)\s+[\dA-Z]+\b[.:]?"
+    r"|[\dA-Z]?\d*(?:\.\d+)*[.)]?)\s+",
+    re.IGNORECASE,
+)
+_PART: Final = re.compile(r"\s*\((?:part\s*)?\d+(?:\s*(?:of|/)\s*\d+)?\)$", re.IGNORECASE)
+_MAX_SUBJECT_WORDS: Final = 9
+_MAX_CONTEXT_WORDS: Final = 14
 _MIN_WORDS: Final = 9
 _MAX_WORDS: Final = 38
 _MIN_TERMS: Final = 4
@@ -37,6 +49,81 @@ _OVERLAP: Final = 0.5
 _QUANTITY = re.compile(
     r"(?<![\w.,-])(\d+(?:,\d{3})*(?:\.\d+)?)(?:\s?(%|°C|°F|[A-Za-zµμΩ]{1,3}|[a-z]{4,12}))?(?![\w/-])"
 )
+
+
+class Passage(NamedTuple):
+    """Part of a document under one heading."""
+
+    subject: str
+    """What it is about, as a phrase; "" where neither heading nor title says so."""
+    context: str
+    """The document's title, where it adds to the subject; "" otherwise."""
+    paragraphs: tuple[str, ...]
+    """Its prose."""
+
+    @property
+    def text(self) -> str:
+        """The prose, blank lines between paragraphs."""
+        return "\n\n".join(self.paragraphs)
+
+
+def passages(document: Document, config: ExtractiveConfig) -> list[Passage]:
+    """Cut a document into passages of a usable length, in order.
+
+    A section that is too short is joined with those that follow it; one that is too long is
+    cut after the last paragraph that fits.
+    """
+    found: list[Passage] = []
+    usable = [s for s in sections(document.text) if not SKIPPED_HEADING.search(s.heading)]
+    for group in _groups(usable, config.min_passage_words):
+        paragraphs = _fitting([p for s in group for p in s.paragraphs], config.max_passage_words)
+        if _count(paragraphs) >= config.min_passage_words:
+            known = words("\n".join(paragraphs))
+            proper = frozenset(known) - {word.capitalize() for word in known if word.islower()}
+            title = _phrase(document.title, proper, _MAX_CONTEXT_WORDS)
+            subject = _phrase(group[0].heading, proper, _MAX_SUBJECT_WORDS) or title
+            shared = stems(subject) <= stems(title) or stems(title) <= stems(subject)
+            context = "" if shared else title
+            found.append(Passage(subject, context, tuple(paragraphs)))
+    return found
+
+
+def _groups(found: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
+    group: list[Section] = []
+    for section in found:
+        group.append(section)
+        if sum(_count(s.paragraphs) for s in group) >= fewest:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _fitting(paragraphs: list[str], most: int) -> list[str]:
+    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+    fitting = sum(total <= most for total in totals)
+    return paragraphs[: max(1, fitting)]
+
+
+def _count(paragraphs: Sequence[str]) -> int:
+    return sum(len(words(paragraph)) for paragraph in paragraphs)
+
+
+def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
+    """Return a heading as it would stand in a sentence, or "" where it names nothing."""
+    plain = _PART.sub("", _NUMBERING.sub("", heading.strip())).strip(" .:*#`\"'")
+    plain = re.sub(r"[`$\\]", "", plain)
+    found = words(plain)
+    if not found or all(word.lower() in GENERIC_HEADINGS or len(word) < 2 for word in found):  # noqa: PLR2004 - a letter names nothing
+        return ""
+    shown = [_in_sentence(word, proper) for word in plain.split()]
+    return " ".join(shown) if len(shown) <= most else ""
+
+
+def _in_sentence(word: str, proper: frozenset[str]) -> str:
+    bare = word.strip(",;:()'\"’")
+    keeps = bare in proper or bare.removesuffix("'s").removesuffix("’s") in proper
+    return word if keeps or not bare[1:].replace("-", "").islower() else word[0].lower() + word[1:]
 
 
 class Claim(NamedTuple):
@@ -52,6 +139,7 @@ class Claim(NamedTuple):
 class Claims(NamedTuple):
     """What a passage says."""
 
+    passage: Passage
     central: Claim
     supports: tuple[Claim, ...]
     evidence: Claim | None
@@ -60,6 +148,11 @@ class Claims(NamedTuple):
     """The quantity, as written."""
     caveat: Claim | None
     """A claim that states a limit or a condition."""
+
+    @property
+    def richness(self) -> int:
+        """How many claims there are beside the central one."""
+        return len(self.supports) + (self.evidence is not None) + (self.caveat is not None)
 
 
 def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims | None:
@@ -73,58 +166,65 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims |
     Returns:
         The claims, none close to another; None where there are fewer than three.
     """
-    candidates = _candidates(passage, title, terms)
-    subject = stems(passage.subject)
-    scored = _scored(candidates, passage, subject, terms)
-    chosen: list[Claim] = []
-    taken = subject | stems(passage.context)
-    caveat: Claim | None = None
-    evidence: Claim | None = None
-    for sentence, position in scored:
-        if any(_close(sentence, claim.sentence) for claim in chosen):
+    taken = stems(passage.subject) | stems(passage.context)
+    points: list[Claim] = []
+    others: dict[str, Claim] = {}
+    for sentence, position in _ranked(passage, title, terms):
+        if any(_close(sentence, claim.sentence) for claim in points):
             continue
-        role = _role(
-            sentence, len(chosen), has_caveat=caveat is not None, has_evidence=evidence is not None
-        )
+        role = _role(sentence, len(points), others)
         anchor = best_phrase(sentence, terms, without=taken) if role else ""
-        if not role or not anchor:
+        if not anchor:
             continue
         claim = Claim(sentence, anchor, position)
-        caveat = claim if role == "caveat" else caveat
-        evidence = claim if role == "evidence" else evidence
         if role == "point":
-            chosen.append(claim)
+            points.append(claim)
             taken |= stems(anchor)
-    if len(chosen) <= _MIN_SUPPORTS:
+        else:
+            others[role] = claim
+    if len(points) <= _MIN_SUPPORTS:
         return None
-    central, *supports = chosen
+    central, *supports = points
+    evidence = others.get("evidence")
     return Claims(
+        passage=passage,
         central=central,
         supports=tuple(sorted(supports, key=lambda claim: claim.position)),
         evidence=evidence,
         quantity=_quantity(evidence.sentence) if evidence else "",
-        caveat=caveat,
+        caveat=others.get("caveat"),
     )
 
 
-def _role(sentence: str, chosen: int, *, has_caveat: bool, has_evidence: bool) -> str:
+def _role(sentence: str, points: int, others: Mapping[str, Claim]) -> str:
     """Return what a sentence would add: a point, the one caveat, the one quantity, or ""."""
     marked = not {word.lower() for word in words(sentence)}.isdisjoint(CAVEAT_MARKERS)
-    if chosen > 0 and marked and not has_caveat:
+    if points and marked and "caveat" not in others:
         return "caveat"
-    if chosen > 0 and not marked and not has_evidence and _quantity(sentence):
+    if points and not marked and "evidence" not in others and _quantity(sentence):
         return "evidence"
-    return "point" if chosen <= _SUPPORTS and not (chosen == 0 and marked) else ""
+    return "point" if points <= _SUPPORTS and (points or not marked) else ""
 
 
-def _candidates(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str, int]]:
-    found: list[tuple[str, int]] = []
-    for paragraph in passage.paragraphs:
-        for raw in sentences(paragraph):
-            sentence = capital_first(CONNECTIVE.sub("", CITATION.sub("", raw)))
-            if _is_claim(sentence) and not terms.is_boilerplate(raw, title):
-                found.append((sentence, len(found)))
-    return found
+def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str, int]]:
+    """Return claims with their places, those first that hold most of the passage's key terms."""
+    claims = [
+        sentence
+        for paragraph in passage.paragraphs
+        for raw in sentences(paragraph)
+        if _is_claim(sentence := capital_first(CONNECTIVE.sub("", CITATION.sub("", raw))))
+        and not terms.is_boilerplate(raw, title)
+    ]
+    key = stems(" ".join(terms.key_terms(passage.text, limit=25)))
+    subject = stems(passage.subject)
+
+    def score(place: int) -> float:
+        own = stems(claims[place])
+        central = len(own & key) / len(words(claims[place])) ** 0.5
+        lead = _LEAD_BONUS if place < 3 else 1.0  # noqa: PLR2004 - an opening is a few sentences
+        return central * lead * (_SUBJECT_BONUS if own & subject else 1.0)
+
+    return [(claims[place], place) for place in sorted(range(len(claims)), key=lambda p: -score(p))]
 
 
 def _is_claim(sentence: str) -> bool:
@@ -146,25 +246,6 @@ def _lacks_subject(sentence: str) -> bool:
     """Tell whether a sentence begins with a verb, as after a formula that was removed."""
     first = sentence.partition(" ")[0].lower()
     return first.endswith("s") and bool(base_form(first, VERBS))
-
-
-def _scored(
-    candidates: Sequence[tuple[str, int]],
-    passage: Passage,
-    subject: frozenset[str],
-    terms: CorpusTerms,
-) -> list[tuple[str, int]]:
-    """Order candidates by how many of the passage's key terms they hold, the best first."""
-    key = stems(" ".join(terms.key_terms(passage.text, limit=25)))
-
-    def score(item: tuple[str, int]) -> float:
-        sentence, position = item
-        own = stems(sentence)
-        central = len(own & key) / len(words(sentence)) ** 0.5
-        lead = _LEAD_BONUS if position < 3 else 1.0  # noqa: PLR2004 - an opening is a few sentences
-        return central * lead * (_SUBJECT_BONUS if own & subject else 1.0)
-
-    return sorted(candidates, key=lambda item: (-score(item), item[1]))
 
 
 def _close(one: str, other: str) -> bool:

@@ -5,22 +5,89 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rubric_judge.lexical.words import stem
-from rubric_synth.extractive.cues import ADVERBS, PROSE_VERBS, VERBS
-from rubric_synth.extractive.wording import base_form
 from rubric_synth.language import STOP_WORDS
+from rubric_synth.tables import read_table, word_set
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_synth.extractive.terms import CorpusTerms
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    row: dict[str, Any] = read_table("words")[name]
+    source = f"{row.get('before', '')}(?:{'|'.join(row['any'])}){row.get('after', '')}"
+    return re.compile(source, re.IGNORECASE)
+
+
+CAVEAT_MARKERS: Final = tuple(sorted(word_set("caveat_markers")))
+"""Words that mark a sentence as a limit or a warning."""
+
+VERBS: Final = word_set("verbs")
+"""Verbs, and adverbs before them, that open the summary of a function, in their base form."""
+
+PROSE_VERBS: Final = word_set("prose_verbs")
+"""Verbs that are hardly ever nouns: a phrase that holds one is cut out of a clause."""
+
+ADVERBS: Final = word_set("adverbs")
+"""Adverbs that do not show it by their ending."""
+
+BARE_TYPES: Final = word_set("bare_types")
+"""Words of a documented type that say nothing of a parameter's meaning."""
+
+GENERIC_HEADINGS: Final = word_set("generic_headings")
+"""Words of headings that name no subject."""
+
+NOT_UNITS: Final = word_set("not_units")
+"""Words after a number that are no unit."""
+
+SKIPPED_HEADING: Final = _pattern("skipped_heading")
+"""Headings of sections without claims about a subject."""
+
+CONNECTIVE: Final = _pattern("connective")
+"""Openings that can be left off a sentence."""
+
+DEPENDENT: Final = _pattern("dependent")
+"""Openings of a sentence that makes no sense alone."""
+
+API_DEPENDENT: Final = _pattern("api_dependent")
+"""The same for the short notes of an API entry."""
+
+NOT_A_CLAIM: Final = _pattern("not_a_claim")
+"""Formulas, code, lost references and talk about the text itself."""
+
+CITATION: Final = re.compile(r"\s*\((?:e\.g\.\s*|see\s+)?[A-Z][^()]{2,80}\b(?:19|20)\d\d[a-z]?\)")
+"""An author and a year in parentheses."""
+
+GLUED_HEADING: Final = re.compile(r"^(?:[A-Z][\w-]*\s+(?:(?:of|from|the|and|in|for|to|a)\s+)*){4,}")
+"""A heading that ran into its first sentence."""
+
+LEAD_IN: Final = re.compile(
+    r"^(?:(?:also |please )?(?:note|notice|be aware|beware|remember)(?: also)? that|note,)\s+",
+    re.IGNORECASE,
+)
+"""Openings that announce a caveat."""
+
+LOST_REFERENCE: Final = re.compile(
+    r"\b(?:see|to|by|of|from|in|for|consult)\s*[.,;)]|consult for|examples? below"
+)
+"""What a removed citation leaves behind."""
+
+
+def base_form(word: str, verbs: AbstractSet[str]) -> str:
+    """Return the base form of a verb in the first or third person, or "" for any other word."""
+    candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
+    if word.endswith("ies"):
+        candidates.append(word.removesuffix("ies") + "y")
+    return next((candidate for candidate in candidates if candidate in verbs), "")
+
 
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_LENGTHS: Final = (3, 2)
 _MIN_LETTERS: Final = 3
 _SINGLE_WORDS: Final = 4
 _NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
@@ -50,14 +117,11 @@ def noun_phrases(
             word.lower() if word[1:].islower() and not (prose and terms.is_name(word)) else word
             for word in _TOKEN.findall(chunk)
         ]
-        for length in _LENGTHS:
-            for start in range(len(tokens) - length + 1):
-                run = tokens[start : start + length]
-                usable = all(map(_is_content, run)) and _is_nominal(run, terms)
-                if usable and (not prose or _is_nameable(run, terms)):
-                    key = tuple(map(stem, run))
-                    counts[key] += 1
-                    shown.setdefault(key, " ".join(run))
+        for run in (*zip(tokens, tokens[1:], tokens[2:], strict=False), *pairwise(tokens)):
+            if _is_nominal(run, terms) and (not prose or _is_nameable(run, terms)):
+                key = tuple(map(stem, run))
+                counts[key] += 1
+                shown.setdefault(key, " ".join(run))
     weights = {
         key: math.log1p(count) * sum(terms.inverse_frequency(w) for w in key) / math.sqrt(len(key))
         for key, count in counts.items()
@@ -65,14 +129,14 @@ def noun_phrases(
     }
     chosen: list[tuple[str, ...]] = []
     for key in sorted(weights, key=lambda k: (-weights[k], k)):
-        if len(chosen) == limit:
-            break
-        if not any(set(key) & set(other) for other in chosen):
+        if all(set(key).isdisjoint(other) for other in chosen):
             chosen.append(key)
-    return tuple(shown[key] for key in chosen)
+    return tuple(shown[key] for key in chosen[:limit])
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
+    if not all(map(_is_content, run)):
+        return False
     last = run[-1].rpartition("-")[2]
     return terms.is_noun(last) and not _NOT_NOUNS.search(last) and run[0].lower() not in VERBS
 
@@ -115,10 +179,9 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
     """
     best, best_weight = "", 0.0
     for chunk in _CHUNK.split(sentence):
-        tokens = _TOKEN.findall(chunk)
-        for run in pairwise(tokens):
-            usable = all(map(_is_content, run)) and _is_nominal(run, terms)
-            if usable and _is_nameable(run, terms) and without.isdisjoint(map(stem, run)):
+        for run in pairwise(_TOKEN.findall(chunk)):
+            is_usable = _is_nominal(run, terms) and _is_nameable(run, terms)
+            if is_usable and without.isdisjoint(map(stem, run)):
                 weight = sum(map(terms.inverse_frequency, run))
                 if weight > best_weight:
                     best, best_weight = " ".join(run), weight

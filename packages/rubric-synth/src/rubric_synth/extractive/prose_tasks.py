@@ -1,32 +1,41 @@
-"""Questions, rubrics and reference answers about passages of prose."""
+"""The three stages without a model; questions, rubrics and reference answers about prose."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from rubric_synth.extractive.claims import passage_claims
-from rubric_synth.extractive.passages import passages
-from rubric_synth.extractive.prose_rubric import prose_criteria
-from rubric_synth.extractive.wording import choose, listed
-from rubric_synth.language import capital_first, stems
+from rubric_core import DocumentAnalysis
+from rubric_judge.lexical.words import stem
+from rubric_synth.cleaning.markdown import sections
+from rubric_synth.document import parse_entry
+from rubric_synth.extractive.api_tasks import api_draft
+from rubric_synth.extractive.claims import Claim, Claims, passage_claims, passages
+from rubric_synth.extractive.criteria import enriched, new_criterion
+from rubric_synth.extractive.phrases import CAVEAT_MARKERS, noun_phrases
+from rubric_synth.language import (
+    capital_first,
+    choose,
+    content_words,
+    listed,
+    sentences,
+    stems,
+    words,
+)
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import Draft, StageRefusal
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
+from rubric_synth.tables import read_table
 
 if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
     from rubric_synth.config import ExtractiveConfig
     from rubric_synth.document import Document
-    from rubric_synth.extractive.claims import Claims
-    from rubric_synth.extractive.passages import Passage
     from rubric_synth.extractive.terms import CorpusTerms
 
 _OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
+_MIN_TERMS: Final = 2
 _COVERS: Final = ("Cover {points}.", "Discuss {points}.", "Include {points}.")
-
-
-class _Found(NamedTuple):
-    passage: Passage
-    claims: Claims
 
 
 def prose_drafts(
@@ -38,11 +47,7 @@ def prose_drafts(
         StageRefusal: No passage is long enough, or none makes three claims of its own.
     """
     cut = passages(document, config)
-    found = [
-        _Found(passage, claims)
-        for passage in cut
-        if (claims := passage_claims(passage, document.title, terms)) is not None
-    ]
+    found = [c for passage in cut if (c := passage_claims(passage, document.title, terms))]
     if not found:
         if cut:
             detail = f"{len(cut)} passages, none with three claims of its own"
@@ -50,30 +55,27 @@ def prose_drafts(
         shortest = config.min_passage_words
         detail = f"no passage of the {shortest} words of synthesiser.min_passage_words"
         raise StageRefusal(RejectionReason.NO_PASSAGE, detail)
-    richest = sorted(range(len(found)), key=lambda i: (-_richness(found[i].claims), i))
-    chosen = sorted(richest[: config.questions_per_document])
-    return [_draft(found[i], document, analysis, terms, limit=config.key_terms) for i in chosen]
-
-
-def _richness(claims: Claims) -> int:
-    return len(claims.supports) + (claims.evidence is not None) + (claims.caveat is not None)
+    richest = sorted(range(len(found)), key=lambda place: -found[place].richness)
+    return [
+        _draft(found[place], document, analysis, terms, limit=config.key_terms)
+        for place in sorted(richest[: config.questions_per_document])
+    ]
 
 
 def _draft(
-    found: _Found,
+    claims: Claims,
     document: Document,
     analysis: DocumentAnalysis,
     terms: CorpusTerms,
     *,
     limit: int,
 ) -> Draft:
-    passage, claims = found
-    question = _question(passage, claims, analysis, document.doc_hash)
+    question = _question(claims, analysis, document.doc_hash)
     reference = _reference(claims)
     return Draft(
         question=question,
-        passage=passage.text,
-        criteria=prose_criteria(claims, reference, terms, limit=limit, asked=stems(question)),
+        passage=claims.passage.text,
+        criteria=_criteria(claims, reference, terms, limit=limit, asked=stems(question)),
         question_rationale=(
             f"A sound answer has to connect {listed([c.anchor for c in claims.supports])} "
             f"to {claims.central.anchor}, which takes understanding rather than recall."
@@ -82,8 +84,9 @@ def _draft(
     )
 
 
-def _question(passage: Passage, claims: Claims, analysis: DocumentAnalysis, key: str) -> str:
+def _question(claims: Claims, analysis: DocumentAnalysis, key: str) -> str:
     """Name the subject, its context, the points to cover and the kinds of support wanted."""
+    passage = claims.passage
     subject = passage.subject or listed(analysis.concepts[:2]) or claims.central.anchor
     if subject.endswith("?"):
         opening = f"{capital_first(subject)} Explain it"
@@ -108,7 +111,135 @@ def _question(passage: Passage, claims: Claims, analysis: DocumentAnalysis, key:
 
 def _reference(claims: Claims) -> str:
     """Put the central claim first and the others after it in the order of the text."""
-    others = [*claims.supports]
-    others += [claim for claim in (claims.evidence, claims.caveat) if claim is not None]
-    ordered = sorted(others, key=lambda claim: claim.position)
-    return " ".join([claims.central.sentence, *(claim.sentence for claim in ordered)])
+    others = [c for c in (*claims.supports, claims.evidence, claims.caveat) if c is not None]
+    ordered = [claims.central, *sorted(others, key=lambda claim: claim.position)]
+    return " ".join(claim.sentence for claim in ordered)
+
+
+def _criteria(
+    claims: Claims, reference: str, terms: CorpusTerms, *, limit: int, asked: frozenset[str]
+) -> tuple[CriterionDraft, ...]:
+    """Return the criteria for the claims of a passage.
+
+    Args:
+        claims: What the passage says.
+        reference: The reference answer, for terminology.
+        terms: Weights of words in the collection.
+        limit: Most expected keywords of a criterion.
+        asked: Stems of the question: repeating it earns no keyword.
+
+    Raises:
+        StageRefusal: A claim has too few terms that the question does not give away.
+    """
+
+    def expected(claim: Claim, without: frozenset[str] = frozenset()) -> tuple[str, ...]:
+        found = terms.key_terms(claim.sentence, limit=limit, without=asked | without)
+        if len(found) < _MIN_TERMS:
+            raise StageRefusal(RejectionReason.NO_QUESTION, f"{len(found)} key terms in a claim")
+        return found
+
+    criteria = [new_criterion("central_idea", expected(claims.central))]
+    for number, claim in enumerate(claims.supports, start=1):
+        keywords, anchor = expected(claim), claim.anchor
+        point = new_criterion("supporting_point", keywords, anchor=anchor, number=number)
+        criteria.append(point)
+    if claims.evidence is not None:
+        anchor = claims.evidence.anchor
+        criteria.append(new_criterion("evidence", anchor=anchor, quantity=claims.quantity))
+    if claims.caveat is not None:
+        keywords = expected(claims.caveat, stems(" ".join(CAVEAT_MARKERS)))
+        criteria.append(new_criterion("limitation", keywords, anchor=claims.caveat.anchor))
+    used = asked | stems(" ".join(word for c in criteria for word in c.expected_keywords))
+    if terminology := terms.key_terms(reference, limit=limit, without=used):
+        criteria.append(new_criterion("terminology", terminology))
+    return (*criteria, new_criterion("prose_structure"))
+
+
+_CONCEPTS: Final = 8
+_CONTRIBUTION_WORDS: Final = 60
+_SAMPLE_CHARS: Final = 20_000
+_INTRODUCTORY_WEIGHT: Final = 3.2
+_ADVANCED_WEIGHT: Final = 4.6
+
+
+class ExtractiveStages:
+    """The three stages by rule."""
+
+    def __init__(self, terms: CorpusTerms, config: ExtractiveConfig) -> None:
+        """Weigh words by their frequency in a collection."""
+        self._terms = terms
+        self._config = config
+
+    async def analyse(self, document: Document) -> DocumentAnalysis:
+        """Return the analysis of a document."""
+        text = self._running_text(document)
+        concepts = noun_phrases(
+            text[:_SAMPLE_CHARS], self._terms, limit=_CONCEPTS, prose=document.kind == "prose"
+        )
+        return DocumentAnalysis(
+            genre=_genre(document),
+            contribution=_contribution(text) or document.title,
+            concepts=concepts or self._terms.key_terms(text, limit=_CONCEPTS),
+            depth=_depth(self._terms.weight(text[:_SAMPLE_CHARS])),
+            reasoning_mode=_reasoning_mode(text),
+        )
+
+    async def synthesise(self, document: Document, analysis: DocumentAnalysis) -> Sequence[Draft]:
+        """Return the drafts of a document.
+
+        Raises:
+            StageRefusal: The document says too little to ask about.
+        """
+        if document.kind == "api":
+            return [api_draft(document, self._terms, self._config)]
+        return prose_drafts(document, analysis, self._terms, self._config)
+
+    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
+        """Return the draft with a pattern, clean terminology and concepts for each criterion."""
+        return enriched(draft, analysis)
+
+    def _running_text(self, document: Document) -> str:
+        """Return the prose of a document, without sentences that other documents share."""
+        if document.kind == "api" and (entry := parse_entry(document.text)) is not None:
+            paragraphs = list(entry.texts())
+        else:
+            found = "\n\n".join(p for s in sections(document.text) for p in s.paragraphs)
+            paragraphs = found[:_SAMPLE_CHARS].split("\n\n")
+        return "\n\n".join(
+            sentence
+            for paragraph in paragraphs
+            for sentence in sentences(paragraph)
+            if not self._terms.is_boilerplate(sentence, document.title)
+        )
+
+
+def _genre(document: Document) -> str:
+    if document.kind == "api":
+        return "API reference"
+    headings = {section.heading.lower() for section in sections(document.text)}
+    if headings & {"abstract", "methods", "materials and methods", "conclusions"}:
+        return "research article"
+    if re.search("summary|objectives|exercise", "\n".join(headings)):
+        return "textbook section"
+    return "technical documentation"
+
+
+def _contribution(text: str) -> str:
+    for sentence in sentences(text[:_SAMPLE_CHARS]):
+        if len(content_words(sentence)) > 2 and len(sentence.split()) <= _CONTRIBUTION_WORDS:  # noqa: PLR2004 - a claim needs three
+            return sentence
+    return ""
+
+
+def _depth(weight: float) -> str:
+    if weight < _INTRODUCTORY_WEIGHT:
+        return "introductory"
+    return "advanced" if weight > _ADVANCED_WEIGHT else "intermediate"
+
+
+def _reasoning_mode(text: str) -> str:
+    found = Counter(stem(word) for word in words(text[:_SAMPLE_CHARS]))
+    modes: dict[str, str] = read_table("words")["modes"]
+    scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
+    best = max(scores, key=lambda mode: scores[mode])
+    return best if scores[best] else "descriptive"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.lexical.words import stem
-from rubric_synth.extractive.repeated import RepeatedKeys
-from rubric_synth.language import content_words, sentences, words
+from rubric_synth.language import content_words, first_per_stem, sentences, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from rubric_synth.document import Document
 
 _BOILERPLATE_DOCUMENTS: Final = 3
@@ -26,13 +24,78 @@ _HEAD_NOUN = re.compile(
     r"\b(?:the|a|an|this|these|each|of|its)\s+(\w+)"
     r"(?=[.,;:)]|\s+(?:of|is|are|was|were|in|to|and|or|for|that|which|with|by|on|at|as|from|can|may|has|have)\b)"
 )
-
-
 _AFTER_VERB_MARK = re.compile(
     r"\b(?:to|can|cannot|could|may|might|must|will|would|should)\s+([a-z]+)"
 )
 _NAME = re.compile(r"(?<=[a-z,] )[A-Z][a-z]\w+")
 _CLEAR_NOUN_FRAC: Final = 0.04
+_EXACT_KEYS: Final = 500_000
+"""As long as there are no more than this, each is counted."""
+_BITS: Final = 1 << 29
+"""Of one Bloom filter: 64 MiB, for tens of millions of keys."""
+_PROBES: Final = 4
+
+
+class RepeatedKeys:
+    """The keys that were added at least `times` times.
+
+    Keys are counted until there are many. From then on one Bloom filter holds those that came once,
+    one those that came twice, and so on: a key may be taken for one that came before (at 10 million
+    keys, one in 30,000), never the other way round.
+    """
+
+    def __init__(self, times: int) -> None:
+        """Start with none.
+
+        Args:
+            times: At least 2.
+        """
+        self.keys: set[int] = set()
+        """Those that were added so often."""
+        self._times = times
+        self._counts: dict[int, int] = {}
+        self._filters: list[bytearray] = []
+
+    def add(self, keys: Iterable[int]) -> None:
+        """Count each key once more.
+
+        Args:
+            keys: Hashes of 64 bits.
+        """
+        for key in keys:
+            if key not in self.keys:
+                self._add(key)
+        if len(self._counts) > _EXACT_KEYS:
+            self._filters = [bytearray(_BITS // 8) for _ in range(1, self._times)]
+            for key, count in self._counts.items():
+                for bits in self._filters[:count]:
+                    _is_new(key, bits)
+            self._counts = {}
+
+    def _add(self, key: int) -> None:
+        if self._filters:
+            if not any(_is_new(key, bits) for bits in self._filters):
+                self.keys.add(key)
+            return
+        count = self._counts.pop(key, 0) + 1
+        if count >= self._times:
+            self.keys.add(key)
+        else:
+            self._counts[key] = count
+
+
+def _is_new(key: int, bits: bytearray) -> bool:
+    """Add a key to a Bloom filter; return whether it is new."""
+    is_new = False
+    # The two halves of a hash give any number of independent ones.
+    step = (key >> 32) | 1
+    for probe in range(_PROBES):
+        place = (key + probe * step) % _BITS
+        bit = 1 << (place & 7)
+        if not bits[place >> 3] & bit:
+            bits[place >> 3] |= bit
+            is_new = True
+    return is_new
 
 
 class CorpusTerms:
@@ -41,11 +104,8 @@ class CorpusTerms:
     def __init__(self, documents: Iterable[Document]) -> None:
         """Read every document once."""
         self._documents = 0
-        self._frequency: Counter[str] = Counter()
-        self._words: Counter[str] = Counter()
-        self._heads: Counter[str] = Counter()
-        self._verbs: Counter[str] = Counter()
-        self._names: Counter[str] = Counter()
+        self._frequency, self._words = Counter[str](), Counter[str]()
+        self._heads, self._verbs, self._names = Counter[str](), Counter[str](), Counter[str]()
         repeated = RepeatedKeys(_BOILERPLATE_DOCUMENTS)
         for document in documents:
             self._documents += 1
@@ -68,8 +128,7 @@ class CorpusTerms:
         """Tell whether a word is seen to end noun phrases: "the sand of", but not "the slower"."""
         if self._documents < _LARGE_COLLECTION:
             return True  # too little text to tell
-        heads = self._heads[word]
-        return heads > 0 and heads >= _NOUN_FRAC * self._words[word]
+        return self._heads[word] >= max(1, _NOUN_FRAC * self._words[word])
 
     def is_clear_noun(self, word: str) -> bool:
         """Tell whether a word ends noun phrases often: "the filter is", but not "the innate"."""
@@ -116,19 +175,15 @@ class CorpusTerms:
         Returns:
             Words as they stand in the text, one per stem; ties go to the earlier word.
         """
-        first: dict[str, str] = {}
-        counts: Counter[str] = Counter()
-        for word in content_words(text):
-            key = stem(word)
-            if key not in without and not word.isdigit():
-                first.setdefault(key, word)
-                counts[key] += 1
-        ranked = sorted(
-            first,
-            key=lambda key: -(1 + math.log(counts[key])) * self.inverse_frequency(first[key]),
-        )
-        chosen = set(ranked[:limit])
-        return tuple(_plain(word) for key, word in first.items() if key in chosen)
+        found = [word for word in content_words(text) if stem(word) not in without]
+        counts = Counter(map(stem, found))
+
+        def weight(word: str) -> float:
+            return (1 + math.log(counts[stem(word)])) * self.inverse_frequency(word)
+
+        first = first_per_stem(found)
+        chosen = sorted(first, key=weight, reverse=True)[:limit]
+        return tuple(_plain(word) for word in first if word in chosen)
 
     def weight(self, text: str) -> float:
         """Return the mean inverse frequency of a text's content words; 0 if it has none."""

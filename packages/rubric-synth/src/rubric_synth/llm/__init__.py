@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rubric_synth.llm.analyst import LLMAnalyst
-from rubric_synth.llm.asking import Asking
-from rubric_synth.llm.enricher import LLMEnricher
 from rubric_synth.llm.prompt import prompt_hashes
-from rubric_synth.llm.synthesiser import LLMSynthesiser
-from rubric_synth.stages import Stages
+from rubric_synth.llm.stages import LLMStages
+from rubric_synth.stages import Stages, StagesFactory
 
 if TYPE_CHECKING:
     from rubric_judge import ChatModel
     from rubric_synth.calls import DocumentCalls
     from rubric_synth.config import LLMConfig
-    from rubric_synth.stages import StagesFactory
 
 __all__ = ["llm_stages", "prompt_hashes"]
 
@@ -33,7 +29,7 @@ def llm_stages(model: ChatModel, config: LLMConfig) -> StagesFactory:
     """
 
     def stages(calls: DocumentCalls) -> Stages:
-        asking = Asking(calls, model, config)
-        return Stages(LLMAnalyst(asking), LLMSynthesiser(asking), LLMEnricher(asking))
+        one = LLMStages(calls, model, config)
+        return Stages(one, one, one)
 
     return stages

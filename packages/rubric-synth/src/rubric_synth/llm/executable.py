@@ -103,11 +103,25 @@ def to_directive(check: CheckReply) -> str:
         case NumericReply():
             directive = _numeric(check)
         case PhrasesReply():
-            directive = _phrases(check)
+            phrases = [" ".join(phrase.split()) for phrase in check.phrases]
+            if not 1 <= len(phrases) <= _MOST_PHRASES:
+                raise _broken(
+                    f"`{check.kind}:` has {len(phrases)} phrases, not 1 to {_MOST_PHRASES}"
+                )
+            if any("|" in phrase or len(phrase) > _LONGEST_PHRASE for phrase in phrases):
+                problem = f"has a phrase with `|` in it, or above {_LONGEST_PHRASE}"
+                raise _broken(f"`{check.kind}:` {problem}")
+            directive = f"{check.kind}: {' | '.join(phrases)}"
         case RegexReply():
-            directive = _regex(check)
+            pattern = check.pattern.strip()
+            if len(pattern) > _LONGEST_PATTERN or len(pattern.splitlines()) > 1:
+                problem = f"has several lines, or more than {_LONGEST_PATTERN} characters"
+                raise _broken(f"`regex:` {problem}")
+            directive = f"regex: {pattern}"
         case PythonTestsReply():
-            directive = _python_tests(check)
+            if len(check.tests) > _LONGEST_TESTS:
+                raise _broken(f"`python_tests:` has more than {_LONGEST_TESTS} characters")
+            directive = "python_tests:\n" + check.tests.strip("\n")
         case _:
             assert_never(check)
     try:
@@ -143,28 +157,6 @@ def _unit(unit: str) -> str:
             raise _broken("`numeric:` has a unit that is none of physics") from None
         return f" [{unit}]"
     return f"; unit={unit}"
-
-
-def _phrases(check: PhrasesReply) -> str:
-    phrases = [" ".join(phrase.split()) for phrase in check.phrases]
-    if not 1 <= len(phrases) <= _MOST_PHRASES:
-        raise _broken(f"`{check.kind}:` has {len(phrases)} phrases, not 1 to {_MOST_PHRASES}")
-    if any("|" in phrase or len(phrase) > _LONGEST_PHRASE for phrase in phrases):
-        raise _broken(f"`{check.kind}:` has a phrase with `|` in it, or above {_LONGEST_PHRASE}")
-    return f"{check.kind}: {' | '.join(phrases)}"
-
-
-def _regex(check: RegexReply) -> str:
-    pattern = check.pattern.strip()
-    if len(pattern) > _LONGEST_PATTERN or len(pattern.splitlines()) > 1:
-        raise _broken(f"`regex:` has several lines, or more than {_LONGEST_PATTERN} characters")
-    return f"regex: {pattern}"
-
-
-def _python_tests(check: PythonTestsReply) -> str:
-    if len(check.tests) > _LONGEST_TESTS:
-        raise _broken(f"`python_tests:` has more than {_LONGEST_TESTS} characters")
-    return "python_tests:\n" + check.tests.strip("\n")
 
 
 def _broken(problem: str) -> StageRefusal:

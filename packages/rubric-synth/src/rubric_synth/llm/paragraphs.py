@@ -8,14 +8,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_synth.language import STOP_WORDS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 GAP: Final = "[…]"
 """Stands in a passage where paragraphs between its first and last were not shown."""
@@ -66,13 +64,12 @@ class ShownText:
     def rendered(self) -> str:
         """Return the paragraphs with their numbers; gaps say how much is missing."""
         parts: list[str] = []
-        for number, paragraph in enumerate(self.paragraphs, start=1):
-            if left_out := self.omitted[number - 1]:
-                parts.append(_gap(left_out))
+        for number, (paragraph, left_out) in enumerate(
+            zip(self.paragraphs, self.omitted, strict=False), start=1
+        ):
+            parts += _gap(left_out)
             parts.append(f"[{number}] {self.text[paragraph.start : paragraph.end]}")
-        if left_out := self.omitted[-1]:
-            parts.append(_gap(left_out))
-        return "\n\n".join(parts)
+        return "\n\n".join([*parts, *_gap(self.omitted[-1])])
 
     def passage(self, first: int, last: int) -> str:
         """Return the text from one shown paragraph to another; "" where there are none such."""
@@ -113,8 +110,9 @@ def shown_text(text: str, *, limit: int) -> ShownText:
     return ShownText(text, tuple(paragraphs[index] for index in kept), tuple(omitted))
 
 
-def _gap(left_out: int) -> str:
-    return f"[{left_out} paragraph{'s' if left_out > 1 else ''} left out here]"
+def _gap(left_out: int) -> list[str]:
+    plural = "s" if left_out > 1 else ""
+    return [f"[{left_out} paragraph{plural} left out here]"] if left_out else []
 
 
 def _cost(paragraphs: Sequence[Paragraph]) -> int:
@@ -128,19 +126,14 @@ def _paragraphs(text: str) -> Iterator[Paragraph]:
         if _HEADING.fullmatch(text, start, end):
             heading = start if heading is None else heading
             continue
-        for piece in _pieces(text, start, end):
-            yield Paragraph(piece.start if heading is None else heading, piece.start, piece.end)
+        for body, body_end in _pieces(text, start, end):
+            yield Paragraph(body if heading is None else heading, body, body_end)
             heading = None
     if heading is not None:
         yield Paragraph(heading, heading, len(text.rstrip()))
 
 
-class _Span(NamedTuple):
-    start: int
-    end: int
-
-
-def _blocks(text: str) -> Iterator[_Span]:
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
     start = len(text) - len(text.lstrip())
     stop = len(text.rstrip())
     # The marks first: the pattern looks at every line break and what follows it.
@@ -152,21 +145,21 @@ def _blocks(text: str) -> Iterator[_Span]:
             in_code = not in_code
         seen = blank.end()
         if not in_code or blank.start() - start > _LONGEST:  # a fence may never be closed
-            yield _Span(start, blank.start())
+            yield start, blank.start()
             start = seen
     if start < stop:
-        yield _Span(start, stop)
+        yield start, stop
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[_Span]:
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     while end - start > _LONGEST:
         cut = _cut(text, start + _LONGEST // 2, start + _LONGEST)
-        piece = text[start:cut].rstrip()
-        if piece:
-            yield _Span(start, start + len(piece))
-        start = _skip_space(text, cut)
+        if piece := text[start:cut].rstrip():
+            yield start, start + len(piece)
+        space = _SPACE.match(text, cut)
+        start = space.end() if space else cut
     if start < end:
-        yield _Span(start, end)
+        yield start, end
 
 
 def _cut(text: str, earliest: int, latest: int) -> int:
@@ -178,17 +171,13 @@ def _cut(text: str, earliest: int, latest: int) -> int:
     return latest
 
 
-def _skip_space(text: str, start: int) -> int:
-    found = _SPACE.match(text, start)
-    return found.end() if found else start
-
-
 def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
     """Return the positions of the paragraphs to show."""
-    weights = _word_weights(text)
-    sections = list(_sections(text, paragraphs))
+    counts = Counter(_WORD.findall(text.lower()))
+    weights = {w: math.log(n) for w, n in counts.items() if n > 1 and w not in STOP_WORDS}
     ranked = sorted(
-        sections, key=lambda section: (-_density(text, paragraphs, section, weights), section[0])
+        _sections(text, paragraphs),
+        key=lambda section: (-_density(text, paragraphs, section, weights), section[0]),
     )
     room = limit - _cost(paragraphs[:1])
     kept = {0}
@@ -202,11 +191,6 @@ def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int
             kept.add(index)
             room -= cost
     return sorted(kept)
-
-
-def _word_weights(text: str) -> dict[str, float]:
-    counts = Counter(_WORD.findall(text.lower()))
-    return {word: math.log(n) for word, n in counts.items() if n > 1 and word not in STOP_WORDS}
 
 
 def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from rubric_judge.fence import fenced
-from rubric_synth.llm.task_types import instructions, type_prompt_hashes
+from rubric_judge.llm.prompt import fenced
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_core import DocumentAnalysis
     from rubric_synth.config import LLMConfig, TaskType
     from rubric_synth.document import Document
@@ -82,10 +80,21 @@ def load_prompts(config: LLMConfig) -> Prompts:
 
 def prompt_hashes(config: LLMConfig) -> dict[str, str]:
     """Return the prompt files that a configuration uses, each with its SHA-256."""
-    hashes = {name: hashlib.sha256(_read(name).encode()).hexdigest() for name in _FILES}
-    if asks_for_checks(config.task_types):
-        hashes |= type_prompt_hashes(config.task_types)
-    return dict(sorted(hashes.items()))
+    kinds = type_files(config.task_types) if asks_for_checks(config.task_types) else ()
+    texts = {name: _read(name) for name in _FILES} | {name: _text(name) for name in kinds}
+    return {name: hashlib.sha256(texts[name].encode()).hexdigest() for name in sorted(texts)}
+
+
+def type_files(task_types: Sequence[TaskType]) -> list[str]:
+    """Return the files on the kinds of questions to ask for, in the order of the configuration."""
+    kinds = list(dict.fromkeys(task_types))
+    names = kinds if len(kinds) == 1 else ["several", *kinds]
+    return [f"types/{name}_v1.txt" for name in names]
+
+
+def instructions(task_types: Sequence[TaskType]) -> str:
+    """Return the part of the prompt of stage 2 on the kinds of questions: their files, in order."""
+    return "\n\n".join(_text(name).strip() for name in type_files(task_types))
 
 
 def asks_for_checks(task_types: Sequence[TaskType]) -> bool:
@@ -122,5 +131,9 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
 
 
 def _read(name: str) -> str:
-    file = resources.files("rubric_synth").joinpath("prompts", name)
-    return file.read_text("utf-8").rstrip("\n")
+    return _text(name).rstrip("\n")
+
+
+@lru_cache
+def _text(name: str) -> str:
+    return (resources.files("rubric_synth") / "prompts" / name).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""What the model is asked to reply with in each stage, as pydantic models with a fixed schema.
+"""A model's reply in each stage: its fixed schema, and the reading of it, which repairs nothing.
 
 The schema goes to the server, whose grammar follows its order: reasons come before what they are
 reasons for, and the reference answer comes behind the rubric that it has to satisfy. What the
@@ -8,13 +8,21 @@ element) is in the schema as a bound for the server, and is not refused here.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import json
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
-from rubric_core import fields
+from rubric_core.errors import RepeatedKeyError
+from rubric_core.files import decode
+from rubric_core.schema import sealed
 from rubric_synth.config import TaskType
 from rubric_synth.llm.executable import CheckReply
+from rubric_synth.rejection import RejectionReason
+from rubric_synth.stages import StageRefusal
+
+if TYPE_CHECKING:
+    from rubric_judge import ChatReply
 
 Depth = Literal["introductory", "intermediate", "advanced", "research"]
 ReasoningMode = Literal[
@@ -28,8 +36,8 @@ ReasoningMode = Literal[
     "argumentative",
 ]
 
-# Hosted servers refuse a schema with the length that `fields.Text` states.
-Text = Annotated[fields.Text, WithJsonSchema({"type": "string"})]
+# Hosted servers refuse a schema with the length that `sealed.Text` states.
+Text = Annotated[sealed.Text, WithJsonSchema({"type": "string"})]
 CriterionId = Annotated[str, Field(strict=True, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,47}$")]
 """Stands in messages and keys, so that it may hold no text."""
 
@@ -74,17 +82,31 @@ class AnalysisReply(Reply):
     reasoning_mode: ReasoningMode
 
 
-class CriterionReply(Reply):
-    """A criterion of stage 2: the five components of the paper's definition, with id and name."""
-
+class _Asked(Reply):
     id: CriterionId
     name: Text
     description: Text
     required_elements: tuple[Text, ...] = _items(1, 6)
     expected_keywords: tuple[Text, ...] = _items(1, 8)
     verification_method: Text
+
+
+class _Check(Reply):
+    check: CheckReply | None
+
+
+class _Credit(Reply):
     scoring_guide: Text
     weight: Weight = Field(json_schema_extra=_bounds(minimum=0, maximum=10))
+
+
+# The fields of the last class come first in a schema.
+class CriterionReply(_Credit, _Asked):
+    """A criterion of stage 2: the five components of the paper's definition, with id and name."""
+
+
+class CheckedCriterionReply(_Credit, _Check, _Asked):
+    """A criterion that a program may check."""
 
 
 class DraftReply(Reply):
@@ -102,20 +124,6 @@ class SynthesisReply(Reply):
     """Stage 2, for open questions."""
 
     drafts: tuple[DraftReply, ...] = _items(0, 10)
-
-
-class CheckedCriterionReply(Reply):
-    """A criterion that a program may check."""
-
-    id: CriterionId
-    name: Text
-    description: Text
-    required_elements: tuple[Text, ...] = _items(1, 6)
-    expected_keywords: tuple[Text, ...] = _items(1, 8)
-    verification_method: Text
-    check: CheckReply | None
-    scoring_guide: Text
-    weight: Weight = Field(json_schema_extra=_bounds(minimum=0, maximum=10))
 
 
 class CheckedDraftReply(Reply):
@@ -158,3 +166,89 @@ class EnrichmentReply(Reply):
     """Stage 3."""
 
     criteria: tuple[EnrichedReply, ...] = _items(1, 10)
+
+
+LONGEST_REPLY_CHARS: Final = 1_000_000
+"""No model writes as much in its tokens."""
+
+_LONGEST_PATH: Final = 4
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+def decoded(answer: ChatReply) -> object:
+    """Return what a reply's JSON holds.
+
+    Raises:
+        StageRefusal: it was refused, cut off, or is not one JSON document without repeated keys.
+    """
+    text = answer.text
+    match answer.finish:
+        case "refused":
+            raise StageRefusal(RejectionReason.MODEL_REFUSED)
+        case "truncated":
+            raise _cut_off(f"cut off at {len(text)} characters; raise max_tokens")
+        case "oversized":
+            raise _not_json("larger than what is read of an answer")
+        case "complete":
+            return _json(text)
+
+
+def _json(text: str) -> object:
+    if len(text) > LONGEST_REPLY_CHARS:
+        raise _not_json(f"{len(text)} characters, more than {LONGEST_REPLY_CHARS}")
+    if not text.strip():
+        raise _not_json("empty")
+    try:
+        return decode(text)
+    except RepeatedKeyError:
+        refusal = _not_json("an object holds a key twice")
+    except json.JSONDecodeError as error:
+        # Whether the reply begins as an object and is well formed as far as it goes.
+        at_end = error.pos >= len(text.rstrip()) or error.msg.startswith("Unterminated string")
+        if at_end and text.lstrip().startswith("{"):
+            refusal = _cut_off(f"breaks off at {len(text)} characters")
+        else:
+            refusal = _not_json(f"{error.msg.removesuffix(' at')} at character {error.pos}")
+    except RecursionError:
+        refusal = _not_json("nested too deeply")
+    # Out here: the error that `from None` would hide holds the whole reply.
+    raise refusal
+
+
+def checked(model: type[_Model], value: object) -> _Model:
+    """Return a decoded value as the model it should be.
+
+    Raises:
+        StageRefusal: it is not; names the first field that is wrong.
+    """
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+    first = problems[0]
+    # The name of an unknown field is text of the reply.
+    known = first["loc"][:-1] if first["type"] == "extra_forbidden" else first["loc"]
+    path = ".".join(str(part) for part in known[:_LONGEST_PATH]) or "the reply"
+    more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
+    raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"{path}: {first['type']}{more}")
+
+
+def items_of(value: object, *, name: str) -> list[object]:
+    """Return the list that a reply holds under its only key.
+
+    Raises:
+        StageRefusal: it is not such an object.
+    """
+    fields = cast("dict[str, object]", value) if isinstance(value, dict) else {}
+    found = fields.get(name)
+    if not isinstance(found, list) or len(fields) != 1:
+        raise StageRefusal(RejectionReason.REPLY_OFF_SCHEMA, f"no object with only a list {name!r}")
+    return cast("list[object]", found)
+
+
+def _cut_off(detail: str) -> StageRefusal:
+    return StageRefusal(RejectionReason.REPLY_TRUNCATED, detail)
+
+
+def _not_json(detail: str) -> StageRefusal:
+    return StageRefusal(RejectionReason.REPLY_NOT_JSON, detail)

@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 from array import array
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
@@ -14,9 +16,6 @@ from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from rubric_synth.document import Document
 
 _HASH_BYTES: Final = 32

@@ -2,68 +2,33 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import signal
 import threading
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from rubric_synth.dataset import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, SynthReport
-from rubric_synth.work import note_of_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-    from pathlib import Path
-    from types import FrameType
-
     from anyio.abc import TaskStatus
 
-    from rubric_synth.config import SynthConfig
     from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.pipeline.spending import Spending
     from rubric_synth.work import WorkFolder
 
-_NOTE: Final = "dataset"
+NOTE: Final = "dataset"
 DATASET_FILES: Final = (
     *(f"{split}.{kind}" for split in SPLITS for kind in ("jsonl", "parquet")),
     REJECTED_FILE,
     CARD_FILE,
     MANIFEST_FILE,
 )
-
-
-def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: Spending) -> str:
-    """Say why a run stopped and what to do."""
-    match cause:
-        case "cost":
-            return (
-                f"another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
-                f"{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
-            )
-        case "unpriced":
-            return (
-                f"max_cost_usd={config.max_cost_usd:g} is set, and what {spent.unpriced_calls} of "
-                f"{spent.calls} calls cost is not known: "
-                "set `prices:` of the model, and of the judge where it is one, or leave out "
-                "max_cost_usd"
-            )
-        case "unavailable":
-            return (
-                f"{config.max_unavailable_in_a_row} documents after each other got no answer "
-                "(max_unavailable_in_a_row): see that model and judge answer"
-            )
-        case "interrupted":
-            return "interrupted"
-
-
-def spent_so_far(spent: Spending) -> str:
-    """Say what all calls took, as the manifest does."""
-    cost = f"{spent.cost_usd:.4g} USD"
-    if spent.unpriced_calls:
-        cost += f" and {spent.unpriced_calls} without a known price"
-    return f"{spent.calls} calls so far, {cost}"
 
 
 def unanswered(documents: int) -> str:
@@ -79,38 +44,26 @@ def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:
         "files": _states(report.out),
         "report": report.model_dump(mode="json", exclude={"out"}),
     }
-    folder.set_note(_NOTE, json.dumps(content))
+    folder.index.set_note(NOTE, json.dumps(content))
 
 
-def written_before(out: Path, folder: WorkFolder, making: str) -> SynthReport | None:
+def written_before(out: Path, note: str | None, making: str) -> SynthReport | None:
     """Return the report of a finished dataset that is there untouched; None where it is not.
 
     Args:
         out: Dataset folder.
-        folder: Its work folder.
+        note: What its work folder holds under `NOTE`.
         making: Digest of all that the bytes of the dataset depend on.
     """
-    return _written(folder.note(_NOTE), out, making)
-
-
-def written_on_read_only(out: Path, work: Path, making: str) -> SynthReport | None:
-    """Do the same where the work folder cannot be opened for writing."""
-    return _written(note_of_finished(work, _NOTE), out, making)
-
-
-def _written(note: str | None, out: Path, making: str) -> SynthReport | None:
-    if note is None:
-        return None
-    content = json.loads(note)
-    if content["making"] != making or content["files"] != _states(out):
+    content: dict[str, Any] = {} if note is None else json.loads(note)
+    if content.get("making") != making or content["files"] != _states(out):
         return None
     return SynthReport.model_validate({**content["report"], "out": out})
 
 
 def _states(out: Path) -> dict[str, list[int]]:
     """Return size and time of the last change of each file of a dataset."""
-    found = {name: out / name for name in DATASET_FILES if (out / name).is_file()}
-    states = {name: path.stat() for name, path in found.items()}
+    states = {name: (out / name).stat() for name in DATASET_FILES if (out / name).is_file()}
     return {name: [state.st_size, state.st_mtime_ns] for name, state in states.items()}
 
 
@@ -126,7 +79,8 @@ class Stop:
         self._scope: anyio.CancelScope | None = None
         self.cause: UnfinishedCause | None = None
         """The first reason to end."""
-        self._is_interrupted = False
+        self.signal: int | None = None
+        """The latest one that asked for the end."""
         self.is_left = False
         """Whether to leave at once, without writing what is done."""
 
@@ -145,17 +99,17 @@ class Stop:
         """Let what is done outside of the event loop end at a first interrupt; leave at the next.
 
         Raises:
-            KeyboardInterrupt: At the second interrupt.
+            KeyboardInterrupt: At the second interrupt, with the number of its signal.
         """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def interrupted(number: int, frame: FrameType | None) -> None:
-            del number, frame
-            self.interrupt()
+            del frame
+            self.interrupt(number)
             if self.is_left:
-                raise KeyboardInterrupt
+                raise self.left()
 
         before = [signal.signal(number, interrupted) for number in _SIGNALS]
         try:
@@ -164,13 +118,17 @@ class Stop:
             for number, handler in zip(_SIGNALS, before, strict=True):
                 signal.signal(number, handler)
 
-    def interrupt(self) -> None:
-        """End in good order; leave at once where that was asked for before."""
-        if self._is_interrupted:
+    def interrupt(self, number: int) -> None:
+        """End in good order at a first signal; leave at once at the next."""
+        if self.signal is not None:
             self.leave()
         else:
-            self._is_interrupted = True
             self.request("interrupted")
+        self.signal = number
+
+    def left(self) -> KeyboardInterrupt:
+        """Return what is raised on leaving at once: with the number of the signal."""
+        return KeyboardInterrupt(self.signal)
 
     def request(self, cause: UnfinishedCause) -> None:
         """Draw no further document and let calls in flight end.
@@ -199,8 +157,32 @@ async def watch_signals(stop: Stop, *, task_status: TaskStatus[None]) -> None:
     try:
         with anyio.open_signal_receiver(*_SIGNALS) as received:
             task_status.started()
-            async for _ in received:
-                stop.interrupt()
+            async for number in received:
+                stop.interrupt(number)
     finally:
         for number, handler in zip(_SIGNALS, before, strict=True):
             signal.signal(number, handler)
+
+
+_SELDOM: Final = (20_000, 20, 50)
+
+
+@contextmanager
+def seldom_collected() -> Generator[None]:
+    """Look for cycles seldom, and not among what is there already: modules, schemas, prompts.
+
+    Looking through these time and again was a tenth of a run. Few cycles are made by a document,
+    and they are small. What the caller has frozen stays so: Python can only unfreeze everything.
+    """
+    before = gc.get_threshold()
+    is_frozen = gc.get_freeze_count() > 0
+    if not is_frozen:
+        gc.collect()
+        gc.freeze()
+    gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        if not is_frozen:
+            gc.unfreeze()

@@ -3,30 +3,133 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from rubric_judge.console import Pace
-from rubric_synth.engines import Pending
-from rubric_synth.pipeline.progress import Progress
-from rubric_synth.pipeline.spending import Prices, Spending
+from rubric_synth.calls import RunningTotals
+from rubric_synth.engines import Engine, Pending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from rubric_synth.calls import CallRecord
+    from rubric_core import Usage
+    from rubric_synth.calls import CallRecord, CallTotals
     from rubric_synth.config import SynthConfig
-    from rubric_synth.engines import Engine
-    from rubric_synth.outcome import Outcome
+    from rubric_synth.document import Outcome
+    from rubric_synth.errors import UnfinishedCause
     from rubric_synth.pipeline.collection import CollectedLine
     from rubric_synth.pipeline.ending import Stop
+    from rubric_synth.rejection import Stage
     from rubric_synth.work import WorkFolder
 
 
-class Watchers(NamedTuple):
-    """Who wants to be told how far a run is."""
+class Progress(NamedTuple):
+    """One look at a run."""
 
-    on_document: Callable[[int], None] | None
-    on_progress: Callable[[Progress], None] | None
+    done: int
+    """Documents with an outcome, those of earlier runs included."""
+    total: int
+    """Documents to be done."""
+    left_out: int
+    """Documents of this run without a task."""
+    calls_in_flight: int
+    """Calls under way now."""
+    cost_usd: float
+    """Of all calls with a known price, those of earlier runs included."""
+    documents_per_s: float
+    """Over the last half minute, or longer where less is done; 0 while it is not known."""
+
+    @property
+    def eta_s(self) -> float | None:
+        """Seconds that the rest will take at this rate; None where there is none yet."""
+        left = self.total - self.done
+        return left / self.documents_per_s if self.documents_per_s else None
+
+
+class Spending:
+    """The account of all calls that were made for a dataset, over all runs."""
+
+    def __init__(self, folder: WorkFolder, config: SynthConfig) -> None:
+        """Start from what earlier runs have spent."""
+        self._config = config
+        self._sums: defaultdict[Stage, RunningTotals] = defaultdict(RunningTotals)
+        for stage, totals in folder.index.spent(self._price).items():
+            self._sums[stage].add(totals)
+
+    @property
+    def by_stage(self) -> dict[Stage, CallTotals]:
+        """What each stage has taken."""
+        return {stage: sums.totals for stage, sums in self._sums.items()}
+
+    @property
+    def calls(self) -> int:
+        """Answered calls."""
+        return sum(sums.calls for sums in self._sums.values())
+
+    @property
+    def cost_usd(self) -> float:
+        """Of the calls with a known price."""
+        return sum(sums.cost_usd for sums in self._sums.values())
+
+    @property
+    def unpriced_calls(self) -> int:
+        """Calls without one."""
+        return sum(sums.unpriced_calls for sums in self._sums.values())
+
+    @property
+    def dearest_usd(self) -> float | None:
+        """The mean of the stage whose calls cost most; None where no call has a price yet.
+
+        What was paid in vain is part of it.
+        """
+        priced = ((sums, sums.calls - sums.unpriced_calls) for sums in self._sums.values())
+        return max((sums.cost_usd / calls for sums, calls in priced if calls > 0), default=None)
+
+    def add(self, record: CallRecord) -> bool:
+        """Add a call, and return whether its price is known."""
+        usage = record.usage
+        cost_usd = usage.cost_usd if usage else None
+        if usage is not None and cost_usd is None:
+            cost_usd = self._price(record.stage, usage)
+        self._sums[record.stage].add_call(record, cost_usd)
+        return cost_usd is not None
+
+    def _price(self, stage: Stage, usage: Usage) -> float | None:
+        """Return what the configuration says that tokens cost; None where it does not."""
+        asked = self._config.judge_model if stage == "quality" else self._config.model
+        return asked.prices.cost_usd(usage) if asked and asked.prices else None
+
+
+def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: Spending) -> str:
+    """Say why a run stopped and what to do."""
+    match cause:
+        case "cost":
+            return (
+                f"another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
+                f"{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
+            )
+        case "unpriced":
+            return (
+                f"max_cost_usd={config.max_cost_usd:g} is set, and what {spent.unpriced_calls} of "
+                f"{spent.calls} calls cost is not known: "
+                "set `prices:` of the model, and of the judge where it is one, or leave out "
+                "max_cost_usd"
+            )
+        case "unavailable":
+            return (
+                f"{config.max_unavailable_in_a_row} documents after each other got no answer "
+                "(max_unavailable_in_a_row): see that model and judge answer"
+            )
+        case "interrupted":
+            return "interrupted"
+
+
+def spent_so_far(spent: Spending) -> str:
+    """Say what all calls took, as the manifest does."""
+    cost = f"{spent.cost_usd:.4g} USD"
+    if spent.unpriced_calls:
+        cost += f" and {spent.unpriced_calls} without a known price"
+    return f"{spent.calls} calls so far, {cost}"
 
 
 class Recorder:
@@ -39,7 +142,7 @@ class Recorder:
         stop: Stop,
         *,
         settled: int,
-        watchers: Watchers,
+        on_document: Callable[[int], None] | None,
     ) -> None:
         """Start from what earlier runs have spent.
 
@@ -48,11 +151,11 @@ class Recorder:
             config: Ceilings.
             stop: Ended by this recorder or by others.
             settled: Documents that are done.
-            watchers: Told of finished documents.
+            on_document: Told the number of finished documents.
         """
         self.engine: Engine | None = None
         """The engine at work, whose calls in flight count."""
-        self.spent = Spending(folder, Prices(config))
+        self.spent = Spending(folder, config)
         self.done = settled
         self.left_out = 0
         self._folder = folder
@@ -60,9 +163,13 @@ class Recorder:
         self._most_unavailable = config.max_unavailable_in_a_row
         self._unavailable_in_a_row = 0
         self._stop = stop
-        self._on_document = watchers.on_document
+        self._on_document = on_document
         self._in_work: dict[str, bytes] = {}
         self._pace = Pace(settled, now_s=time.monotonic())
+
+    @property
+    def _in_flight(self) -> int:
+        return self.engine.calls_in_flight if self.engine is not None else 0
 
     @property
     def needs_price(self) -> bool:
@@ -74,16 +181,18 @@ class Recorder:
         """Whether the run shall end."""
         return self._stop.cause is not None
 
-    def pending(self, lines: Iterable[CollectedLine]) -> Iterator[Pending]:
+    def pending(
+        self, lines: Iterable[CollectedLine], *, only_answered: bool = False
+    ) -> Iterator[Pending]:
         """Yield the documents that are not settled, with the calls that were answered."""
-        for line in self._unsettled(lines):
-            yield self._drawn(line, self._folder.calls_of(line.doc_hash))
-
-    def answered(self, lines: Iterable[CollectedLine]) -> Iterator[Pending]:
-        """Yield those of them that have answered calls."""
-        for line in self._unsettled(lines):
-            if known := self._folder.calls_of(line.doc_hash):
-                yield self._drawn(line, known)
+        for line, is_settled in self._folder.settled(lines):
+            # A text that is there twice waits for another run while it is in work.
+            if is_settled or line.doc_hash in self._in_work:
+                continue
+            known = self._folder.calls_of(line.doc_hash)
+            if known or not only_answered:
+                self._in_work[line.doc_hash] = line.settings
+                yield Pending(line.document(), known)
 
     def check_prices(self) -> None:
         """Stop where there is a ceiling, and an earlier call whose price is not known."""
@@ -93,16 +202,6 @@ class Recorder:
     def put_back(self, doc_hash: str) -> None:
         """Take a document for not drawn."""
         del self._in_work[doc_hash]
-
-    def _unsettled(self, lines: Iterable[CollectedLine]) -> Iterator[CollectedLine]:
-        for line, is_settled in self._folder.settled(lines):
-            # A text that is there twice waits for another run while it is in work.
-            if not is_settled and line.doc_hash not in self._in_work:
-                yield line
-
-    def _drawn(self, line: CollectedLine, known: tuple[CallRecord, ...]) -> Pending:
-        self._in_work[line.doc_hash] = line.settings
-        return Pending(line.document(), known)
 
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
         """Keep a call; see `Sink`."""
@@ -118,12 +217,9 @@ class Recorder:
         self._folder.add_outcome(outcome, settings)
         self.done += 1
         self.left_out += not outcome.tasks
-        if outcome.is_settled:
-            self._unavailable_in_a_row = 0
-        else:
-            self._unavailable_in_a_row += 1
-            if self._unavailable_in_a_row >= self._most_unavailable:
-                self._stop.request("unavailable")
+        self._unavailable_in_a_row = 0 if outcome.is_settled else self._unavailable_in_a_row + 1
+        if self._unavailable_in_a_row >= self._most_unavailable:
+            self._stop.request("unavailable")
         if self._on_document is not None:
             self._on_document(self.done)
 
@@ -136,8 +232,7 @@ class Recorder:
             return False
         if self._ceiling_usd is None:
             return True
-        in_flight = self.engine.calls_in_flight if self.engine is not None else 0
-        expected_usd = (in_flight + 1) * (self.spent.dearest_usd or 0.0)
+        expected_usd = (self._in_flight + 1) * (self.spent.dearest_usd or 0.0)
         if self.spent.cost_usd + expected_usd > self._ceiling_usd:
             self._stop.request("cost")
             return False
@@ -149,7 +244,7 @@ class Recorder:
             done=self.done,
             total=total,
             left_out=self.left_out,
-            calls_in_flight=self.engine.calls_in_flight if self.engine is not None else 0,
+            calls_in_flight=self._in_flight,
             cost_usd=self.spent.cost_usd,
             documents_per_s=self._pace.rate(self.done, now_s=time.monotonic()) or 0.0,
         )

@@ -4,50 +4,76 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final, NamedTuple
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
 
 import anyio
+import anyio.lowlevel
 
-from rubric_core import FolderLockError, RubricError
+from rubric_core import FolderLockError, Judge, RubricError
+from rubric_synth.calls import DocumentCalls
 from rubric_synth.collect import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
 from rubric_synth.dataset import Provenance, SynthReport, write_dataset
-from rubric_synth.engines import LocalEngine, OwnStages, WorkerSpec, make_engine
-from rubric_synth.errors import OutputError, UnfinishedError, WorkFolderError
+from rubric_synth.engines import LocalEngine, Pending, WorkerSpec, make_engine
+from rubric_synth.errors import CallsStoppedError, OutputError, UnfinishedError, WorkFolderError
 from rubric_synth.events import log_warning
 from rubric_synth.extractive import extractive_stages
 from rubric_synth.files import remove_leftovers
-from rubric_synth.pipeline.collection import Collection
-from rubric_synth.pipeline.collector import seldom_collected
+from rubric_synth.pipeline.collection import CollectedLine, Collection
 from rubric_synth.pipeline.ending import (
     DATASET_FILES,
+    NOTE,
     Stop,
     note_written,
-    spent_so_far,
-    stopped_because,
+    seldom_collected,
     unanswered,
     watch_signals,
     written_before,
-    written_on_read_only,
 )
-from rubric_synth.pipeline.recorder import Recorder, Watchers
-from rubric_synth.pipeline.replay import replay
+from rubric_synth.pipeline.recorder import (
+    Progress,
+    Recorder,
+    Spending,
+    spent_so_far,
+    stopped_because,
+)
 from rubric_synth.pipeline.settings import Settings, settings_of
-from rubric_synth.pipeline.spending import Prices, Spending
-from rubric_synth.stages import Stages
-from rubric_synth.work import WorkFolder
+from rubric_synth.stages import Stages, StagesFactory
+from rubric_synth.work import WorkFolder, note_of_finished
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
+    from rubric_synth.errors import UnfinishedCause
+    from rubric_synth.worker import Worker
 
-    from rubric_core import Judge
-    from rubric_synth.engines import Engine, Pending
-    from rubric_synth.pipeline.collection import CollectedLine
-    from rubric_synth.pipeline.progress import Progress
-    from rubric_synth.stages import StagesFactory
+
+async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:
+    """Finish the documents that need no further call; put back the others.
+
+    Args:
+        worker: Does the work, and is never let ask.
+        answered: Documents with answered calls.
+        recorder: Keeps the outcomes, and says when to stop.
+    """
+    for document, known in answered:
+        calls = DocumentCalls(known, permit=_refuse)
+        try:
+            outcome = await worker.process(document, calls)
+        except CallsStoppedError:
+            recorder.put_back(document.doc_hash)
+        else:
+            recorder.on_outcome(outcome)
+        if recorder.is_stopped:
+            return
+        await anyio.lowlevel.checkpoint()
+
+
+def _refuse() -> NoReturn:
+    raise CallsStoppedError("only what was answered before is used")
+
 
 WORK_FOLDER: Final = "work"
 _TICK_S: Final = 0.5
@@ -103,17 +129,17 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
         opened = WorkFolder(out / WORK_FOLDER)
     except FolderLockError:
         # A finished dataset is one on a disk that cannot be written, too.
-        if (report := written_on_read_only(out, out / WORK_FOLDER, making)) is None:
-            raise
-        return report
+        if report := written_before(out, note_of_finished(out / WORK_FOLDER, NOTE), making):
+            return report
+        raise
     with opened as folder:
         remove_leftovers(out, DATASET_FILES)
-        if (report := written_before(out, folder, making)) is not None:
+        if report := written_before(out, folder.index.note(NOTE), making):
             return report
-        run = _Run(collection, settings, config, folder, making)
-        spec = WorkerSpec(config, _factory(stages), judge)
+        spec = WorkerSpec(config, stages, judge)
+        run = _Run(out, collection, settings, spec, folder, on_document, on_progress)
         with closing(collection):
-            return run.go_on(out, spec, Watchers(on_document, on_progress))
+            return run.go_on(making)
 
 
 def _making(config: SynthConfig, collection: Collection, settings: Settings) -> str:
@@ -128,10 +154,6 @@ def _making(config: SynthConfig, collection: Collection, settings: Settings) -> 
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def _factory(stages: Stages | StagesFactory | None) -> StagesFactory | None:
-    return OwnStages(stages) if isinstance(stages, Stages) else stages
-
-
 class _Counts(NamedTuple):
     settled: int
     """Documents to do that are done."""
@@ -141,66 +163,62 @@ class _Counts(NamedTuple):
     """All documents that something came of."""
 
 
+@dataclass
 class _Run:
     """One call of `synthesise`, its work folder open."""
 
-    def __init__(
-        self,
-        collection: Collection,
-        settings: Settings,
-        config: SynthConfig,
-        folder: WorkFolder,
-        making: str,
-    ) -> None:
-        self._collection = collection
-        self._settings = settings
-        self._config = config
-        self._folder = folder
-        self._making = making
-        self._stop = Stop()
+    out: Path
+    collection: Collection
+    settings: Settings
+    spec: WorkerSpec
+    folder: WorkFolder
+    on_document: Callable[[int], None] | None
+    on_progress: Callable[[Progress], None] | None
+    stop: Stop = field(default_factory=Stop)
 
-    def go_on(self, out: Path, spec: WorkerSpec, watchers: Watchers) -> SynthReport:
+    def go_on(self, making: str) -> SynthReport:
         """Work on what is not settled, and write what is done."""
-        with self._stop.letting_end():
+        with self.stop.letting_end():
             self._warn_of_gone_documents()
             counts = self._counts()
             failure: RubricError | None = None
-            if counts.settled < self._collection.to_do:
-                failure = self._work(spec, counts.settled, watchers)
+            if counts.settled < self.collection.to_do:
+                failure = self._work(counts.settled)
             if isinstance(failure, OutputError | WorkFolderError):
                 raise failure
-            if self._stop.is_left:
-                raise KeyboardInterrupt
-            self._folder.flush()
-            return self._end(out, self._counts(), failure)
+            if self.stop.is_left:
+                raise self.stop.left()
+            self.folder.index.flush()
+            return self._end(self._counts(), failure, making)
 
-    def _end(self, out: Path, counts: _Counts, failure: RubricError | None) -> SynthReport:
+    def _end(self, counts: _Counts, failure: RubricError | None, making: str) -> SynthReport:
         """Write what is done, and say what is not."""
-        pending = self._collection.to_do - counts.settled
+        pending = self.collection.to_do - counts.settled
+        stop = self.stop
         if failure is not None:
             failure.add_note(f"{pending} documents are pending: the same command goes on with them")
             if not counts.with_outcome:
                 raise failure
-        if self._stop.cause is not None and not counts.with_outcome:
-            raise self._unfinished(pending, "nothing was written yet")
-        report = self._write(out, counts.with_outcome)
+        if stop.cause is not None and not counts.with_outcome:
+            raise self._unfinished(stop.cause, pending, "nothing was written yet")
+        report = self._write(counts.with_outcome)
         if not pending:
-            note_written(report, self._folder, self._making)
+            note_written(report, self.folder, making)
         if failure is not None:
             raise failure
-        written = f"what is done is in {str(out)!r}"
-        if self._stop.cause == "interrupted" or (self._stop.cause is not None and pending):
-            raise self._unfinished(pending, written)
+        written = f"what is done is in {str(self.out)!r}"
+        if stop.cause == "interrupted" or (stop.cause is not None and pending):
+            raise self._unfinished(stop.cause, pending, written)
         if counts.unanswered:
-            self._stop.cause = "unavailable"
-            raise self._unfinished(pending, written, why=unanswered(counts.unanswered))
+            why = unanswered(counts.unanswered)
+            raise self._unfinished("unavailable", pending, written, why=why)
         return report
 
     def _counts(self) -> _Counts:
         settled = unanswered = with_outcome = 0
-        lines = self._collection.lines(self._settings.digest)
-        for number, (_, state) in enumerate(self._folder.settled(lines)):
-            if number < self._collection.to_do:
+        lines = self.collection.lines(self.settings.digest)
+        for number, (_, state) in enumerate(self.folder.settled(lines)):
+            if number < self.collection.to_do:
                 settled += state is True
                 unanswered += state is False
             with_outcome += state is not None
@@ -208,121 +226,113 @@ class _Run:
 
     def _warn_of_gone_documents(self) -> None:
         """Say how many documents of the earlier dataset the collection does not hold any more."""
-        before = self._folder.note(_COLLECTED)
-        if before == self._collection.sha256:
+        before = self.folder.index.note(_COLLECTED)
+        if before == self.collection.sha256:
             return
         if before is not None:
-            gone = self._folder.documents() - self._collection.hashes()
+            gone = self.folder.index.documents() - self.collection.hashes()
             if gone:
                 log_warning(
                     "synth.run.documents_gone",
                     documents=len(gone),
                     meaning="worked on before, not in this collection, left out of the dataset",
                 )
-        self._folder.set_note(_COLLECTED, self._collection.sha256)
+        self.folder.index.set_note(_COLLECTED, self.collection.sha256)
 
     def _to_do(self) -> Iterator[CollectedLine]:
-        lines = self._collection.lines(self._settings.digest)
-        return itertools.islice(lines, self._collection.to_do)
+        lines = self.collection.lines(self.settings.digest)
+        return itertools.islice(lines, self.collection.to_do)
 
-    def _work(self, spec: WorkerSpec, settled: int, watchers: Watchers) -> RubricError | None:
+    def _work(self, settled: int) -> RubricError | None:
         recorder = Recorder(
-            self._folder, self._config, self._stop, settled=settled, watchers=watchers
+            self.folder,
+            self.spec.config,
+            self.stop,
+            settled=settled,
+            on_document=self.on_document,
         )
         failure: list[Exception] = []
 
         async def work() -> None:
             async with anyio.create_task_group() as group:
-                await group.start(watch_signals, self._stop)
-                group.start_soon(self._tell, recorder, watchers)
+                await group.start(watch_signals, self.stop)
+                group.start_soon(tell)
                 try:
-                    with self._stop.scope():
-                        await self._work_on(spec, recorder)
+                    with self.stop.scope():
+                        await self._work_on(recorder)
                 except Exception as error:  # noqa: BLE001 - raised as itself, not as a group
                     failure.append(error)
                 group.cancel_scope.cancel()
 
+        async def tell() -> None:
+            while self.on_progress is not None:
+                self.on_progress(recorder.progress(self.collection.to_do))
+                await anyio.sleep(_TICK_S)
+
         with seldom_collected():
             anyio.run(work)
-        if watchers.on_progress is not None:
-            watchers.on_progress(recorder.progress(self._collection.to_do))
+        if self.on_progress is not None:
+            self.on_progress(recorder.progress(self.collection.to_do))
         for error in failure:
             if isinstance(error, RubricError):
                 return error
             raise error
         return None
 
-    async def _tell(self, recorder: Recorder, watchers: Watchers) -> None:
-        if watchers.on_progress is not None:
-            while True:
-                watchers.on_progress(recorder.progress(self._collection.to_do))
-                await anyio.sleep(_TICK_S)
-
-    async def _work_on(self, spec: WorkerSpec, recorder: Recorder) -> None:
+    async def _work_on(self, recorder: Recorder) -> None:
+        spec = self.spec
         may_replay = spec.stages is None and recorder.spent.calls > 0
-        if spec.stages is None and isinstance(self._config.synthesiser, ExtractiveConfig):
-            documents = read_collected(self._collection.folder)
-            stages = extractive_stages(documents, self._config.synthesiser)
-            spec = replace(spec, stages=OwnStages(stages))
+        if spec.stages is None and isinstance(spec.config.synthesiser, ExtractiveConfig):
+            documents = read_collected(self.collection.folder)
+            spec = replace(spec, stages=extractive_stages(documents, spec.config.synthesiser))
         worker = spec.build()
         try:
             if may_replay:
-                await replay(worker, recorder.answered(self._to_do()), recorder)
-                self._folder.flush()
-            if recorder.done < self._collection.to_do and spec.may_cost:
+                answered = recorder.pending(self._to_do(), only_answered=True)
+                await replay(worker, answered, recorder)
+                self.folder.index.flush()
+            if recorder.done < self.collection.to_do and spec.may_cost:
                 recorder.check_prices()
-            if self._stop.cause is not None:
+            if self.stop.cause is not None:
                 return
-            if recorder.done < self._collection.to_do:
+            if recorder.done < self.collection.to_do:
                 await worker.check()
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
-        if spec.may_cost:
-            await self._find_price(spec, pending, recorder)
-        await self._run_engine(make_engine(self._config, spec), pending, recorder)
+        if spec.may_cost:  # one document after another, until a call has told what calls cost
+            recorder.engine = LocalEngine(spec.config, spec)
+            while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
+                await recorder.engine.run([item], recorder)
+        recorder.engine = make_engine(spec.config, spec)
+        await recorder.engine.run(pending, recorder)
 
-    async def _find_price(
-        self, spec: WorkerSpec, pending: Iterator[Pending], recorder: Recorder
-    ) -> None:
-        """Work on documents one by one until a call has told what calls cost."""
-        engine = LocalEngine(self._config, spec)
-        while recorder.needs_price and recorder.may_call():
-            item = next(pending, None)
-            if item is None:
-                return
-            await self._run_engine(engine, [item], recorder)
-
-    async def _run_engine(
-        self, engine: Engine, pending: Iterable[Pending], recorder: Recorder
-    ) -> None:
-        recorder.engine = engine
-        await engine.run(pending, recorder)
-
-    def _write(self, out: Path, with_outcome: int) -> SynthReport:
+    def _write(self, with_outcome: int) -> SynthReport:
+        config = self.spec.config
         provenance = Provenance(
-            collected_sha256=self._collection.sha256,
-            documents=self._collection.documents,
-            pending=self._collection.documents - with_outcome,
-            collect=self._collection.config,
-            spent=Spending(self._folder, Prices(self._config)).by_stage,
-            prompts=self._settings.prompts,
-            model=self._settings.model,
-            judge=self._settings.judge,
+            collected_sha256=self.collection.sha256,
+            documents=self.collection.documents,
+            pending=self.collection.documents - with_outcome,
+            collect=self.collection.config,
+            spent=Spending(self.folder, config).by_stage,
+            prompts=self.settings.prompts,
+            model=self.settings.model,
+            judge=self.settings.judge,
         )
-        outcomes = self._folder.outcomes(self._collection.lines(self._settings.digest))
-        return write_dataset(out, outcomes, config=self._config, provenance=provenance)
+        outcomes = self.folder.outcomes(self.collection.lines(self.settings.digest))
+        return write_dataset(self.out, outcomes, config=config, provenance=provenance)
 
-    def _unfinished(self, pending: int, written: str, *, why: str | None = None) -> UnfinishedError:
-        assert self._stop.cause is not None  # noqa: S101 - only called where there is one
-        spent = Spending(self._folder, Prices(self._config))
-        why = why or stopped_because(self._stop.cause, self._config, spent)
-        done = self._collection.to_do - pending
+    def _unfinished(
+        self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
+    ) -> UnfinishedError:
+        spent = Spending(self.folder, self.spec.config)
+        why = why or stopped_because(cause, self.spec.config, spent)
+        done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
         calls = f"; {spent_so_far(spent)}" if spent.calls else ""
         message = (
-            f"{why}. {done} of {self._collection.to_do} documents are done, {pending} are "
+            f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
             f"pending{goes_on}; {written}{calls}"
         )
-        return UnfinishedError(message, cause=self._stop.cause, pending=pending)
+        return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.capabilities import fingerprint
-from rubric_synth.config import LLMConfig
-from rubric_synth.stages import Stages
+from rubric_synth.config import LLMConfig, SynthConfig
+from rubric_synth.stages import Stages, StagesFactory
 
 if TYPE_CHECKING:
     from rubric_core import Judge
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.stages import StagesFactory
 
 _PACKAGES = ("rubric-core", "rubric-judge", "rubric-synth")
 _OF_THE_WHOLE = {"judge", "near_duplicate_question_jaccard"}
@@ -62,7 +60,8 @@ def settings_of(
     model: dict[str, Any] | None = None
     synthesiser: object = config.synthesiser.model_dump(mode="json", exclude={"model"})
     if stages is not None:
-        synthesiser = _own(stages)
+        own = list(stages) if isinstance(stages, Stages) else [stages]
+        synthesiser = [_name(part) for part in own]
     elif isinstance(config.synthesiser, LLMConfig):
         from rubric_synth.llm import prompt_hashes  # only where it is asked for
 
@@ -80,11 +79,6 @@ def settings_of(
     }
     digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
     return Settings(digest, prompts, model, judge.name)
-
-
-def _own(stages: Stages | StagesFactory) -> list[str]:
-    parts = list(stages) if isinstance(stages, Stages) else [stages]
-    return [_name(part) for part in parts]
 
 
 def _name(part: object) -> str:

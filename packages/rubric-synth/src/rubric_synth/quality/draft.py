@@ -2,31 +2,136 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from rubric_core import SchemaError, leaked_ngrams
+from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
+from rubric_judge import VerificationError
+from rubric_judge.lint.wording import check_wording
+from rubric_judge.verification import parse_verification
+from rubric_judge.verification.directive import SentenceScope
 from rubric_synth.quality.pointers import (
     CRITERION_POINTERS,
     GUIDE_POINTERS,
     QUESTION_POINTERS,
     Pointer,
 )
-from rubric_synth.quality.structure import (
-    check_analysis,
-    check_repetition,
-    check_structure,
-)
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from rubric_core import DocumentAnalysis, Task
     from rubric_synth.config import QualityConfig
     from rubric_synth.document import Document
-    from rubric_synth.stages import CriterionDraft, Draft
+
+_TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
+_LONGEST: Final = {
+    "question": 10_000,
+    "passage": 250_000,
+    "question_rationale": 20_000,
+    "reference_answer": 100_000,
+}
+"""Characters, several times what anyone would write: only a reply gone wrong is longer."""
+_LONGEST_CRITERION: Final = 50_000
+_LONGEST_ID: Final = 200
+_LONGEST_ANALYSIS: Final = 50_000
+_GREATEST_WEIGHT: Final = 1_000.0
+"""Scales go to 10 or to 100."""
+_GREATEST_SHARE: Final = 0.9
+"""Of W; a rubric whose other criteria count for next to nothing is one criterion."""
+_SAME: Final = ("duplicate_criterion", "similar_ids")
+
+
+def check_structure(draft: Draft, config: QualityConfig) -> None:
+    """Apply the paper's structural checks, and refuse what is absurdly long.
+
+    Raises:
+        StageRefusal: With the first reason found.
+
+    Source: paper, §3.4, Quality assurance.
+    """
+    refuse(RejectionReason.EMPTY_QUESTION, when=not draft.question.strip())
+    weights = [criterion.weight for criterion in draft.criteria]
+    _check_weights(weights, config)
+    for number, criterion in enumerate(draft.criteria, start=1):
+        missing = _missing_field(criterion)
+        name = criterion.id.strip()[:_LONGEST_ID] or f"criterion {number}"
+        refuse(RejectionReason.MISSING_FIELD, f"{name}: {missing}", when=bool(missing))
+    _check_lengths(draft)
+    greatest, total = max(weights), sum(weights)
+    reason = RejectionReason.WEIGHT_OUT_OF_RANGE
+    detail = f"a weight of {greatest:g}, above {_GREATEST_WEIGHT:g}"
+    refuse(reason, detail, when=greatest > _GREATEST_WEIGHT)
+    is_alone = len(weights) > 1 and greatest > _GREATEST_SHARE * total
+    refuse(reason, f"one criterion has {greatest:g} of W = {total:g}", when=is_alone)
+    refuse(RejectionReason.MISSING_FIELD, "passage", when=not draft.passage.strip())
+    answer = draft.reference_answer.strip()
+    refuse(RejectionReason.NO_REFERENCE, "reference_answer", when=not answer)
+
+
+def check_analysis(analysis: DocumentAnalysis) -> None:
+    """Refuse an analysis that is absurdly long: every task of the document carries it.
+
+    Raises:
+        StageRefusal: It is.
+    """
+    texts = (analysis.genre, analysis.contribution, analysis.depth, analysis.reasoning_mode)
+    is_long = sum(map(len, (*texts, *analysis.concepts))) > _LONGEST_ANALYSIS
+    refuse(RejectionReason.FIELD_TOO_LONG, "document_analysis", when=is_long)
+
+
+def check_repetition(task: Task) -> None:
+    """Check that no criterion asks again for what another asks, under its own or a like id.
+
+    Raises:
+        StageRefusal: One does; the detail names it.
+    """
+    for finding in check_wording(task):
+        detail = f"{finding.criterion_id} {finding.what}"
+        refuse(RejectionReason.REPEATED_CRITERION, detail, when=finding.code in _SAME)
+
+
+def _check_weights(weights: list[float], config: QualityConfig) -> None:
+    count = len(weights)
+    detail = f"{count} criteria, below {config.limit('min_criteria')}"
+    refuse(RejectionReason.TOO_FEW_CRITERIA, detail, when=count < config.min_criteria)
+    detail = f"{count} criteria, above {config.limit('max_criteria')}"
+    refuse(RejectionReason.TOO_MANY_CRITERIA, detail, when=count > config.max_criteria)
+    wrong = any(not weight >= 0 or math.isinf(weight) for weight in weights)
+    refuse(RejectionReason.NEGATIVE_WEIGHT, "a weight is negative or not finite", when=wrong)
+    total = sum(weights)  # plain addition, which overflows to infinity where `fsum` would raise
+    detail = f"W = {total:g}, below {config.limit('min_total_weight')}"
+    refuse(RejectionReason.LOW_TOTAL_WEIGHT, detail, when=total < config.min_total_weight)
+
+
+def _check_lengths(draft: Draft) -> None:
+    for name, limit in _LONGEST.items():
+        length = len(getattr(draft, name))
+        detail = f"{name}: {length} characters, above {limit}"
+        refuse(RejectionReason.FIELD_TOO_LONG, detail, when=length > limit)
+    for number, criterion in enumerate(draft.criteria, start=1):
+        # A term counts more than its characters, so that a list of empty ones ends too.
+        terms = terms_of(criterion)
+        texts = [getattr(criterion, name) for name in _TEXT_FIELDS]
+        length = sum(map(len, (*texts, *terms))) + len(terms)
+        detail = f"criterion {number}: {length} characters, its id {len(criterion.id)}"
+        is_long = length > _LONGEST_CRITERION or len(criterion.id) > _LONGEST_ID
+        refuse(RejectionReason.FIELD_TOO_LONG, detail, when=is_long)
+
+
+def _missing_field(criterion: CriterionDraft) -> str:
+    """Return the name of the first component that a criterion lacks, or ""."""
+    missing = next((name for name in _TEXT_FIELDS if not getattr(criterion, name).strip()), "")
+    if missing or any(map(str.strip, terms_of(criterion))):
+        return missing
+    try:
+        directive = parse_verification(criterion.verification_method)
+    except VerificationError:
+        return ""  # meant to be executed; whether it can be is found out by running it
+    is_place = directive is None or isinstance(directive, SentenceScope)  # without terms
+    return "required_elements, expected_keywords or an executable check" if is_place else ""
+
 
 _TOKEN: Final = re.compile(r"\w+|[\[\\§]|\?\?")
 _HINTS: Final = frozenset[str]().union(*(pointer.hints for pointer in QUESTION_POINTERS))
@@ -42,18 +147,16 @@ def check_self_contained(draft: Draft) -> None:
     Raises:
         StageRefusal: One points at a text that is not there; the detail names pattern and field.
     """
+    reason = RejectionReason.NOT_SELF_CONTAINED
     name = pointers_in(draft.question, QUESTION_POINTERS)
-    if name:
-        raise StageRefusal(RejectionReason.NOT_SELF_CONTAINED, f"{name} in question")
+    refuse(reason, f"{name} in question", when=bool(name))
     for criterion in draft.criteria:
         fields = tuple(_fields(criterion))
         # One look at all fields together: most criteria hold no hint of any pattern.
         hinted = _hinted("\n".join(text for _, text, _ in fields), CRITERION_POINTERS)
         for field, text, pointers in fields if hinted else ():
             name = _first(text, [pointer for pointer in hinted if pointer in pointers])
-            if name:
-                detail = f"{name} in criterion {criterion.id}: {field}"
-                raise StageRefusal(RejectionReason.NOT_SELF_CONTAINED, detail)
+            refuse(reason, f"{name} in criterion {criterion.id}: {field}", when=bool(name))
 
 
 def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
@@ -62,17 +165,14 @@ def pointers_in(text: str, pointers: Sequence[Pointer]) -> str:
 
 
 def _first(text: str, pointers: Sequence[Pointer]) -> str:
-    if not pointers:
-        return ""
-    prose = _CODE_OR_FORMULA.sub("`", text) if "`" in text or "$" in text else text
+    has_code = bool(pointers) and ("`" in text or "$" in text)
+    prose = _CODE_OR_FORMULA.sub("`", text) if has_code else text
     return next((pointer.name for pointer in pointers if pointer.points(prose)), "")
 
 
 def _hinted(text: str, pointers: Sequence[Pointer]) -> list[Pointer]:
     words = _HINTS.intersection(_TOKEN.findall(text.lower()))
-    if not words:
-        return []
-    return [pointer for pointer in pointers if not pointer.hints.isdisjoint(words)]
+    return [pointer for pointer in pointers if words and not pointer.hints.isdisjoint(words)]
 
 
 def _fields(criterion: CriterionDraft) -> Iterator[tuple[str, str, Sequence[Pointer]]]:
@@ -98,30 +198,23 @@ def check_leaks(task: Task, config: QualityConfig) -> None:
         StageRefusal: It does, or it holds a sentence of the reference answer or all of it.
     """
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=config.leak_words))
-    if leaks:
-        detail = f"{leaks} runs of as many words as {config.limit('leak_words')}"
-        raise StageRefusal(RejectionReason.LEAK, detail)
-    answer = task.reference_answer or ""
-    if _tells(task.question, answer, config.leak_words):
-        raise StageRefusal(RejectionReason.LEAK, "the reference answer in the question")
+    detail = f"{leaks} runs of as many words as {config.limit('leak_words')}"
+    refuse(RejectionReason.LEAK, detail, when=bool(leaks))
+    is_told = _tells(task.question, task.reference_answer or "", config.leak_words)
+    refuse(RejectionReason.LEAK, "the reference answer in the question", when=is_told)
 
 
 def _tells(question: str, answer: str, fewest_words: int) -> bool:
     """Whether a question holds an answer, or a sentence of it that is no mere phrase."""
-    asked = _plain(_words(question))
-    told = [_words(sentence) for sentence in _SENTENCE.split(answer)]
-    whole = _plain(word for words in told for word in words)
+
+    def plain(text: str) -> str:
+        return f" {' '.join(_WORD.findall(text.lower()))} "
+
+    asked, whole = plain(question), plain(answer)
     if whole in asked and whole.count(" ") > _FEWEST_WORDS:
         return True
-    return any(len(words) >= fewest_words and _plain(words) in asked for words in told)
-
-
-def _words(text: str) -> list[str]:
-    return _WORD.findall(text.lower())
-
-
-def _plain(words: Iterable[str]) -> str:
-    return f" {' '.join(words)} "
+    told = map(plain, _SENTENCE.split(answer))
+    return any(sentence.count(" ") > fewest_words and sentence in asked for sentence in told)
 
 
 _PUNCTUATION: Final = str.maketrans(dict.fromkeys(".,;:?!'\"`", " "))
@@ -157,9 +250,8 @@ def check_unrepeated(draft: Draft, accepted: Iterable[str]) -> None:
     Raises:
         StageRefusal: The question is there already, but for case, spaces and punctuation.
     """
-    key = _normalised(draft.question)
-    if any(key == _normalised(question) for question in accepted):
-        raise StageRefusal(RejectionReason.DUPLICATE_QUESTION, "of the same document")
+    is_repeated = _normalised(draft.question) in map(_normalised, accepted)
+    refuse(RejectionReason.DUPLICATE_QUESTION, "of the same document", when=is_repeated)
 
 
 def _normalised(question: str) -> str:

@@ -19,15 +19,13 @@ from rubric_judge import HybridConfig, LexicalConfig, SandboxError, Verification
 from rubric_judge.verification import ProgramCheck, Programs, parse_verification
 from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
-from rubric_judge.verification.python_source import parse_python
-from rubric_judge.verification.python_tests import PythonTests, response_code
+from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
 from rubric_judge.verification.quantities import plain_numbers, read_quantities
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
 
 if TYPE_CHECKING:
     from rubric_synth.config import QualityConfig
-    from rubric_synth.stages import CriterionDraft, Draft
 
 
 _RUNS: Final = 2
@@ -59,9 +57,9 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
         raise _broken("", f"a {draft.task_type} question without a check of that kind")
     if not isinstance(config.judge, HybridConfig) and not any(map(bool, checks.values())):
         return  # nothing to run, and no sandbox that may be missing
+    judge = _hybrid(config)
+    programs = _programs(judge.model_dump_json())
     try:
-        judge = _hybrid(config)
-        programs = _programs(judge.model_dump_json())
         for name, check in checks.items():
             if isinstance(check, PythonTests):
                 code = _parsed(name, draft.reference_answer)
@@ -76,9 +74,8 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
 def _hybrid(config: QualityConfig) -> HybridConfig:
     """Return how checks are run; which judge reads the other criteria makes no difference."""
     rest = LexicalConfig()
-    if isinstance(config.judge, HybridConfig):
-        return config.judge.model_copy(update={"judge": rest})
-    return HybridConfig(judge=rest)
+    hybrid = config.judge if isinstance(config.judge, HybridConfig) else HybridConfig(judge=rest)
+    return hybrid.model_copy(update={"judge": rest})
 
 
 @lru_cache(maxsize=8)
@@ -101,10 +98,9 @@ async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs
 
     if not await passes(draft.reference_answer):
         raise _broken(name, "the reference answer fails it")
-    if await passes(""):
-        raise _broken(name, "an empty answer passes it")
-    if await passes(draft.question):
-        raise _broken(name, "the question passes it")
+    for what, answer in (("an empty answer", ""), ("the question", draft.question)):
+        if await passes(answer):
+            raise _broken(name, f"{what} passes it")
     if isinstance(check, NumericCheck):
         wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in _FACTORS]
         if all([await passes(answer) for answer in wrong]):
@@ -146,9 +142,8 @@ def _parsed(name: str, answer: str) -> ast.Module:
             warnings.simplefilter("ignore")
             return parse_python(code)
     except _NO_CODE as error:
-        raise _broken(
-            name, f"the reference answer's code does not compile: {type(error).__name__}"
-        ) from None
+        problem = f"the reference answer's code does not compile: {type(error).__name__}"
+        raise _broken(name, problem) from None
 
 
 def _hollow(name: str, code: ast.Module) -> str:

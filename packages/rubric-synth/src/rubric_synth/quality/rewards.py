@@ -9,25 +9,21 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
-from rubric_core import Outcome
+from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_judge.lexical.words import stem
 from rubric_synth.language import content_words
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
+from rubric_synth.stages import StageRefusal, refuse, terms_of
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-    from rubric_core import JudgeResult, JudgeView, Task
-    from rubric_synth.config import QualityConfig
+    from rubric_synth.config import Corruption, QualityConfig
 
     AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
-    from collections.abc import Callable, Iterator, Sequence
-
-    from rubric_synth.config import Corruption
 
     Chance = Callable[[], random.Random]
     """Begins the same row of chances each time; not every copy needs one."""
@@ -56,14 +52,11 @@ def corrupted_copies(
         By kind; empty only where the answer is so short that no kind changes it.
     """
     seed = task.task_id if seed is None else seed
-    copies: dict[Corruption, str] = {}
-    for kind in kinds:
-        if copy := _copy(task, kind, seed):
-            copies[kind] = copy
-    for kind in () if copies else _MAKERS:
-        if copy := _copy(task, kind, seed):
-            return {kind: copy}
-    return copies
+
+    def copies(of: Iterable[Corruption]) -> Iterator[tuple[Corruption, str]]:
+        return ((kind, copy) for kind in of if (copy := _copy(task, kind, seed)))
+
+    return dict(copies(kinds)) or dict(islice(copies(_MAKERS), 1))
 
 
 def _copy(task: Task, kind: Corruption, seed: str) -> str:
@@ -75,15 +68,11 @@ def _copy(task: Task, kind: Corruption, seed: str) -> str:
 
 def _other_terms(task: Task, answer: str, chance: Chance) -> str:
     source = chance()
-    asked = frozenset(stem(word) for term in _terms(task) for word in _TOKEN.findall(term))
-    known = asked | frozenset(stem(word) for word in _TOKEN.findall(answer))
-    others = sorted(
-        {
-            word
-            for word in map(str.lower, content_words(task.grounding.reveal()))
-            if len(word) >= _SHORTEST_STAND_IN and stem(word) not in known
-        }
-    )
+    terms = " ".join(term for criterion in task.rubric for term in terms_of(criterion))
+    asked = frozenset(map(stem, _TOKEN.findall(terms)))
+    known = asked | frozenset(map(stem, _TOKEN.findall(answer)))
+    lowered = {word.lower() for word in content_words(task.grounding.reveal())}
+    others = sorted(w for w in lowered if len(w) >= _SHORTEST_STAND_IN and stem(w) not in known)
     source.shuffle(others)
     stand_ins: dict[str, str] = {}
 
@@ -95,20 +84,10 @@ def _other_terms(task: Task, answer: str, chance: Chance) -> str:
             return _other_number(found, source)
         if key not in stand_ins and others:
             stand_ins[key] = others[len(stand_ins) % len(others)]
-        return _in_case_of(found[0], stand_ins.get(key, found[0]))
+        stand_in = stand_ins.get(key, found[0])
+        return stand_in.capitalize() if found[0][0].isupper() else stand_in
 
     return _TOKEN.sub(replaced, answer)
-
-
-def _terms(task: Task) -> Iterator[str]:
-    for criterion in task.rubric:
-        yield from criterion.required_elements
-        yield from criterion.expected_keywords
-        yield from criterion.expected_concepts
-
-
-def _in_case_of(word: str, stand_in: str) -> str:
-    return stand_in.capitalize() if word[0].isupper() else stand_in
 
 
 def _half(_task: Task, answer: str, chance: Chance) -> str:
@@ -161,49 +140,35 @@ async def check_rewards(task: Task, judge: AskJudge, config: QualityConfig) -> N
     Raises:
         StageRefusal: With the first reason found.
     """
-    rewards = _Rewards(task, judge)
-    reference = await rewards.of("reference", task.reference_answer or "")
-    if reference < config.min_reference_reward:
-        detail = f"{reference:.2f}, below {config.limit('min_reference_reward')}"
-        raise StageRefusal(RejectionReason.LOW_REFERENCE_REWARD, detail)
-    empty = await rewards.of("empty", "")
-    if empty > config.max_empty_reward:
-        detail = f"{empty:.2f}, above {config.limit('max_empty_reward')}"
-        raise StageRefusal(RejectionReason.REWARDED_EMPTY_ANSWER, detail)
-    echo = await rewards.of("echo", task.question)
-    if echo > config.max_echo_reward:
-        detail = f"{echo:.2f}, above {config.limit('max_echo_reward')}"
-        raise StageRefusal(RejectionReason.REWARDED_QUESTION_ECHO, detail)
-    copies = corrupted_copies(task, config.corruptions, seed=rewards.task_id)
-    if not copies:
-        raise StageRefusal(RejectionReason.NOT_DISCRIMINATING, "the reference is too short")
-    for kind, copy in copies.items():
-        reward = await rewards.of(kind, copy)
-        if reference - reward < config.min_discrimination:
-            apart = config.limit("min_discrimination")
-            detail = f"{kind}: {reference:.2f} and {reward:.2f}, closer than {apart}"
-            raise StageRefusal(RejectionReason.NOT_DISCRIMINATING, detail)
+    # Once: the task's id, which every view holds, is a hash of the whole rubric.
+    view = task.judge_view("")
 
-
-class _Rewards:
-    """Rewards of answers to one task."""
-
-    def __init__(self, task: Task, judge: AskJudge) -> None:
-        self._rubric = task.rubric
-        self._judge = judge
-        # Once: the task's id, which every view holds, is a hash of the whole rubric.
-        self._view = task.judge_view("")
-
-    @property
-    def task_id(self) -> str:
-        return self._view.task_id
-
-    async def of(self, name: str, response: str) -> float:
-        result = await self._judge(self._view.model_copy(update={"response": response}))
+    async def earned(name: str, response: str) -> float:
+        result = await judge(view.model_copy(update={"response": response}))
         match result.outcome:
             case Outcome.UNAVAILABLE:
                 raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, f"{name}: {result.reason}")
             case Outcome.INVALID:
                 raise StageRefusal(RejectionReason.JUDGE_INVALID, f"{name}: {result.reason}")
             case Outcome.SCORED:
-                return rubric_core.normalized_reward(result, self._rubric)
+                return rubric_core.normalized_reward(result, task.rubric)
+
+    reference = await earned("reference", task.reference_answer or "")
+    detail = f"{reference:.2f}, below {config.limit('min_reference_reward')}"
+    is_low = reference < config.min_reference_reward
+    refuse(RejectionReason.LOW_REFERENCE_REWARD, detail, when=is_low)
+    for name, answer, most, reason in (
+        ("empty", "", "max_empty_reward", RejectionReason.REWARDED_EMPTY_ANSWER),
+        ("echo", task.question, "max_echo_reward", RejectionReason.REWARDED_QUESTION_ECHO),
+    ):
+        reward = await earned(name, answer)
+        detail = f"{reward:.2f}, above {config.limit(most)}"
+        refuse(reason, detail, when=reward > getattr(config, most))
+    reason = RejectionReason.NOT_DISCRIMINATING
+    copies = corrupted_copies(task, config.corruptions, seed=view.task_id)
+    refuse(reason, "the reference is too short", when=not copies)
+    for kind, copy in copies.items():
+        reward = await earned(kind, copy)
+        apart = config.limit("min_discrimination")
+        detail = f"{kind}: {reference:.2f} and {reward:.2f}, closer than {apart}"
+        refuse(reason, detail, when=reference - reward < config.min_discrimination)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection
 from rubric_synth.sources.folder import read_file, read_folder
-from rubric_synth.sources.hugging_face import read_hugging_face
-from rubric_synth.sources.language_filter import in_other_language
 from rubric_synth.sources.package import read_package
+from rubric_synth.sources.raw_text import in_other_language
+from rubric_synth.sources.records import read_hugging_face
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rubric_synth.config import CollectConfig
     from rubric_synth.document import Document
 

@@ -1,29 +1,188 @@
-"""HTML and PDF files, notebooks and other markup to documents, by processes that may fail."""
+"""HTML and PDF files, notebooks and markup to documents, by a process that may hang or be killed.
+
+reStructuredText, LaTeX, Word and their like are read by pandoc, which has no access to files.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
-from typing import TYPE_CHECKING, Final
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import weakref
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
-from rubric_synth.cleaning import (
-    Line,
-    article_text,
-    document_title,
-    normal_characters,
-    pages_to_markdown,
-    short_title,
-    without_tags,
-)
+from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
+from rubric_synth.cleaning.markup import article_text, without_tags
+from rubric_synth.cleaning.pages import Line, pages_to_markdown
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.extras import missing_extra
-from rubric_synth.sources.isolated import IsolatedReader
-from rubric_synth.sources.pandoc import Pandoc
-from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded, printable, within
+from rubric_synth.sources.raw_text import (
+    NotTextError,
+    cleaned,
+    decoded,
+    need_extra,
+    printable,
+    within,
+)
 
 if TYPE_CHECKING:
     from rubric_synth.config import CollectConfig
     from rubric_synth.sources.opening import SourceFile
+
+_MAX_MEMORY_BYTES: Final = 2 << 30
+
+
+class IsolatedReader:
+    """The process of `converter`, started at the first job and again after each crash."""
+
+    def __init__(self, timeout_s: int | None) -> None:
+        """Start nothing yet.
+
+        Args:
+            timeout_s: For one answer; none if None.
+        """
+        self._timeout_s = timeout_s
+        self._process: subprocess.Popen[bytes] | None = None
+        self._files: socket.socket | None = None
+
+    def answer(self, job: dict[str, object], file: BinaryIO | None = None) -> dict[str, Any]:
+        """Return the answer to a job.
+
+        Args:
+            job: What to do.
+            file: The file to read, which the process gets open: by its name it might be another.
+
+        Raises:
+            NotTextError: The process refused the file, or came to its end over it.
+        """
+        self._send(job, file)
+        return self._receive()
+
+    def answers(
+        self, job: dict[str, object], file: BinaryIO | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the answers to a job until there are no more, each within the time for one.
+
+        Raises:
+            NotTextError: As for `answer`.
+        """
+        self._send(job, file)
+        try:
+            while not (answer := self._receive()).get("done"):
+                yield answer
+        except GeneratorExit:
+            self.close()  # what it has yet to say is no answer to the next job
+            raise
+
+    def _send(self, job: dict[str, object], file: BinaryIO | None) -> None:
+        process, files = self._running()
+        with contextlib.suppress(BrokenPipeError, ConnectionError):  # then there is no answer
+            if file is not None:
+                socket.send_fds(files, [b"f"], [file.fileno()])
+            if process.stdin is not None:
+                process.stdin.write(json.dumps({**job, "with_file": file is not None}).encode())
+                process.stdin.write(b"\n")
+                process.stdin.flush()
+
+    def _receive(self) -> dict[str, Any]:
+        process, _ = self._running()
+        line = b"" if process.stdout is None else process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise NotTextError(RejectionReason.CONVERSION_FAILED, self._cause_of_death())
+        answer: dict[str, Any] = json.loads(line)
+        if "refused" in answer:
+            raise NotTextError(RejectionReason(answer["refused"]), answer.get("detail", ""))
+        return answer
+
+    def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
+        if self._process is None or self._files is None:
+            script = Path(__file__).with_name("converter.py")
+            self._files, theirs = socket.socketpair()
+            with theirs:
+                limits = map(str, (self._timeout_s or 0, _MAX_MEMORY_BYTES, theirs.fileno()))
+                # -P: the script's folder is no place to import from. A session of its own: an
+                # interrupt from the terminal is this process's to handle.
+                self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and script
+                    [sys.executable, "-P", str(script), *limits],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                    start_new_session=True,
+                    pass_fds=[theirs.fileno()],
+                )
+            weakref.finalize(self, _killed, self._process)
+        return self._process, self._files
+
+    def _cause_of_death(self) -> str:
+        code = self.close()
+        if code == -signal.SIGALRM:
+            return f"not read within the {self._timeout_s} s of collect.conversion_timeout_s"
+        return f"the reader crashed, or needed more than {_MAX_MEMORY_BYTES >> 30} GiB of memory"
+
+    def close(self) -> int:
+        """End the process and return how it ended."""
+        process, self._process = self._process, None
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+        if process is None:
+            return 0
+        _close(process)
+        try:
+            return process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return process.wait()
+
+
+def _killed(process: subprocess.Popen[bytes]) -> None:
+    """End a process that nobody asks any more."""
+    _close(process)
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+
+
+PANDOC_FORMATS: Final = {
+    **{f".{name}": name for name in ("docx", "epub", "latex", "odt", "org", "rst")},
+    ".rest": "rst",
+    ".tex": "latex",
+}
+"""What pandoc calls the format of a file, by the end of its name."""
+
+_BINARY: Final = frozenset({"docx", "epub", "odt"})
+_PICTURES: Final = 4  # a file with pictures may be so many times larger than one without
+_NOT_PARSED: Final = frozenset({63, 64, 91, 92, 93})  # exit statuses of pandoc
+_ARGUMENTS: Final = (
+    "--sandbox",
+    f"--lua-filter={Path(__file__).with_name('pandoc_filter.lua')}",
+    "--to=commonmark+pipe_tables",
+    "--wrap=none",
+    *("+RTS", "-M1g", "-RTS"),
+)
+_HEAP_EXHAUSTED: Final = 251  # of its run-time system
+# Directives and options that read other files, which pandoc is not allowed to, and it ends there.
+_OTHER_FILES = re.compile(
+    r"^[ \t]*(?:\.\.[ \t]+(?:\|[^|\n]*\|[ \t]+)?(?:include|literalinclude)::|:(?:file|url):).*$",
+    re.MULTILINE,
+)
 
 _MARKUP_FRAC: Final = 8  # a page of HTML may be so many times its text
 _CHARSET = re.compile(
@@ -41,7 +200,8 @@ class Converter:
     def __init__(self, config: CollectConfig) -> None:
         """Start no process yet."""
         self._most = config.max_document_bytes
-        self._pandoc = Pandoc(config.conversion_timeout_s, most=_MARKUP_FRAC * self._most)
+        self._most_markup = _MARKUP_FRAC * self._most
+        self._timeout_s = config.conversion_timeout_s
         self._reader = IsolatedReader(config.conversion_timeout_s)
         self.tables = IsolatedReader(config.conversion_timeout_s)
         """Reads Parquet, of which each row is a document; its library takes a process's memory."""
@@ -57,7 +217,7 @@ class Converter:
         Raises:
             NotTextError: It cannot be read or holds no text.
         """
-        data = file.read(most=_MARKUP_FRAC * self._most)
+        data = file.read(most=self._most_markup)
         declared = _CHARSET.search(data[:4096])
         page = decoded(data, declared=declared[1].decode() if declared else "")
         answer = self._reader.answer({"kind": "html", "page": page})
@@ -76,8 +236,7 @@ class Converter:
         with file.open() as opened:
             if not opened.read(1):
                 raise NotTextError(RejectionReason.EMPTY, "0 bytes")
-            if (missing := missing_extra("pdf")) is not None:
-                raise missing
+            need_extra("pdf")
             answer = self._reader.answer({"kind": "pdf", "most": self._most}, opened)
         pages = [[Line(*line) for line in page] for page in answer["pages"]]
         letters = sum(sum(map(str.isalpha, line.text)) for page in pages for line in page)
@@ -98,12 +257,22 @@ class Converter:
         return self._document(file, answer["markdown"], "")
 
     def markup(self, file: SourceFile) -> Document:
-        """Return the text of a file in a format that pandoc reads.
+        """Return the text of a file that pandoc reads, what Sphinx adds to its markup as words.
 
         Raises:
-            NotTextError: It cannot be read or holds no text.
+            NotTextError: It cannot be read, or not within bounds, or pandoc is not installed.
         """
-        return self._document(file, self._pandoc.markdown(file), "")
+        kind = PANDOC_FORMATS[file.path.suffix.lower()]
+        if kind in _BINARY:
+            data = file.read(most=_PICTURES * self._most_markup)
+        else:
+            data = decoded(file.read(most=self._most_markup)).encode(errors="replace")
+        if not data.strip():
+            raise NotTextError(RejectionReason.EMPTY, f"{len(data)} bytes")
+        if kind == "rst":
+            data = _OTHER_FILES.sub("", data.decode()).encode()
+        markdown = _pandoc(data, kind, most=self._most_markup, timeout_s=self._timeout_s)
+        return self._document(file, markdown, "")
 
     def _document(self, file: SourceFile, markdown: str, title: str) -> Document:
         text = cleaned(within(markdown, most=self._most))
@@ -111,3 +280,58 @@ class Converter:
         title = "" if _NO_TITLE.search(named) else named.encode(errors="replace").decode()
         heading = short_title(title) or document_title(text) or printable(file.path.stem)
         return Document(title=heading, text=text, source=file.source)
+
+
+def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
+    """Convert markup in a process that is bounded in time, memory and output."""
+    with tempfile.TemporaryFile() as markup:
+        markup.write(data)
+        markup.seek(0)
+        process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
+            [
+                pandoc_program(),
+                *_ARGUMENTS,
+                f"--from={kind}",
+                f"--metadata=rubric-synth-format:{kind}",
+            ],
+            stdin=markup,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,  # its messages hold text of the file
+            start_new_session=True,
+        )
+    with contextlib.suppress(AttributeError, OSError):  # it may outlive us, where Linux is
+        resource.prlimit(process.pid, resource.RLIMIT_CPU, (2 * timeout_s, 2 * timeout_s))
+    timer = threading.Timer(timeout_s, process.kill)
+    timer.start()
+    try:
+        with process:
+            markdown = process.stdout.read(most + 1) if process.stdout else b""
+            if len(markdown) > most:
+                process.kill()
+    finally:
+        is_late = not timer.is_alive()
+        timer.cancel()
+    if len(markdown) > most:
+        detail = f"Markdown of more than the {most} bytes that collect.max_document_bytes allows"
+        raise NotTextError(RejectionReason.TOO_LONG, detail)
+    if status := process.returncode:
+        detail = f"pandoc ended with status {status}"
+        if is_late:
+            detail = f"not read within the {timeout_s} s of collect.conversion_timeout_s"
+        elif status == _HEAP_EXHAUSTED:
+            detail = "pandoc needed more than 1 GiB of memory"
+        elif status in _NOT_PARSED:
+            detail = f"pandoc cannot read it as {kind}"
+        raise NotTextError(RejectionReason.CONVERSION_FAILED, detail)
+    return markdown.decode()
+
+
+def pandoc_program() -> str:
+    """Return the path of pandoc in its wheel; another version might read files differently.
+
+    Raises:
+        NotTextError: The extra is not installed.
+    """
+    need_extra("documents")
+    spec = find_spec("pypandoc")
+    return str(Path(str(spec and spec.origin)).with_name("files") / "pandoc")

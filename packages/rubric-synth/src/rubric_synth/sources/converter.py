@@ -16,14 +16,11 @@ import resource
 import signal
 import socket
 import sys
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, cast
 
 _NO_CONTENT = [
     "nav", "aside", "footer", "form", "dialog", "script", "style", "noscript", "template", "iframe",
@@ -37,18 +34,12 @@ _NO_CONTENT_BY_NAME = [
     "[id=comments]", "[class*=headerlink]", "[class*=skip-link]", "[class*=edit-link]",
     "[class*=sr-only]", "[class*=advert]", "[class*=toctree]", "[id=toc]", "[class*=md-source]",
 ]  # fmt: skip
-_MAIN = (re.compile(r"<main[\s>]", re.IGNORECASE), re.compile(r"</main\s*>", re.IGNORECASE))
-_ARTICLE = (
-    re.compile(r"<article[\s>]", re.IGNORECASE),
-    re.compile(r"</article\s*>", re.IGNORECASE),
-)
-_UNSEEN = (
-    re.compile(r"<(?:script|style|template|title)[\s>]", re.IGNORECASE),
-    re.compile(r"</(?:script|style|template|title)\s*>", re.IGNORECASE),
-)
+_UNSEEN = "(?:script|style|template|title)"
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^>]{0,200}>(.{0,2000}?)</title", re.DOTALL | re.IGNORECASE)
 _MIN_MAIN_CHARS = 400
+_STATE_FILE = "state.json"  # of `datasets`, as the next
+_SPLITS_FILE = "dataset_dict.json"
 _WRONG_PASSWORD = 4  # of PDFium
 _ALLOWED = "that collect.max_document_bytes allows"
 _BROKEN = {"refused": "broken_pdf"}
@@ -92,24 +83,11 @@ def _answers(job: dict[str, Any], handle: int) -> Iterator[dict[str, Any]]:
             case "parquet":
                 yield from _parquet(handle, job)
             case _:
-                yield from _dataset_rows().answers(job)
+                yield from _dataset(job)
     except MemoryError:
         yield {"refused": "conversion_failed", "detail": "out of memory"}
     except Exception as error:  # noqa: BLE001 - see the docstring
         yield {"refused": "conversion_failed", "detail": type(error).__name__}
-
-
-@cache
-def _dataset_rows() -> Any:
-    """Load the script beside this one; to import it by its name would load all of the package."""
-    script = Path(__file__).with_name("dataset_rows.py")
-    spec = spec_from_file_location("dataset_rows", script)
-    if spec is None or spec.loader is None:
-        raise ImportError(name="dataset_rows", path=str(script))
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _no_text(_value: object) -> dict[str, str]:
@@ -121,8 +99,8 @@ def _html(page: str) -> dict[str, Any]:
     """Return the main content of a page as Markdown, and its title."""
     title = _TITLE.search(page[:200_000])
     content = ""
-    for marks in (_MAIN, _ARTICLE):
-        parts = [page[start:end] for start, end in _elements(page, *marks)]
+    for name in ("main", "article"):
+        parts = [page[start:end] for start, end in _elements(page, name)]
         if len(parts) == 1:
             content = _markdown(parts[0])
         if len(content) >= _MIN_MAIN_CHARS:
@@ -136,10 +114,10 @@ def _html(page: str) -> dict[str, Any]:
     return answer
 
 
-def _elements(
-    page: str, opening: re.Pattern[str], closing: re.Pattern[str]
-) -> Iterator[tuple[int, int]]:
+def _elements(page: str, name: str) -> Iterator[tuple[int, int]]:
     """Yield where elements begin and end; one without an end is none."""
+    opening = re.compile(rf"<{name}[\s>]", re.IGNORECASE)
+    closing = re.compile(rf"</{name}\s*>", re.IGNORECASE)
     start = opening.search(page)
     while start is not None:
         end = closing.search(page, start.end())
@@ -152,7 +130,7 @@ def _elements(
 def _letters(page: str) -> int:
     """Count the letters that a reader would see, however deep they lie."""
     place = count = 0
-    for start, end in (*_elements(page, *_UNSEEN), (len(page), len(page))):
+    for start, end in (*_elements(page, _UNSEEN), (len(page), len(page))):
         count += sum(map(str.isalpha, _TAG.sub("", page[place:start])))
         place = end
     return count
@@ -194,12 +172,14 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
     import pypdfium2
 
     try:
-        document = pypdfium2.PdfDocument(path)
+        document: Any = pypdfium2.PdfDocument(path)
         count = len(document)
     except pypdfium2.PdfiumError as error:
         # The library's last error may be that of an earlier file.
-        if getattr(error, "err_code", None) == _WRONG_PASSWORD and _names_encryption(path):
-            return {"refused": "encrypted", "detail": "needs a password"}
+        if getattr(error, "err_code", None) == _WRONG_PASSWORD:
+            with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as data:  # noqa: PTH123 - no Path needed
+                if data.find(b"/Encrypt") >= 0:
+                    return {"refused": "encrypted", "detail": "needs a password"}
         return _BROKEN
     pages: list[list[tuple[str, float, float, float]]] = []
     chars = broken = 0
@@ -217,12 +197,9 @@ def _pdf(path: str, most: int) -> dict[str, Any]:
             return {"refused": "too_long", "detail": f"{detail}, above the {most} {_ALLOWED}"}
     if broken == count:
         return _BROKEN | {"detail": f"{broken} broken pages"}
-    return {"pages": pages, "outline": _outline(document), "title": _pdf_title(document)}
-
-
-def _names_encryption(path: str) -> bool:
-    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:  # noqa: PTH123 - no Path needed
-        return content.find(b"/Encrypt") >= 0
+    outline = [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
+    title = str(document.get_metadata_dict().get("Title", ""))
+    return {"pages": pages, "outline": outline, "title": title}
 
 
 def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:
@@ -241,30 +218,19 @@ def _lines(textpage: Any) -> list[tuple[str, float, float, float]]:
     return lines
 
 
-def _outline(document: Any) -> list[str]:
-    return [str(mark.get_title()) for mark in document.get_toc(max_depth=6)][:5000]
-
-
-def _pdf_title(document: Any) -> str:
-    return str(document.get_metadata_dict().get("Title", ""))
-
-
 def _notebook(handle: int) -> dict[str, Any]:
     """Return the text and the code of a Jupyter notebook as Markdown, without its outputs."""
     with os.fdopen(os.dup(handle), "rb") as file:
         try:
             content: dict[str, Any] = json.load(file)
-            parts = [part for cell in _cells(content) if (part := _cell(cell, content))]
+            # Before version 4 of the format, cells lie in worksheets.
+            sheets = (content, *content.get("worksheets", ()))
+            cells = (cell for sheet in sheets for cell in sheet.get("cells", ()))
+            parts = [part for cell in cells if (part := _cell(cell, content))]
         except (ValueError, RecursionError, LookupError, TypeError, AttributeError) as error:
             detail = f"not readable as a notebook ({type(error).__name__})"
             return {"refused": "broken_record", "detail": detail}
     return {"markdown": "\n\n".join(parts)}
-
-
-def _cells(notebook: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the cells; before version 4 of the format they lie in worksheets."""
-    for sheet in (notebook, *notebook.get("worksheets", ())):
-        yield from sheet.get("cells", ())
 
 
 def _cell(cell: dict[str, Any], notebook: dict[str, Any]) -> str:
@@ -287,7 +253,7 @@ def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the rows of a table, one by one, and at the end that it is done, or refused."""
     pyarrow: Any = import_module("pyarrow")
     pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # others ask for more than they use
-    bounds: Any = import_module("rubric_core.parquet")
+    bounds: Any = import_module("rubric_core.data.parquet")
     files: Any = import_module("rubric_core.files")
     with os.fdopen(os.dup(handle), "rb") as file:
         try:
@@ -304,6 +270,87 @@ def _parquet(handle: int, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
             else:
                 detail = f"not readable as Parquet ({type(error).__name__})"
                 yield {"refused": "broken_record", "detail": detail}
+
+
+def _dataset(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the names of the splits of a data set that `datasets` opens, or the rows of one.
+
+    Its builders take a whole row group into memory, whatever its texts unpack to. It raises errors
+    of many kinds, its file systems' among them: this is the boundary.
+    """
+    try:
+        splits = _splits(job["path"])
+    except Exception as error:  # noqa: BLE001 - see the docstring
+        yield {"error": _told(error)}
+        return
+    if "split" not in job:
+        yield {"splits": list(splits)}
+        return
+    try:
+        for row in _read_columns(splits[job["split"]], frozenset(job["columns"])):
+            size = sum(map(len, _texts(list(row.values()))))
+            yield {"bytes": size} if size > job["most"] else {"row": dict(row)}
+    except MemoryError:
+        raise
+    except Exception as error:  # noqa: BLE001 - see the docstring
+        yield {"refused": "unreadable", "detail": type(error).__name__}
+    else:
+        yield {"done": True}
+
+
+def _texts(value: object) -> list[str]:
+    if isinstance(value, list):
+        return [text for part in cast("list[object]", value) for text in _texts(part)]
+    return [value] if isinstance(value, str) else []
+
+
+@cache
+def _splits(path: str) -> Mapping[str, Any]:
+    """Open a data set without reading its rows, once.
+
+    Of a folder that `save_to_disk` wrote, also the splits without a row, which it cannot open.
+    """
+    datasets: Any = import_module("datasets")
+    folder = Path(path)
+    if (folder / _SPLITS_FILE).is_file():
+        names: list[str] = json.loads((folder / _SPLITS_FILE).read_bytes())["splits"]
+        return {name: _saved_split(folder / name, datasets)[1] for name in names}
+    if (folder / _STATE_FILE).is_file():
+        return dict([_saved_split(folder, datasets)])
+    found: Any = datasets.load_dataset(path, streaming=True)
+    if isinstance(found, dict):
+        return {str(name): rows for name, rows in cast("dict[object, Any]", found).items()}
+    return {str(found.split or "all"): found}
+
+
+def _saved_split(folder: Path, datasets: Any) -> tuple[str, Any]:
+    state: dict[str, Any] = json.loads((folder / _STATE_FILE).read_bytes())
+    rows: Any = datasets.load_from_disk(str(folder)) if state["_data_files"] else None
+    return str(state.get("_split") or "all"), rows
+
+
+def _told(error: Exception) -> str:
+    """Describe an error without words of the data, which a parser's message may hold."""
+    package = type(error).__module__.partition(".")[0]
+    name = type(error).__name__
+    if package in {"datasets", "huggingface_hub"} or type(error) in {FileNotFoundError, ValueError}:
+        return f"{name}: {error}"
+    return name
+
+
+def _read_columns(table: Any, columns: frozenset[str]) -> Iterable[dict[str, object]]:
+    """Return the rows with the columns that are read: pictures and sound stay unread."""
+    if table is None:
+        return ()
+    if table.column_names is None:
+        return cast("Iterable[dict[str, object]]", table)
+    known = [column for column in table.column_names if column in columns]
+    if known:
+        return cast("Iterable[dict[str, object]]", table.select_columns(known))
+    # The library leaves no rows without columns, and they are to be counted.
+    if (count := getattr(table, "num_rows", None)) is not None:
+        return ({} for _ in range(count))
+    return ({} for _ in table)
 
 
 if __name__ == "__main__":

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rubric_synth.cleaning import document_title
+from rubric_synth.cleaning.markdown import document_title
 from rubric_synth.document import Document
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.sources.conversion import Converter
-from rubric_synth.sources.extras import Extra, need_extra
+from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
 from rubric_synth.sources.json_files import JSON_LINES_SUFFIXES, read_json, read_json_lines
-from rubric_synth.sources.opening import Refused, SourceFile, visible_files
-from rubric_synth.sources.pandoc import PANDOC_FORMATS
-from rubric_synth.sources.parquet_files import read_parquet
-from rubric_synth.sources.raw_text import NotTextError, cleaned, decoded, printable, within
-from rubric_synth.sources.records import RecordReader
+from rubric_synth.sources.opening import SourceFile, visible_files
+from rubric_synth.sources.raw_text import (
+    Extra,
+    NotTextError,
+    cleaned,
+    decoded,
+    need_extra,
+    printable,
+    within,
+)
+from rubric_synth.sources.records import RecordReader, read_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from rubric_synth.config import CollectConfig
 
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
@@ -47,11 +51,10 @@ def read_folder(folder: Path, *, config: CollectConfig) -> Iterator[Document | R
     root = folder.resolve()
     records = RecordReader(config)
     with closing(Converter(config)) as converter:
-        for entry in visible_files(folder):
-            path = entry.path if isinstance(entry, Refused) else entry
+        for path, error in visible_files(folder):
             source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
-            if isinstance(entry, Refused):
-                yield entry.error.rejection(source)
+            if error is not None:
+                yield error.rejection(source)
             else:
                 yield from _read(SourceFile(path, source, root), records, converter, config)
 
@@ -96,14 +99,14 @@ def _read(
 
 def _one_document(file: SourceFile, converter: Converter, config: CollectConfig) -> Document:
     suffix = file.path.suffix.lower()
-    if suffix == ".pdf":
-        return converter.pdf(file)
-    if suffix in _HTML_SUFFIXES:
-        return converter.html(file)
-    if suffix == ".ipynb":
-        return converter.notebook(file)
-    if suffix in PANDOC_FORMATS:
-        return converter.markup(file)
+    convert = {
+        ".pdf": converter.pdf,
+        ".ipynb": converter.notebook,
+        **dict.fromkeys(_HTML_SUFFIXES, converter.html),
+        **dict.fromkeys(PANDOC_FORMATS, converter.markup),
+    }
+    if suffix in convert:
+        return convert[suffix](file)
     if suffix not in _TEXT_SUFFIXES:
         raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
     most = config.max_document_bytes

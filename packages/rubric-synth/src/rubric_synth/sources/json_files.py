@@ -7,20 +7,17 @@ import gzip
 import json
 import os
 import zlib
-from typing import TYPE_CHECKING, Final, cast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
 from rubric_core.files import Expansion, TooLargeError
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.sources.opening import unreadable
-from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, decoded
+from rubric_synth.sources.opening import SourceFile, unreadable
+from rubric_synth.sources.raw_text import NotTextError, decoded, too_long
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
-
     from rubric_synth.config import CollectConfig
     from rubric_synth.document import Document
-    from rubric_synth.sources.opening import SourceFile
     from rubric_synth.sources.records import RecordReader
 
 JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
@@ -40,13 +37,14 @@ def read_json_lines(
     """Yield one document per line, in the order of the file; blank lines are skipped."""
     name = file.source
     number = 0
+    most = _OTHER_FIELDS * config.max_document_bytes
     try:
         with file.open() as opened:
-            most = _OTHER_FIELDS * config.max_document_bytes
             for number, line in _unpacked_lines(opened, name, most=most):
                 try:
-                    found = _parsed(_complete(line, most=most))
-                    yield records.document(found, file=name, number=number)
+                    if isinstance(line, int):
+                        raise too_long(f"a line of {line} bytes", most)
+                    yield records.document(_parsed(line), file=name, number=number)
                 except NotTextError as error:
                     yield error.rejection(f"{name}:{number}")
     except NotTextError as error:
@@ -69,10 +67,7 @@ def read_json(
         return
     found = cast("list[object]", content) if isinstance(content, list) else [content]
     for number, record in enumerate(found, start=1):
-        try:
-            yield records.document(record, file=file.source, number=number)
-        except NotTextError as error:
-            yield error.rejection(f"{file.source}:{number}")
+        yield records.item(record, file=file.source, number=number)
 
 
 def _unpacked_lines(file: BinaryIO, name: str, *, most: int) -> Iterator[tuple[int, bytes | int]]:
@@ -106,11 +101,8 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
             while (more := file.readline(_CHUNK_BYTES)) and not more.endswith(b"\n"):
                 size += len(more)
                 if size > _MOST_SKIPPED_BYTES:
-                    detail = (
-                        f"a line of more than {_MOST_SKIPPED_BYTES} bytes, above the {most} that "
-                        f"{MAX_BYTES} allows; the rest is not read"
-                    )
-                    raise NotTextError(RejectionReason.TOO_LONG, detail)
+                    what = f"a line of more than {_MOST_SKIPPED_BYTES} bytes"
+                    raise too_long(what, most, more="; the rest is not read")
             yield number, size + len(more)
         elif line.strip():
             blank = 0
@@ -118,20 +110,8 @@ def _lines(file: BinaryIO, *, most: int) -> Iterator[tuple[int, bytes | int]]:
         else:
             blank += size
             if blank > _MOST_BLANK_BYTES:
-                detail = (
-                    f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}; the rest "
-                    "is not read"
-                )
-                raise NotTextError(RejectionReason.TOO_LONG, detail)
-
-
-def _complete(line: bytes | int, *, most: int) -> bytes:
-    if isinstance(line, int):
-        raise NotTextError(
-            RejectionReason.TOO_LONG,
-            f"a line of {line} bytes, above the {most} that {MAX_BYTES} allows",
-        )
-    return line
+                detail = f"{blank} blank bytes to line {number}, above {_MOST_BLANK_BYTES}"
+                raise NotTextError(RejectionReason.TOO_LONG, f"{detail}; the rest is not read")
 
 
 def _parsed(data: bytes) -> object:
@@ -147,19 +127,16 @@ def _parsed(data: bytes) -> object:
         detail = f"{containers} lists and objects in {len(data)} bytes"
         raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
     try:
-        text = data.decode("utf-8-sig")
+        return json.loads(
+            decoded(data) if data.startswith(_WIDE_MARKS) else data.decode("utf-8-sig")
+        )
     except UnicodeDecodeError as error:
-        if data.startswith(_WIDE_MARKS):
-            text = decoded(data)
-        else:
-            detail = f"not UTF-8 at byte {error.start}"
-            raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
-    try:
-        return json.loads(text)
+        detail = f"not UTF-8 at byte {error.start}"
+        raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
     except json.JSONDecodeError as error:
         detail = f"not JSON at line {error.lineno}, column {error.colno}"
-        raise NotTextError(RejectionReason.BROKEN_RECORD, detail) from None
-    except ValueError:  # a whole number of thousands of digits
-        raise NotTextError(RejectionReason.BROKEN_RECORD, "a number too long") from None
+    except ValueError:
+        detail = "a number too long"  # a whole one of thousands of digits
     except RecursionError:
-        raise NotTextError(RejectionReason.BROKEN_RECORD, "nested too deeply") from None
+        detail = "nested too deeply"
+    raise NotTextError(RejectionReason.BROKEN_RECORD, detail)

@@ -5,15 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import BinaryIO
+from rubric_synth.sources.raw_text import NotTextError, too_long
 
 # Without O_NONBLOCK, to open a pipe is to wait for its writer.
 _READ: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
@@ -39,19 +36,20 @@ class SourceFile(NamedTuple):
         """
         try:
             # Before it is opened: some devices do something then.
-            is_regular = stat.S_ISREG(self.path.stat().st_mode)
+            _check_regular(self.path.stat().st_mode)
+            path, root = self.path, self.root
+            handle = os.open(path, _READ) if root is None else _opened_in(root, path)
+        except NotTextError:
+            raise
         except (OSError, ValueError) as error:
             raise unreadable(error) from error
-        if not is_regular:
-            raise _not_regular()
+        file = os.fdopen(handle, "rb")
         try:
-            handle = _opened(self.path) if self.root is None else _opened_in(self.root, self.path)
-        except OSError as error:
-            raise unreadable(error) from error
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise _not_regular()
-        return os.fdopen(handle, "rb")
+            _check_regular(os.fstat(handle).st_mode)
+        except NotTextError:
+            file.close()
+            raise
+        return file
 
     def read(self, *, most: int) -> bytes:
         """Return its bytes.
@@ -64,18 +62,16 @@ class SourceFile(NamedTuple):
                 data = file.read(most + 1)
                 if len(data) > most:
                     size = max(os.fstat(file.fileno()).st_size, len(data))
-                    detail = f"{size} bytes, above the {most} that {MAX_BYTES} allows"
-                    raise NotTextError(RejectionReason.TOO_LONG, detail)
+                    raise too_long(f"{size} bytes", most)
         except OSError as error:
             raise unreadable(error) from error
         return data
 
 
-class Refused(NamedTuple):
-    """An entry of a folder that is no file."""
-
-    path: Path
-    error: NotTextError
+def _check_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        detail = "not a regular file: a pipe, a device or a socket"
+        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
 
 
 def unreadable(error: BaseException) -> NotTextError:
@@ -84,10 +80,11 @@ def unreadable(error: BaseException) -> NotTextError:
     return NotTextError(RejectionReason.UNREADABLE, told or type(error).__name__)
 
 
-def visible_files(folder: Path) -> Iterator[Path | Refused]:
+def visible_files(folder: Path) -> Iterator[tuple[Path, NotTextError | None]]:
     """Yield the files of a folder and of its subfolders in the order of their paths.
 
-    Hidden files and folders are left alone; a link to a folder is refused, since it may lead back.
+    Hidden files and folders are left alone; what cannot be read comes with its refusal, and so does
+    a link to a folder, since it may lead back.
     """
     # A stack of its own: folders can lie deeper in each other than functions may.
     waiting = [folder]
@@ -99,15 +96,11 @@ def visible_files(folder: Path) -> Iterator[Path | Refused]:
                 waiting.extend(sorted(entries, reverse=True))
             elif path.is_dir():
                 detail = "a link to a folder, which is not followed; name the folder as a source"
-                yield Refused(path, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail))
+                yield path, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
             else:
-                yield path
+                yield path, None
         except OSError as error:
-            yield Refused(path, unreadable(error))
-
-
-def _opened(path: Path) -> int:
-    return os.open(path, _READ)
+            yield path, unreadable(error)
 
 
 def _opened_in(root: Path, path: Path) -> int:
@@ -133,8 +126,3 @@ def _opened_in(root: Path, path: Path) -> int:
         raise
     finally:
         os.close(here)
-
-
-def _not_regular() -> NotTextError:
-    detail = "not a regular file: a pipe, a device or a socket"
-    return NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)

@@ -15,20 +15,15 @@ import pkgutil
 import signal
 import threading
 import warnings
-from typing import TYPE_CHECKING, Final
+from collections.abc import Generator, Iterator
+from types import FrameType, ModuleType
+from typing import Final
 
-from rubric_synth.api_entry import render_entry
-from rubric_synth.docstring_fields import parse_fields
-from rubric_synth.document import Document
+from rubric_synth.document import ApiForm, Document, render_entry
 from rubric_synth.errors import SourceError
-from rubric_synth.numpydoc import parse_docstring
 from rubric_synth.rejection import Rejection, RejectionReason
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
-    from types import FrameType, ModuleType
-
-    from rubric_synth.api_entry import ApiForm
+from rubric_synth.sources.docstrings import read_docstring
+from rubric_synth.sources.raw_text import NotTextError
 
 _SKIPPED_MODULES: Final = frozenset({"tests", "test", "conftest", "setup"})
 _MIN_DOCSTRING_CHARS: Final = 40
@@ -58,12 +53,7 @@ def _read_modules(
     package: str, modules: dict[str, ModuleType], failures: dict[str, str]
 ) -> Iterator[Document | Rejection]:
     for name, kind in sorted(failures.items()):
-        yield Rejection(
-            source=f"python:{name}",
-            stage="collect",
-            reason=RejectionReason.IMPORT_FAILED,
-            detail=kind,
-        )
+        yield NotTextError(RejectionReason.IMPORT_FAILED, kind).rejection(f"python:{name}")
     seen: set[int] = set()
     top_level = package.partition(".")[0]
     for name in sorted(modules, key=lambda module: (module.count("."), module)):
@@ -72,10 +62,11 @@ def _read_modules(
                 continue
             seen.add(id(value))
             qualified_name = f"{name}.{bare_name}"
-            form: ApiForm = "class" if inspect.isclass(value) else "function"
-            yield from _read_object(value, qualified_name, form)
             if inspect.isclass(value):
+                yield from _read_object(value, qualified_name, "class")
                 yield from _read_methods(value, qualified_name)
+            else:
+                yield from _read_object(value, qualified_name, "function")
 
 
 def _is_installed(package: str) -> bool:
@@ -111,14 +102,12 @@ def _public_objects(module: ModuleType, top_level: str) -> Iterator[tuple[str, o
     """Yield the public functions and classes that a module names and that its package defines."""
     namespace = vars(module)
     declared = namespace.get("__all__")
-    names = declared if declared is not None else (n for n in namespace if not n.startswith("_"))
-    for name in sorted({str(name) for name in names}):
+    for name in sorted({str(name) for name in (namespace if declared is None else declared)}):
         value = namespace.get(name)
-        if not callable(value) or name.startswith("_"):
-            continue
-        home = getattr(value, "__module__", None) or top_level
-        if str(home).partition(".")[0] == top_level:
-            yield name, value
+        if callable(value) and not name.startswith("_"):
+            home = getattr(value, "__module__", None) or top_level
+            if str(home).partition(".")[0] == top_level:
+                yield name, value
 
 
 def _read_methods(cls: type, qualified_name: str) -> Iterator[Document]:
@@ -132,9 +121,7 @@ def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[
     docstring = getattr(value, "__doc__", None)
     if not isinstance(docstring, str) or len(docstring) < _MIN_DOCSTRING_CHARS:
         return
-    entry = parse_docstring(docstring, qualified_name=qualified_name, form=form)
-    if not entry.parameters and not entry.returns:  # not the numpydoc layout
-        entry = parse_fields(docstring, qualified_name=qualified_name, form=form) or entry
+    entry = read_docstring(docstring, qualified_name=qualified_name, form=form)
     yield Document(
         title=qualified_name,
         text=render_entry(entry),

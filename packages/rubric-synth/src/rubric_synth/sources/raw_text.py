@@ -1,17 +1,25 @@
-"""Bytes to text, or the reason why they are none."""
+"""Bytes to text, or the reason why they are none; and the language of a text."""
 
 from __future__ import annotations
 
 import codecs
 import re
-from typing import TYPE_CHECKING, Final
+import tempfile
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from rubric_synth.cleaning import clean_markdown
-from rubric_synth.errors import SynthError
+from rubric_core.errors import install_command
+from rubric_synth.cleaning.markdown import clean_markdown
+from rubric_synth.errors import OutputError, SourceError, SynthError
 from rubric_synth.rejection import Rejection, RejectionReason
 
 if TYPE_CHECKING:
     from charset_normalizer import CharsetMatch
+
+    from rubric_synth.config import CollectConfig
+    from rubric_synth.document import Document
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -32,8 +40,13 @@ _MAX_CONTROL_FRAC: Final = 0.02
 _CONTROL = re.compile(r"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 
 
-MAX_BYTES: Final = "collect.max_document_bytes"
-"""The key of the configuration that all limits of size follow."""
+Extra = Literal["datasets", "documents", "parquet", "pdf"]
+_MODULES: Final[dict[Extra, str]] = {
+    "datasets": "datasets",
+    "documents": "pypandoc",
+    "parquet": "pyarrow",
+    "pdf": "pypdfium2",
+}
 
 
 class NotTextError(SynthError, ValueError):
@@ -50,6 +63,28 @@ class NotTextError(SynthError, ValueError):
         return Rejection(source=source, stage="collect", reason=self.reason, detail=self.detail)
 
 
+def too_long(what: str, most: int, *, more: str = "") -> NotTextError:
+    """Return the refusal of what is above a limit, which all follow one key of configuration."""
+    detail = f"{what}, above the {most} that collect.max_document_bytes allows{more}"
+    return NotTextError(RejectionReason.TOO_LONG, detail)
+
+
+def need_extra(extra: Extra, *, source: str = "") -> None:
+    """Check that an optional library is installed; an error names the command that installs it.
+
+    Raises:
+        SourceError: It is not, and the source needs it.
+        NotTextError: It is not, and no source is named: a file is left out for it.
+    """
+    module = _MODULES[extra]
+    if find_spec(module) is not None:
+        return
+    how = install_command("rubric-synth", extra)
+    if not source:
+        raise NotTextError(RejectionReason.MISSING_EXTRA, how)
+    raise SourceError(f"source {source!r} needs {module}; {how}", source=source)
+
+
 def decoded(data: bytes, *, declared: str = "") -> str:
     """Return the text of a file: by its mark of byte order, as UTF-8, or as what it looks like.
 
@@ -60,13 +95,13 @@ def decoded(data: bytes, *, declared: str = "") -> str:
     Raises:
         NotTextError: It is binary, or in an encoding that cannot be told.
     """
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            try:
-                return data.decode(encoding)
-            except UnicodeDecodeError as error:
-                detail = f"not {encoding.upper()} at byte {error.start}, whose mark it bears"
-                raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
+    marked = next((encoding for mark, encoding in _MARKS if data.startswith(mark)), "")
+    if marked:
+        try:
+            return data.decode(marked)
+        except UnicodeDecodeError as error:
+            detail = f"not {marked.upper()} at byte {error.start}, whose mark it bears"
+            raise NotTextError(RejectionReason.WRONG_ENCODING, detail) from None
     if b"\0" in data:
         if wide := _unmarked(data):
             detail = f"{wide} without a mark of byte order; save it as UTF-8"
@@ -107,15 +142,12 @@ def within(text: str, *, most: int) -> str:
     """
     size = len(text) if text.isascii() else len(text.encode(errors="replace"))
     if size > most:
-        raise NotTextError(
-            RejectionReason.TOO_LONG,
-            f"{size} bytes of text, above the {most} that {MAX_BYTES} allows",
-        )
+        raise too_long(f"{size} bytes of text", most)
     return text
 
 
 def printable(name: str) -> str:
-    """Return a name of a file that any encoding of its folder may have left as no text."""
+    """Return a text with half of a surrogate pair, as in a file's damaged name, spelled out."""
     return name.encode(errors="backslashreplace").decode()
 
 
@@ -146,8 +178,7 @@ def _decoded_otherwise(data: bytes, start: int, declared: str) -> str:
     if sum(not char.isascii() for char in lossy) > 2 * damaged:
         detail += f"; else UTF-8 with {damaged} damaged places"
         raise NotTextError(RejectionReason.WRONG_ENCODING, detail)
-    match = _detected(data, start)
-    if match is not None:
+    if match := _detected(data, start):
         try:
             return data.decode(match)
         except UnicodeDecodeError:
@@ -175,3 +206,68 @@ def _detected(data: bytes, start: int) -> str | None:
     if best is None or best.chaos > _MAX_CHAOS or best.coherence < _MIN_COHERENCE:
         return None
     return best.encoding
+
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_NOT_WORDS = re.compile(r"\$[^$]{1,500}\$|\\[A-Za-z]+|`[^`\n]{1,200}`|https?://\S+")
+_WINDOW_CHARS: Final = 4_000
+_SAMPLE_CHARS: Final = 600
+_MIN_LETTERS: Final = 120
+_MAX_DOUBT: Final = 0.05
+
+
+def in_other_language(document: Document, *, config: CollectConfig) -> Rejection | None:
+    """Return the refusal of a prose document in a language that is not wanted.
+
+    A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
+    few words or full of formulas stays.
+    """
+    if document.kind == "api" or not config.languages:
+        return None
+    text = document.text
+    language = ""
+    for start in (0, max(0, len(text) // 2 - _SAMPLE_CHARS // 2)):
+        window = text[start : start + _WINDOW_CHARS]
+        language = _foreign_language(window, wanted=frozenset(config.languages))
+        if not language:
+            return None
+    return Rejection(
+        source=document.source,
+        stage="collect",
+        reason=RejectionReason.OTHER_LANGUAGE,
+        detail=language,
+        doc_hash=document.doc_hash,
+    )
+
+
+def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:
+    """Return the likeliest language of a text, "" where it may well be in a wanted one."""
+    sample = " ".join(_WORD.findall(_NOT_WORDS.sub(" ", window)))[:_SAMPLE_CHARS]
+    wide = sum(ord(char) >= 0x2E80 for char in sample)  # noqa: PLR2004 - first of the CJK blocks
+    if len(sample) < _MIN_LETTERS and 3 * wide < _MIN_LETTERS:  # few of these make a text
+        return ""
+    ranked: list[tuple[str, float]] = _identifier().rank(sample)
+    if sum(share for language, share in ranked if language in wanted) > _MAX_DOUBT:
+        return ""
+    return ranked[0][0]
+
+
+@cache
+def _identifier() -> Any:
+    """Load the model, once and only where there is prose: it takes a second and 120 MB.
+
+    Raises:
+        OutputError: The library cannot unpack it into a temporary file.
+    """
+    langid: Any = import_module("py3langid.langid")
+    try:
+        return langid.LanguageIdentifier.from_model_file(langid.MODEL_FILE, norm_probs=True)
+    except OSError as error:
+        folder = tempfile.tempdir or ""  # not known where none can be written
+        place = f"the temporary folder {folder!r}" if folder else "a temporary folder"
+        message = (
+            f"the model that tells languages cannot be unpacked in {place}: "
+            f"{error.strerror or type(error).__name__}; free 100 MB there or set TMPDIR to "
+            "another folder, or keep all languages with collect.languages: []"
+        )
+        raise OutputError(message, path=folder) from error

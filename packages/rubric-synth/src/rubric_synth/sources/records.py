@@ -1,25 +1,24 @@
-"""Records with an id, a title, a description and a full text, whatever file they come from."""
+"""Records with an id, a title and a text, whatever file or table they come from."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
-from rubric_synth.cleaning import (
-    document_title,
-    normal_characters,
-    short_title,
-    without_tags,
-)
+from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
+from rubric_synth.cleaning.markup import without_tags
 from rubric_synth.document import Document
-from rubric_synth.rejection import RejectionReason
-from rubric_synth.sources.raw_text import MAX_BYTES, NotTextError, cleaned, within
+from rubric_synth.errors import SourceError
+from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources.conversion import IsolatedReader
+from rubric_synth.sources.raw_text import NotTextError, cleaned, need_extra, too_long, within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from rubric_synth.config import CollectConfig
-    from rubric_synth.rejection import Rejection
+    from rubric_synth.sources.opening import SourceFile
 
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500
@@ -72,6 +71,13 @@ class RecordReader:
         name = f"{file}#{identifier}" if identifier else f"{file}:{number}"
         return Document(title=title or document_title(text) or name, text=text, source=name)
 
+    def item(self, record: object, *, file: str, number: int) -> Document | Rejection:
+        """Return the document of a record, or why it is none."""
+        try:
+            return self.document(record, file=file, number=number)
+        except NotTextError as error:
+            return error.rejection(f"{file}:{number}")
+
     def _raw_text(self, columns: Mapping[str, object]) -> str:
         description = without_tags(_field(columns, self._fields.description)[1]).strip()
         name, text = _field(columns, self._fields.text)
@@ -89,48 +95,14 @@ class RecordReader:
         identifier = _one_line(value)
         if not identifier:
             return "", b""
+        detail = f"id with {len(identifier)} characters"
         if len(identifier) > _MAX_ID_CHARS:
-            detail = f"id with {len(identifier)} characters"
             raise NotTextError(RejectionReason.BROKEN_RECORD, detail)
         scope = "" if name in _WORLDWIDE_IDS else file
         key = hashlib.sha256(f"{scope}\0{name}\0{identifier}".encode()).digest()[:16]
         if key in self._seen:
-            detail = f"id with {len(identifier)} characters"
             raise NotTextError(RejectionReason.DUPLICATE_ID, detail)
         return identifier, key
-
-
-def row_documents(
-    answers: Iterator[Mapping[str, object]], *, records: RecordReader, file: str
-) -> Iterator[Document | Rejection]:
-    """Yield one document per row of a table that another process reads.
-
-    Args:
-        answers: of that process, as `IsolatedReader.answers` yields them.
-        records: makes documents of rows.
-        file: name of the table.
-    """
-    number = 0
-    try:
-        for number, answer in enumerate(answers, start=1):
-            try:
-                row = _complete(answer, most=records.most_row)
-                yield records.document(row, file=file, number=number)
-            except NotTextError as error:
-                yield error.rejection(f"{file}:{number}")
-    except NotTextError as error:
-        yield error.rejection(f"{file}:{number + 1}" if number else file)
-    else:
-        if not number:
-            yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)
-
-
-def _complete(answer: Mapping[str, object], *, most: int) -> object:
-    """Return a row; a process gives the size alone of one that is too large."""
-    if "bytes" in answer:
-        detail = f"a row of {answer['bytes']} bytes, above the {most} that {MAX_BYTES} allows"
-        raise NotTextError(RejectionReason.TOO_LONG, detail)
-    return answer["row"]
 
 
 def _field(columns: Mapping[str, object], names: Sequence[str]) -> tuple[str, str]:
@@ -143,18 +115,27 @@ def _field(columns: Mapping[str, object], names: Sequence[str]) -> tuple[str, st
         if value in ("", []):
             empty = empty or name
             continue
-        if isinstance(value, float) and value.is_integer():  # a table with gaps has no integers
-            value = int(value)
-        if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
-            value = str(value)
-        if isinstance(value, list):
+        text = _text(value)
+        if text is None:
+            raise NotTextError(RejectionReason.BROKEN_RECORD, f"field {name!r} is no text")
+        return name, text
+    return empty, ""
+
+
+def _text(value: object) -> str | None:
+    match value:
+        case str():
+            return value
+        case float() if value.is_integer():  # a table with gaps has no integers
+            return _text(int(value))
+        case int() if not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
+            return str(value)
+        case list():
             parts = cast("list[object]", value)
             texts = [part for part in parts if isinstance(part, str)]
-            value = "\n\n".join(texts) if len(texts) == len(parts) else None
-        if not isinstance(value, str):
-            raise NotTextError(RejectionReason.BROKEN_RECORD, f"field {name!r} is no text")
-        return name, value
-    return empty, ""
+            return "\n\n".join(texts) if len(texts) == len(parts) else None
+        case _:
+            return None
 
 
 def _one_line(raw: str) -> str:
@@ -165,3 +146,95 @@ def _one_line(raw: str) -> str:
     except UnicodeEncodeError:
         raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
     return text
+
+
+def read_parquet(
+    file: SourceFile, *, records: RecordReader, reader: IsolatedReader
+) -> Iterator[Document | Rejection]:
+    """Yield one document per row, in the order of the file."""
+    job: dict[str, object] = {
+        "kind": "parquet",
+        "columns": records.columns,
+        "most": records.most_row,
+    }
+
+    def answers() -> Iterator[dict[str, object]]:
+        need_extra("parquet")
+        with file.open() as opened:
+            yield from reader.answers(job, opened)
+
+    return _documents(answers(), records=records, file=file.source)
+
+
+def read_hugging_face(location: str, *, config: CollectConfig) -> Iterator[Document | Rejection]:
+    """Yield one document per row of a data set, split by split: `PATH` or `PATH:SPLIT`.
+
+    Args:
+        location: A folder that `save_to_disk` wrote, or what `load_dataset` takes; after it,
+            a colon and a split, or else all of them.
+        config: Limits, and names of fields.
+
+    Raises:
+        SourceError: `datasets` is not installed, or cannot open it, or there is no such split.
+    """
+    source = f"hf:{location}"
+    need_extra("datasets", source=source)
+    path, _, split = location.rpartition(":")
+    if not path or Path(location).exists():
+        path, split = location, ""
+    reader = IsolatedReader(timeout_s=None)  # the network may take its time
+    try:
+        answer = reader.answer({"kind": "dataset", "path": path})
+    except NotTextError as error:
+        answer = {"error": error.detail}
+    splits: list[str] = list(answer.get("splits", ()))
+    if "splits" in answer and (not split or split in splits):
+        return _rows(reader, path, [split] if split else splits, RecordReader(config))
+    reader.close()
+    if "splits" in answer:
+        message = f"source {source!r} has no split {split!r}; it has {sorted(splits)!r}"
+    else:
+        message = f"source {source!r} cannot be opened by `datasets` ({answer['error']})"
+        if not Path(path).exists():
+            message += (
+                f"; there is no folder {path!r} here either: check the name, and that the "
+                "Hugging Face Hub can be reached"
+            )
+    raise SourceError(message, source=source)
+
+
+def _rows(
+    reader: IsolatedReader, path: str, splits: list[str], records: RecordReader
+) -> Iterator[Document | Rejection]:
+    """Yield the documents; where reading breaks off, one rejection says at which row."""
+    folder = Path(path)
+    name = folder.resolve().name if folder.exists() else path
+    job: dict[str, object] = {
+        "kind": "dataset",
+        "path": path,
+        "columns": records.columns,
+        "most": records.most_row,
+    }
+    with contextlib.closing(reader):
+        for split in splits:
+            answers = reader.answers({**job, "split": split})
+            yield from _documents(answers, records=records, file=f"hf:{name}:{split}")
+
+
+def _documents(
+    answers: Iterator[dict[str, object]], *, records: RecordReader, file: str
+) -> Iterator[Document | Rejection]:
+    """Yield one document per row of a table; the process gives the size alone of a large row."""
+    number = 0
+    try:
+        for number, answer in enumerate(answers, start=1):
+            if "bytes" in answer:
+                error = too_long(f"a row of {answer['bytes']} bytes", records.most_row)
+                yield error.rejection(f"{file}:{number}")
+            else:
+                yield records.item(answer["row"], file=file, number=number)
+    except NotTextError as error:
+        yield error.rejection(f"{file}:{number + 1}" if number else file)
+    else:
+        if not number:
+            yield NotTextError(RejectionReason.EMPTY, "no row").rejection(file)

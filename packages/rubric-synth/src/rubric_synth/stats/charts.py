@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from rubric_judge.page.charts import Bar, Bars, Distribution
 from rubric_synth.controls import CONTROLS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rubric_synth.stats.report import Coverage, DatasetStatistics, Histogram, Spread
+    from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
 _MOST_BARS: Final = 12
 _SINGULAR: Final = {
@@ -23,52 +22,12 @@ _SINGULAR: Final = {
 }
 
 
-@dataclass(frozen=True)
-class Bar:
-    """One bar with its name."""
-
-    name: str
-    shown: str
-    """The value in words."""
-    share: float
-    """Length, in [0, 1]."""
-    note: str = ""
-    role: str = "main"
-    """Names its colour."""
-
-
-@dataclass(frozen=True)
-class Bars:
-    """Bars under each other, on one scale."""
-
-    title: str
-    caption: str
-    bars: tuple[Bar, ...]
-    left: str = ""
-    """What is not shown."""
-
-
-@dataclass(frozen=True)
-class Distribution:
-    """A histogram and its numbers."""
-
-    title: str
-    caption: str
-    histogram: Histogram
-    numbers: tuple[tuple[str, str], ...]
-    unit: str
-    """Of one count, for labels."""
-    marked: float | None = None
-    """Where the median is."""
-    is_share: bool = False
-
-
 def whereabouts(found: DatasetStatistics) -> Bars:
     """Return where the collected documents ended."""
     parts = (
         ("accepted", found.documents_accepted, "main"),
         ("rejected", found.documents_rejected, "other"),
-        ("pending", found.documents_pending, "quiet"),
+        ("pending", found.documents_pending, "muted"),
     )
     total = max(found.documents_collected, 1)
     bars = tuple(
@@ -80,46 +39,67 @@ def whereabouts(found: DatasetStatistics) -> Bars:
 
 
 def reasons(found: DatasetStatistics) -> list[Bars]:
-    """Return the reasons for leaving documents and drafts out, by stage."""
-    longest = max((n for c in found.rejected_by_stage.values() for n in c.values()), default=1)
+    """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
+    by_stage = found.rejected_by_stage
+    longest = max((count for of in by_stage.values() for count in of.values()), default=1)
+    captions = {
+        stage: f"{counted(sum(of.values()), 'documents or drafts')}."
+        for stage, of in by_stage.items()
+    }
     return [
-        Bars(
-            f"Left out in stage “{stage}”",
-            f"{counted(sum(counts.values()), 'documents or drafts')}.",
-            _bars(counts, role="other", longest=longest),
-            _left(counts),
-        )
-        for stage, counts in found.rejected_by_stage.items()
+        counts(f"Left out in stage “{stage}”", captions[stage], of, role="other", longest=longest)
+        for stage, of in by_stage.items()
     ]
 
 
-def rubric_charts(found: DatasetStatistics) -> list[Bars]:
-    """Return the counts over criteria."""
-    per_task = {f"{number} criteria": count for number, count in found.criteria_per_task.items()}
-    verified = "Head of the verification method; what a program can execute, or free text."
-    return [
-        Bars("Criteria per task", "Tasks by the number of criteria.", _bars(per_task)),
-        Bars("Weights", "Criteria by weight.", _bars(found.weights), _left(found.weights)),
-        Bars("Verification", verified, _bars(found.verification), _left(found.verification)),
-        Bars("Criteria", "Tasks that have a criterion of this id.", _bars(found.criteria),
-             _left(found.criteria)),
-    ]  # fmt: skip
+def per_task(found: DatasetStatistics) -> dict[str, int]:
+    """Return the numbers of tasks, by their numbers of criteria in words."""
+    return {f"{number} criteria": count for number, count in found.criteria_per_task.items()}
 
 
-def subject_charts(found: DatasetStatistics) -> list[Bars]:
-    """Return what the documents are about, as stage 1 of synthesis saw it."""
-    named = (
-        ("Kind of task", "By the checks that a program can execute.", found.task_kinds),
-        ("Genre", "Tasks by the document's genre.", found.genres),
-        ("Depth", "Tasks by technical depth.", found.depths),
-        ("Reasoning", "Tasks by the dominant mode.", found.reasoning_modes),
-        ("Concepts", "Tasks whose document has this central concept.", found.concepts),
+def counts(
+    title: str,
+    caption: str,
+    named: Mapping[str, int],
+    *,
+    role: str = "main",
+    longest: int | None = None,
+) -> Bars:
+    """Return counts by name, the first dozen drawn."""
+    longest = longest or max(named.values(), default=1)
+    bars = tuple(
+        Bar(name, f"{count:,}", count / longest, role=role)
+        for name, count in islice(named.items(), _MOST_BARS)
     )
-    return [
-        Bars(title, caption, _bars(counts), _left(counts))
-        for title, caption, counts in named
-        if counts
-    ]
+    return Bars(title, caption, bars, _left(named))
+
+
+def spread(
+    title: str, caption: str, found: Spread, noun: tuple[str, str] = ("task", "tasks")
+) -> Distribution:
+    """Return where some numbers lie."""
+    shown = ("min", "p5", "median", "mean", "p95", "max")
+    return Distribution(
+        title,
+        caption,
+        noun=noun,
+        numbers=tuple((name, _number(getattr(found, name))) for name in shown),
+        marked=found.median,
+        **found.histogram.model_dump(),
+    )
+
+
+def coverage(title: str, found: Coverage) -> Distribution:
+    """Return which share of a rubric's terms occurs in a text."""
+    numbers = (("mean", found.mean), ("tasks with all", found.complete_frac))
+    return Distribution(
+        title,
+        f"Share of a task's terms that occur, over {found.tasks:,} tasks that have any.",
+        noun=("task", "tasks"),
+        numbers=tuple((name, f"{100 * value:.1f} %") for name, value in numbers),
+        is_share=True,
+        **found.histogram.model_dump(),
+    )
 
 
 def controls(found: DatasetStatistics) -> Bars:
@@ -144,44 +124,6 @@ def controls(found: DatasetStatistics) -> Bars:
     return Bars("Controls", caption, bars)
 
 
-def rubric_distributions(found: DatasetStatistics) -> list[Distribution]:
-    """Return the numbers of rubrics."""
-    return [
-        _distribution(
-            "Effective criteria",
-            "M_eff = W² / Σ w². Near the number of criteria, no one criterion rules the reward.",
-            found.effective_criteria,
-            "tasks",
-        ),
-        _distribution("Total weight", "W = Σ w.", found.total_weight, "tasks"),
-    ]
-
-
-def length_distributions(found: DatasetStatistics) -> list[Distribution]:
-    """Return the lengths of texts."""
-    return [
-        _distribution("Question", "Words.", found.question_words, "tasks"),
-        _distribution("Passage", "Words.", found.passage_words, "tasks"),
-        _distribution("Reference answer", "Words.", found.reference_words, "tasks"),
-        _distribution("Criterion", "Words of all its parts.", found.criterion_words, "criteria"),
-    ]
-
-
-def coverage_distributions(found: DatasetStatistics) -> list[Distribution]:
-    """Return which share of a rubric's terms occurs in passage and reference answer."""
-    titles = {
-        "keywords_in_passage": "Expected keywords in the passage",
-        "keywords_in_reference": "Expected keywords in the reference answer",
-        "elements_in_passage": "Required elements in the passage",
-        "elements_in_reference": "Required elements in the reference answer",
-    }
-    return [
-        _coverage(titles[name], coverage)
-        for name, coverage in found.coverage.items()
-        if coverage.tasks
-    ]
-
-
 def judged_by_words(found: DatasetStatistics) -> str:
     """Return what the controls do not show where the judge finds words and reads nothing."""
     criteria = sum(number * count for number, count in found.criteria_per_task.items())
@@ -202,36 +144,6 @@ def unreadable_rejections(found: DatasetStatistics) -> str:
 def counted(count: int, noun: str) -> str:
     """Return a count with its noun, which is given in the plural."""
     return f"{count:,} {_SINGULAR.get(noun, noun) if count == 1 else noun}"
-
-
-def _distribution(title: str, caption: str, spread: Spread, unit: str) -> Distribution:
-    shown = ("min", "p5", "median", "mean", "p95", "max")
-    numbers = tuple((name, _number(getattr(spread, name))) for name in shown)
-    return Distribution(title, caption, spread.histogram, numbers, unit, marked=spread.median)
-
-
-def _coverage(title: str, coverage: Coverage) -> Distribution:
-    return Distribution(
-        title,
-        f"Share of a task's terms that occur, over {coverage.tasks:,} tasks that have any.",
-        coverage.histogram,
-        (
-            ("mean", f"{100 * coverage.mean:.1f} %"),
-            ("tasks with all", f"{100 * coverage.complete_frac:.1f} %"),
-        ),
-        "tasks",
-        is_share=True,
-    )
-
-
-def _bars(
-    counts: Mapping[str, int], *, role: str = "main", longest: int | None = None
-) -> tuple[Bar, ...]:
-    longest = longest or max(counts.values(), default=1)
-    return tuple(
-        Bar(name, f"{count:,}", count / longest, role=role)
-        for name, count in islice(counts.items(), _MOST_BARS)
-    )
 
 
 def _left(counts: Mapping[str, int]) -> str:

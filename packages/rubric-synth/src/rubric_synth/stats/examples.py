@@ -2,16 +2,53 @@
 
 from __future__ import annotations
 
+import hashlib
+import heapq
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
-from rubric_synth.stats.sample import Sample
+from rubric_core import read_tasks
+from rubric_synth.dataset import REJECTED_FILE, read_manifest, read_rejections, split_path
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rubric_core import Task
     from rubric_synth.rejection import Rejection
+
+_T = TypeVar("_T")
+
+
+class Sample(Generic[_T]):
+    """At most so many items, each as likely as any other; no more than these in memory."""
+
+    def __init__(self, limit: int, *, seed: str) -> None:
+        """Begin without one; another seed chooses others."""
+        self._limit = limit
+        self._seed = seed
+        self._kept: list[tuple[int, int, _T]] = []
+        self.offered = 0
+        """How many items there were to choose from."""
+
+    def offer(self, key: str, make: Callable[[], _T]) -> None:
+        """Offer one item; `make` is called only if it is kept for now.
+
+        Args:
+            key: Tells it from the others.
+            make: Returns the item.
+        """
+        self.offered += 1
+        digest = hashlib.blake2b(f"{self._seed} {key}".encode("utf-8", "replace"), digest_size=8)
+        rank = -int.from_bytes(digest.digest())
+        if len(self._kept) < self._limit:
+            heapq.heappush(self._kept, (rank, self.offered, make()))
+        elif rank > self._kept[0][0]:
+            heapq.heapreplace(self._kept, (rank, self.offered, make()))
+
+    def items(self) -> list[_T]:
+        """Return the chosen ones in the order in which they were offered."""
+        return [item for _, _, item in sorted(self._kept, key=lambda kept: kept[1])]
+
 
 _SEED: Final = "examples"
 _ACCEPTED: Final = 60
@@ -77,21 +114,24 @@ class Examples:
     def offer_task(self, task: Task, split: str, kind: str) -> None:
         """Offer a task of the dataset."""
         self._accepted.offer(
-            f"{task.doc_hash} {task.question}", lambda: self._of_task(task, (split, kind))
+            f"{task.doc_hash} {task.question}",
+            lambda: task_example(task, (split, kind), reveal_grounding=self._reveal),
         )
 
-    def offer_rejection(self, rejection: Rejection, line: int) -> None:
-        """Offer a line of rejected.jsonl."""
-        sample = self._rejected.setdefault(
-            str(rejection.reason), Sample(_REJECTED_PER_REASON, seed=_SEED)
-        )
-        sample.offer(
-            f"{rejection.doc_hash} {line}",
-            lambda: rejection_example(rejection, reveal_grounding=self._reveal),
-        )
-
-    def _of_task(self, task: Task, tags: tuple[str, str]) -> Example:
-        return task_example(task, tags, reveal_grounding=self._reveal)
+    def offer_rejections(self, path: Path) -> int:
+        """Offer the lines of a file, and return how many are damaged: `check` names them."""
+        damaged = 0
+        for line, rejection in read_rejections(path) if path.exists() else ():
+            if rejection is None:
+                damaged += 1
+                continue
+            if rejection.reason not in self._rejected:
+                self._rejected[rejection.reason] = Sample(_REJECTED_PER_REASON, seed=_SEED)
+            self._rejected[rejection.reason].offer(
+                f"{rejection.doc_hash} {line}",
+                lambda found=rejection: rejection_example(found, reveal_grounding=self._reveal),
+            )
+        return damaged
 
 
 def task_example(task: Task, tags: tuple[str, ...], *, reveal_grounding: bool) -> Example:
@@ -162,3 +202,53 @@ def _cut(value: object) -> str:
             return value if left <= 0 else f"{value[:_MOST_CHARS]} […{left:,} more characters]"
         case _:  # a model may put anything anywhere, of any size and depth
             return f"[a {type(value).__name__} and no text]"
+
+
+def chosen_tasks(
+    dataset: Path, *, split: str = "train", limit: int = 3, seed: int = 0, reveal_grounding: bool
+) -> list[Example]:
+    """Return some tasks of a split, in the order of its file.
+
+    Args:
+        dataset: Folder written by `synthesise`.
+        split: "train", "validation" or "test".
+        limit: At most this many.
+        seed: Another one chooses others.
+        reveal_grounding: With their passages.
+
+    Raises:
+        DatasetFolderError: The split is unknown or missing.
+        RubricFileError: A row is not a task.
+    """
+    sample: Sample[Example] = Sample(limit, seed=f"show {seed}")
+    for task in read_tasks(split_path(dataset, split)):
+        sample.offer(
+            f"{task.doc_hash} {task.question}",
+            lambda task=task: task_example(task, (split,), reveal_grounding=reveal_grounding),
+        )
+    return sample.items()
+
+
+def chosen_rejections(
+    dataset: Path, *, limit: int = 3, seed: int = 0, reveal_grounding: bool
+) -> list[Example]:
+    """Return some of what was left out, in the order of its file; damaged lines are skipped.
+
+    Args:
+        dataset: Folder written by `synthesise`.
+        limit: At most this many.
+        seed: Another one chooses others.
+        reveal_grounding: With the passages of drafts.
+
+    Raises:
+        DatasetFolderError: The folder is no dataset, or holds no account of what was left out.
+    """
+    read_manifest(dataset)
+    sample: Sample[Example] = Sample(limit, seed=f"show {seed}")
+    for line, rejection in read_rejections(dataset / REJECTED_FILE):
+        if rejection is not None:
+            sample.offer(
+                f"{rejection.doc_hash} {line}",
+                lambda found=rejection: rejection_example(found, reveal_grounding=reveal_grounding),
+            )
+    return sample.items()

@@ -1,22 +1,38 @@
-"""What is counted and measured of each task."""
+"""What is counted of each task, and a dataset folder read once into statistics and a page."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import anyio
+
+from rubric_core import Judge, Task, read_tasks
+from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
-from rubric_synth.dataset import SPLITS
-from rubric_synth.stats.numbers import Names, Numbers, Shares
+from rubric_synth.controls import control_rewards
+from rubric_synth.dataset import (
+    REJECTED_FILE,
+    SPLITS,
+    read_manifest,
+    split_path,
+)
+from rubric_synth.errors import DatasetFolderError
+from rubric_synth.events import log_finished
+from rubric_synth.files import json_page, write_lines
+from rubric_synth.stages import terms_of
+from rubric_synth.stats.examples import Examples, Sample
+from rubric_synth.stats.page import write_page
+from rubric_synth.stats.report import DatasetStatistics, Names, Numbers, Shares
 
 if TYPE_CHECKING:
-    from collections.abc import Set as AbstractSet
-
     from rubric_core import Criterion, Task
-    from rubric_synth.stats.report import Coverage, Spread
 
 
 class Text(NamedTuple):
@@ -38,11 +54,6 @@ def read_text(text: str) -> Text:
     return Text(len(parts), frozenset().union(*map(_stems, set(parts))), lowered)
 
 
-def count_words(text: str) -> int:
-    """Return the number of words, as white space parts them."""
-    return len(text.split())
-
-
 def occurring(terms: AbstractSet[str], text: Text) -> int:
     """Return how many terms have all of their words in the text, in whatever order and form."""
     return sum(
@@ -59,60 +70,40 @@ def _stems(term: str) -> frozenset[str]:
 FREE_TEXT: Final = "free text"
 _CODE: Final = "python_tests"
 _QUANTITATIVE: Final = "numeric"
+_NAMES: Final = ("criteria", "weights", "genres", "depths", "reasoning_modes", "concepts")
 
 
 class TaskTally:
-    """Counts and numbers over tasks; no text is kept."""
+    """Counts and numbers over tasks, named as in `DatasetStatistics`; no text is kept."""
 
     def __init__(self) -> None:
         """Begin without a task."""
         self.tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
-        self.kinds: Counter[str] = Counter()
-        self.criteria_per_task: Counter[int] = Counter()
-        self.verification: Counter[str] = Counter()
-        self.criteria, self.weights = Names(), Names()
-        self.genres, self.depths, self.modes, self.concepts = Names(), Names(), Names(), Names()
         self._documents: dict[str, set[str]] = {split: set() for split in SPLITS}
-        self._numbers = {
-            name: Numbers()
-            for name in (
-                "total_weight",
-                "effective_criteria",
-                "question_words",
-                "passage_words",
-                "reference_words",
-                "criterion_words",
-            )
-        }
-        self._shares = {
-            name: Shares()
-            for name in (
-                "keywords_in_passage",
-                "keywords_in_reference",
-                "elements_in_passage",
-                "elements_in_reference",
-            )
-        }
-
-    @property
-    def documents(self) -> dict[str, int]:
-        """Documents by split."""
-        return {split: len(found) for split, found in self._documents.items()}
-
-    @property
-    def spreads(self) -> dict[str, Spread]:
-        """Of each kind of number; there is at least one task."""
-        return {name: numbers.spread() for name, numbers in self._numbers.items()}
-
-    @property
-    def coverage(self) -> dict[str, Coverage]:
-        """Of each kind of term in each text."""
-        return {name: shares.coverage() for name, shares in self._shares.items()}
+        self._kinds: Counter[str] = Counter()
+        self._criteria_per_task: Counter[int] = Counter()
+        self._verification: Counter[str] = Counter()
+        self._names: dict[str, Names] = {name: Names() for name in _NAMES}
+        self._numbers: defaultdict[str, Numbers] = defaultdict(Numbers)
+        self._shares: defaultdict[str, Shares] = defaultdict(Shares)
 
     @property
     def worded_criteria(self) -> int:
         """Criteria of which a judge that reads nothing can only look for words."""
-        return self.verification[FREE_TEXT] + self.verification[_CODE]
+        return self._verification[FREE_TEXT] + self._verification[_CODE]
+
+    def statistics(self) -> dict[str, Any]:
+        """Return what was counted and measured; there is at least one task."""
+        return {
+            "tasks": self.tasks,
+            "documents": {split: len(found) for split, found in self._documents.items()},
+            "task_kinds": dict(self._kinds.most_common()),
+            "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
+            "verification": dict(self._verification.most_common()),
+            "coverage": {name: shares.coverage() for name, shares in self._shares.items()},
+            **{name: names.most() for name, names in self._names.items()},
+            **{name: numbers.spread() for name, numbers in self._numbers.items()},
+        }
 
     def add(self, task: Task, split: str) -> str:
         """Count one task and return its kind."""
@@ -120,24 +111,19 @@ class TaskTally:
         heads = [verification_head(criterion) for criterion in criteria]
         kind = kind_of(heads)
         self.tasks[split] += 1
-        self.kinds[kind] += 1
+        self._kinds[kind] += 1
         self._documents[split].add(task.doc_hash)
-        self.criteria_per_task[len(criteria)] += 1
-        self.verification.update(heads)
-        self.criteria.add(task.rubric.ids)
-        self.weights.add(f"{criterion.weight:g}" for criterion in criteria)
-        self._add_analysis(task)
+        self._criteria_per_task[len(criteria)] += 1
+        self._verification.update(heads)
+        self._names["criteria"].add(task.rubric.ids)
+        self._names["weights"].add(f"{criterion.weight:g}" for criterion in criteria)
+        if (analysis := task.document_analysis) is not None:
+            self._names["genres"].add(filter(None, [analysis.genre]))
+            self._names["depths"].add(filter(None, [analysis.depth]))
+            self._names["reasoning_modes"].add(filter(None, [analysis.reasoning_mode]))
+            self._names["concepts"].add(list(dict.fromkeys(analysis.concepts)))
         self._add_numbers(task)
         return kind
-
-    def _add_analysis(self, task: Task) -> None:
-        analysis = task.document_analysis
-        if analysis is None:
-            return
-        self.genres.add([analysis.genre] if analysis.genre else ())
-        self.depths.add([analysis.depth] if analysis.depth else ())
-        self.modes.add([analysis.reasoning_mode] if analysis.reasoning_mode else ())
-        self.concepts.add(list(dict.fromkeys(analysis.concepts)))
 
     def _add_numbers(self, task: Task) -> None:
         criteria, numbers = task.rubric.criteria, self._numbers
@@ -145,17 +131,18 @@ class TaskTally:
         reference = read_text(task.reference_answer or "")
         numbers["total_weight"].add(task.rubric.total_weight)
         numbers["effective_criteria"].add(task.rubric.effective_criteria)
-        numbers["question_words"].add(count_words(task.question))
+        numbers["question_words"].add(len(task.question.split()))
         numbers["passage_words"].add(passage.words)
         numbers["reference_words"].add(reference.words)
         for criterion in criteria:
-            numbers["criterion_words"].add(count_words(_all_of(criterion)))
+            texts = (criterion.name, criterion.description, criterion.scoring_guide)
+            parts = (*texts, criterion.verification_method, *terms_of(criterion))
+            numbers["criterion_words"].add(len(" ".join(parts).split()))
         keywords = set(chain.from_iterable(c.expected_keywords for c in criteria))
         elements = set(chain.from_iterable(c.required_elements for c in criteria))
-        texts: tuple[tuple[str, Text], ...] = (("passage", passage), ("reference", reference))
-        for name, text in texts:
-            self._shares[f"keywords_in_{name}"].add(occurring(keywords, text), len(keywords))
-            self._shares[f"elements_in_{name}"].add(occurring(elements, text), len(elements))
+        for kind, terms in (("keywords", keywords), ("elements", elements)):
+            for name, text in (("passage", passage), ("reference", reference)):
+                self._shares[f"{kind}_in_{name}"].add(occurring(terms, text), len(terms))
 
 
 def verification_head(criterion: Criterion) -> str:
@@ -171,15 +158,80 @@ def kind_of(heads: list[str]) -> str:
     return "quantitative" if _QUANTITATIVE in heads else "open"
 
 
-def _all_of(criterion: Criterion) -> str:
-    return " ".join(
-        (
-            criterion.name,
-            criterion.description,
-            criterion.scoring_guide,
-            criterion.verification_method,
-            *criterion.required_elements,
-            *criterion.expected_keywords,
-            *criterion.expected_concepts,
-        )
+STATS_FILE: Final = "stats.json"
+PAGE_FILE: Final = "stats.html"
+CONTROL_TASKS: Final = 500
+_CONTROL_SEED: Final = "controls"
+
+
+def dataset_statistics(
+    dataset: Path,
+    *,
+    judge: Judge | Sequence[Judge] | None = None,
+    controls: int = CONTROL_TASKS,
+    page: Path | None = None,
+    reveal_grounding: bool = False,
+) -> DatasetStatistics:
+    """Read a dataset folder, write `stats.json` and a page to look at, and return what it holds.
+
+    Controls are scored on a sample of the tasks with a fixed seed; all else is of all tasks.
+
+    Args:
+        dataset: Folder written by `synthesise`.
+        judge: Scores the controls, or replicas of one that do; the lexical judge if None.
+        controls: Score the controls of at most this many tasks, each with an answer a control.
+        page: HTML file to write; `stats.html` in the folder if None.
+        reveal_grounding: Show passages on the page too.
+
+    Raises:
+        DatasetFolderError: The folder is no dataset, a file is missing, or there is no task.
+        RubricFileError: A row is not a task.
+        OutputError: A file could not be written.
+        JudgeSetupError: The judge is not there.
+        ValueError: `controls` is below 1.
+    """
+    if controls < 1:
+        raise ValueError(f"controls={controls!r} must be at least 1")
+    manifest = read_manifest(dataset)
+    tally = TaskTally()
+    examples = Examples(reveal_grounding=reveal_grounding)
+    sample: Sample[Task] = Sample(controls, seed=_CONTROL_SEED)
+    for split in SPLITS:
+        for task in read_tasks(split_path(dataset, split)):
+            examples.offer_task(task, split, tally.add(task, split))
+            sample.offer(f"{task.doc_hash} {task.question}", lambda task=task: task)
+    if not sample.offered:
+        message = f"{str(dataset)!r} holds no task; see {REJECTED_FILE} for the reasons"
+        raise DatasetFolderError(message, path=dataset)
+    unreadable = examples.offer_rejections(dataset / REJECTED_FILE)
+    statistics = DatasetStatistics(
+        documents_collected=manifest.documents,
+        documents_accepted=manifest.accepted_documents,
+        documents_rejected=manifest.rejected_documents,
+        documents_pending=manifest.pending_documents,
+        rejected=manifest.rejected,
+        rejected_by_stage=manifest.rejected_by_stage,
+        usage=manifest.usage,
+        unreadable_rejections=unreadable,
+        **tally.statistics(),
+        **_controls(sample.items(), judge or LexicalJudge(), tally.worded_criteria),
     )
+    write_lines(dataset / STATS_FILE, [json_page(statistics.model_dump(mode="json")).decode()])
+    name = dataset.resolve().name
+    write_page(page or dataset / PAGE_FILE, statistics, manifest, examples, name=name)
+    log_finished("synth.stats.finished", tasks=statistics.tasks)
+    return statistics
+
+
+def _controls(
+    tasks: Sequence[Task], judge: Judge | Sequence[Judge], worded_criteria: int
+) -> dict[str, Any]:
+    earned = anyio.run(control_rewards, tasks, judge)
+    one = judge[0] if isinstance(judge, Sequence) else judge
+    return {
+        "controls": earned.rewards,
+        "control_tasks": len(tasks),
+        "control_judge": one.name,
+        "control_failures": earned.failures,
+        "unread_criteria": worded_criteria if isinstance(one, LexicalJudge) else 0,
+    }

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from rubric_synth.testing.corpus import generated_documents
-from rubric_synth.testing.scripted import scripted_reply
-from rubric_synth.testing.template import template_reply
+from rubric_synth.testing.scripted import scripted_reply, template_reply
 
 __all__ = ["generated_documents", "scripted_reply", "template_reply"]

@@ -1,39 +1,49 @@
-"""A model that is none: it answers the three stages with what the extractive stages find.
+"""Two models that are none, for `FakeEndpoint`: they answer the three stages from the prompt alone.
 
-Its drafts are real: they come from the document in the prompt, and most pass the quality checks.
+`scripted_reply` writes what the extractive stages find: its drafts are real, and most pass the
+quality checks. `template_reply` puts words of the document into one template, for benchmarks.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from rubric_synth.api_entry import parse_entry
-from rubric_synth.cleaning import sections
+from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
-from rubric_synth.document import Document
+from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive import extractive_stages
-from rubric_synth.stages import Draft, StageRefusal
-from rubric_synth.testing.prompted import (
-    PromptedDocument,
-    asked_for,
-    most_drafts,
-    prompted_document,
-    prompted_draft,
-)
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
+from rubric_synth.tables import read_table
 
 if TYPE_CHECKING:
     from rubric_core import DocumentAnalysis
     from rubric_judge.testing import FakeCall
-    from rubric_synth.stages import CriterionDraft, Stages
 
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]
 
+_TITLE: Final = "Title: "
+_GAP: Final = re.compile(r"\n\n\[\d+ paragraphs? left out here\]\Z")
+_MOST_DRAFTS: Final = re.compile(r"TASK: write (?:up to )?(\d+)")
 _LONGEST_MINIMUM: Final = 30
 """Words of the shortest passage: prompts may show little of a document."""
+
+
+class _Shown(NamedTuple):
+    """A document as a prompt shows it."""
+
+    title: str
+    paragraphs: tuple[str, ...]
+    """The shown ones; the first has the number 1."""
+
+    def document(self) -> Document:
+        text = "\n\n".join(self.paragraphs)
+        kind = "prose" if parse_entry(text) is None else "api"
+        return Document(title=self.title, text=text, source="prompt", kind=kind)
 
 
 def scripted_reply(call: FakeCall) -> str:
@@ -42,75 +52,94 @@ def scripted_reply(call: FakeCall) -> str:
     Raises:
         ValueError: Something is asked that is none of the stages.
     """
-    return json.dumps(_reply(asked_for(call.body), call.messages[-1]["content"]))
+    return json.dumps(_reply(_schema_name(call.body), call.messages[-1]["content"]))
 
 
-def _reply(asked: str, message: str) -> _Json:
-    match asked:
+def _schema_name(body: Mapping[str, object]) -> str:
+    """Return the name of the reply's schema in a request; "" where there is none."""
+    found: Any = body
+    for key in ("response_format", "json_schema"):
+        found = found.get(key) or {}
+    return str(found.get("name", ""))
+
+
+def _reply(name: str, message: str) -> _Json:
+    match name:
         case "_Ready":
             return {"ready": True}
         case "AnalysisReply":
-            return _analysed(prompted_document(message))[1].model_dump(mode="json")
+            return _analysed(_shown(message))[1].model_dump(mode="json")
         case "SynthesisReply" | "CheckedSynthesisReply":
-            return {"drafts": _drafts(prompted_document(message), asked, most_drafts(message))}
+            return {"drafts": _drafts(message, has_checks=name == "CheckedSynthesisReply")}
         case "EnrichmentReply":
-            return {"criteria": [_enriched(c) for c in prompted_draft(message)["criteria"]]}
+            criteria = json.loads(_fenced_text(message, "DRAFT"))["criteria"]
+            return {"criteria": list(map(_enriched, criteria))}
         case _:
-            raise ValueError(f"{asked!r} is asked for, which is no stage of synthesis")
+            raise ValueError(f"{name!r} is asked for, which is no stage of synthesis")
+
+
+def _shown(message: str) -> _Shown:
+    """Read the document out of a user message."""
+    head, _, body = _fenced_text(message, "DOCUMENT").partition("\n\n")
+    paragraphs: list[str] = []
+    _, mark, rest = f"\n\n{body}".partition("\n\n[1] ")
+    while mark:
+        paragraph, mark, rest = rest.partition(f"\n\n[{len(paragraphs) + 2}] ")
+        paragraphs.append(_GAP.sub("", paragraph))
+    return _Shown(head.removeprefix(_TITLE), tuple(paragraphs))
+
+
+def _fenced_text(message: str, label: str) -> str:
+    """Return what stands between the first BEGIN and END lines with a label."""
+    start = message.index(f"----- BEGIN {label} ")
+    first_line = message.index("\n", start)
+    end_line = message[start:first_line].replace("BEGIN", "END", 1)
+    return message[first_line + 1 : message.index(f"\n{end_line}", first_line)]
 
 
 # The three questions about a document follow each other.
 @lru_cache(maxsize=64)
-def _analysed(shown: PromptedDocument) -> tuple[Stages, DocumentAnalysis]:
-    document = _document(shown)
+def _analysed(shown: _Shown) -> tuple[Stages, DocumentAnalysis]:
+    document = shown.document()
     stages = extractive_stages([document], ExtractiveConfig())
     return stages, _now(stages.analyst.analyse(document))
 
 
-def _document(shown: PromptedDocument) -> Document:
-    kind = "prose" if parse_entry(shown.text) is None else "api"
-    return Document(title=shown.title, text=shown.text, source="prompt", kind=kind)
-
-
-def _drafts(shown: PromptedDocument, asked: str, most: int) -> list[_Json]:
-    document = _document(shown)
-    config = ExtractiveConfig(
-        questions_per_document=min(most, 5), min_passage_words=_LONGEST_MINIMUM
-    )
-    stages = extractive_stages([document], config)
-    analysis = _analysed(shown)[1]
+def _drafts(message: str, *, has_checks: bool) -> list[_Json]:
+    shown, asked = _shown(message), _MOST_DRAFTS.findall(message)
+    most = min(int(asked[-1]) if asked else 1, 5)
+    document = shown.document()
+    config = ExtractiveConfig(questions_per_document=most, min_passage_words=_LONGEST_MINIMUM)
+    synthesiser = extractive_stages([document], config).synthesiser
     try:
-        drafts = _now(stages.synthesiser.synthesise(document, analysis))
+        drafts = _now(synthesiser.synthesise(document, _analysed(shown)[1]))
     except StageRefusal:
         return []
-    found = [_draft(draft, shown) for draft in drafts if isinstance(draft, Draft)]
-    if asked == "CheckedSynthesisReply":
-        found = [_unchecked(draft) for draft in found]
-    return found
+    return [
+        _draft(draft, shown, has_checks=has_checks) for draft in drafts if isinstance(draft, Draft)
+    ]
 
 
-def _draft(draft: Draft, shown: PromptedDocument) -> _Json:
-    first, last = _paragraphs(draft.passage, shown.paragraphs)
-    spare = [word for c in draft.criteria for word in c.expected_keywords]
-    return {
-        "question_rationale": draft.question_rationale,
-        "first_paragraph": first,
-        "last_paragraph": last,
-        "question": draft.question,
-        "criteria": [_criterion(criterion, spare) for criterion in draft.criteria],
-        "reference_answer": draft.reference_answer,
-    }
-
-
-def _paragraphs(passage: str, paragraphs: Sequence[str]) -> tuple[int, int]:
-    """Return the numbers of the first and last paragraph that hold a cleaned passage."""
-    parts = frozenset(passage.split("\n\n"))
+def _draft(draft: Draft, shown: _Shown, *, has_checks: bool) -> _Json:
+    # The numbers of the paragraphs that hold the cleaned passage.
+    parts = frozenset(draft.passage.split("\n\n"))
     holding = [
         number
-        for number, paragraph in enumerate(paragraphs, start=1)
+        for number, paragraph in enumerate(shown.paragraphs, start=1)
         if any(found in parts for section in sections(paragraph) for found in section.paragraphs)
-    ]
-    return (holding[0], holding[-1]) if holding else (1, len(paragraphs))
+    ] or [1, len(shown.paragraphs)]
+    spare = [word for c in draft.criteria for word in c.expected_keywords]
+    of_draft: _Json = {"task_type": "open"} if has_checks else {}
+    of_criterion: _Json = {"check": None} if has_checks else {}
+    return {
+        "question_rationale": draft.question_rationale,
+        "first_paragraph": holding[0],
+        "last_paragraph": holding[-1],
+        "question": draft.question,
+        "reference_answer": draft.reference_answer,
+        "criteria": [{**_criterion(c, spare), **of_criterion} for c in draft.criteria],
+        **of_draft,
+    }
 
 
 def _criterion(criterion: CriterionDraft, spare: Sequence[str]) -> _Json:
@@ -118,20 +147,10 @@ def _criterion(criterion: CriterionDraft, spare: Sequence[str]) -> _Json:
     terms = list(criterion.expected_keywords or spare[:2])
     required = list(criterion.required_elements) or terms[:1]
     return {
-        "id": criterion.id,
-        "name": criterion.name,
-        "description": criterion.description,
+        **criterion.model_dump(exclude={"expected_concepts"}),
         "required_elements": required,
         "expected_keywords": [term for term in terms if term not in required] or required,
-        "verification_method": criterion.verification_method,
-        "scoring_guide": criterion.scoring_guide,
-        "weight": criterion.weight,
     }
-
-
-def _unchecked(draft: _Json) -> _Json:
-    criteria = [{**criterion, "check": None} for criterion in draft["criteria"]]
-    return {**draft, "task_type": "open", "criteria": criteria}
 
 
 def _enriched(criterion: Mapping[str, Any]) -> _Json:
@@ -157,3 +176,42 @@ def _now(coroutine: Coroutine[Any, Any, _Result]) -> _Result:
         return done.value
     coroutine.close()
     raise RuntimeError("the extractive stages wait for nothing")
+
+
+_LONG_WORD: Final = re.compile(r"\b[a-z]{6,}\b")
+_READ_CHARS: Final = 1_500
+_TITLE_WORDS: Final = 5
+_SLOTS: Final = 17
+"""Words of the document that the template has a place for."""
+_REPLIES: Final = {
+    "_Ready": '{"ready": true}',
+    "AnalysisReply": json.dumps(read_table("template_reply")["analysis"]),
+    "EnrichmentReply": json.dumps(read_table("template_reply")["enrichment"]),
+}
+_SYNTHESIS: Final = json.dumps(read_table("template_reply")["synthesis"])
+
+
+def template_reply(call: FakeCall) -> str:
+    """Answer a stage with a template: an `Award` for `FakeEndpoint` of little work.
+
+    The document needs some twenty different long words at its beginning, as generated ones have.
+
+    Raises:
+        ValueError: Something else is asked, or the document has too few words.
+    """
+    name = _schema_name(call.body)
+    if name in _REPLIES:
+        return _REPLIES[name]
+    if name != "SynthesisReply":
+        raise ValueError(f"{name!r} is asked for, which is no stage of open synthesis")
+    message = call.messages[-1]["content"]
+    start = message.index(f"\n{_TITLE}") + len(_TITLE) + 1
+    end = message.index("\n", start)
+    title = message[start:end].split()
+    found = _LONG_WORD.findall(message, end, end + _READ_CHARS)
+    words = [word for word in dict.fromkeys(found) if word not in title][:_SLOTS]
+    if len(words) < _SLOTS:
+        raise ValueError(f"{len(words)} different long words at the beginning, {_SLOTS} needed")
+    named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
+    slots = {f"w{number}": word for number, word in enumerate(words)}
+    return _SYNTHESIS % {"title": json.dumps(named)[1:-1], **slots}

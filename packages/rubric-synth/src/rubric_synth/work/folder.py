@@ -10,9 +10,11 @@ lock                  held by the run that is at work
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
+from pathlib import Path
+from typing import Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
@@ -20,21 +22,11 @@ from pydantic_core import PydanticSerializationError, to_json
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
+from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import write_lines
-from rubric_synth.outcome import Outcome
-from rubric_synth.work.index import FoundOutcome, Index, note_of
-from rubric_synth.work.segments import Segments
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from rubric_core import Usage
-    from rubric_synth.calls import CallTotals
-    from rubric_synth.rejection import Stage
-    from rubric_synth.work.index import Wanted
-    from rubric_synth.work.segments import Place
+from rubric_synth.work.index import Index, Wanted, note_of
+from rubric_synth.work.segments import Place, Segments
 
 _FORMAT: Final = "rubric-synth work folder, format 1"
 _ABOUT: Final = f"""{_FORMAT}
@@ -66,11 +58,6 @@ _AnyLine = TypeVar("_AnyLine", bound=_Line)
 _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
-class _Key(NamedTuple):
-    doc_hash: str
-    settings: bytes
-
-
 class WorkFolder:
     """Keeps calls and outcomes so that a run that ends in any way is gone on with.
 
@@ -89,7 +76,8 @@ class WorkFolder:
         with ExitStack() as lock:
             lock.enter_context(folder_lock(path))
             _check_format(path)
-            self._index = Index(path / _INDEX_FILE)
+            self.index = Index(path / _INDEX_FILE)
+            """Where the lines are, what all calls took, and notes."""
             self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
             self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
             self._find_again()
@@ -114,7 +102,7 @@ class WorkFolder:
             OutputError: It could not be written.
         """
         place = self._calls.append(_encoded({"document": document, "call": record}))
-        self._index.add_call(document, record, place)
+        self.index.add_call(document, record, place)
 
     def add_outcome(self, outcome: Outcome, settings: bytes) -> None:
         """Keep what came of a document.
@@ -127,18 +115,15 @@ class WorkFolder:
             OutputError: It could not be written.
         """
         place = self._shards.append(_encoded({"settings": settings.hex(), "outcome": outcome}))
-        self._index_outcome(outcome, settings, place)
+        self.index.add_outcome(outcome, settings, place)
 
     def calls_of(self, document: str) -> tuple[CallRecord, ...]:
         """Return the answered calls of a document."""
-        places = self._index.calls_of(document)
-        lines = (_decoded(_CallLine, self._calls, place) for place in sorted(places))
-        return tuple(line.call for line in lines)
-
-    def is_settled(self, document: str, settings: bytes) -> bool | None:
-        """Whether a document is done; None where it has no outcome with these settings."""
-        ((_, is_settled),) = self.settled([_Key(document, settings)])
-        return is_settled
+        calls = self._calls
+        return tuple(
+            _parsed(_CallLine, calls.read(place), calls, place).call
+            for place in sorted(self.index.calls_of(document))
+        )
 
     def settled(self, wanted: Iterable[_AnyWanted]) -> Iterator[tuple[_AnyWanted, bool | None]]:
         """Yield each with whether it is done, None where it has no outcome.
@@ -146,76 +131,39 @@ class WorkFolder:
         Some are looked up at a time: what comes to be done meanwhile is not seen of these.
         """
         for one, found in self._found(wanted):
-            yield one, None if found is None else found.is_settled
-
-    def outcome_of(self, document: str, settings: bytes) -> Outcome | None:
-        """Return what came of a document with these settings, None where nothing has yet."""
-        return next(self.outcomes([_Key(document, settings)]), None)
+            yield one, None if found is None else found[1]
 
     def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
         """Yield what came of those that something came of, in order."""
         for _, found in self._found(wanted):
             if found is not None:
-                yield _decoded(_OutcomeLine, self._shards, found.place).outcome
-
-    def spent(
-        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
-    ) -> dict[Stage, CallTotals]:
-        """Return what the calls of all runs took, by stage.
-
-        Args:
-            price: Of tokens of calls that came without one; None where it is not known.
-        """
-        return self._index.spent(price)
-
-    def documents(self) -> set[str]:
-        """Return the hashes of all documents that runs into this folder have finished."""
-        return self._index.documents()
-
-    def note(self, name: str) -> str | None:
-        """Return what was noted under a name."""
-        return self._index.note(name)
-
-    def set_note(self, name: str, content: str) -> None:
-        """Note something that can be lost without harm."""
-        self._index.set_note(name, content)
-
-    def flush(self) -> None:
-        """Index all that was added, for reading it.
-
-        Raises:
-            OutputError: It could not be written.
-        """
-        self._index.flush()
+                body = self._shards.read(found[0])
+                yield _parsed(_OutcomeLine, body, self._shards, found[0]).outcome
 
     def close(self) -> None:
         """Let go of the folder."""
         with suppress(OutputError, WorkFolderError):
-            self._index.flush()
-        self._index.close()
+            self.index.flush()
+        self.index.close()
         self._calls.close()
         self._shards.close()
         self._lock.close()
 
     def _find_again(self) -> None:
-        for place, body in self._calls.scan(self._index.extents("calls")):
+        for place, body in self._calls.scan(self.index.extents("calls")):
             line = _parsed(_CallLine, body, self._calls, place)
-            self._index.add_call(line.document, line.call, place)
-        for place, body in self._shards.scan(self._index.extents("shard")):
+            self.index.add_call(line.document, line.call, place)
+        for place, body in self._shards.scan(self.index.extents("shard")):
             line = _parsed(_OutcomeLine, body, self._shards, place)
-            self._index_outcome(line.outcome, bytes.fromhex(line.settings), place)
-        self._index.flush()
+            self.index.add_outcome(line.outcome, bytes.fromhex(line.settings), place)
+        self.index.flush()
 
     def _found(
         self, wanted: Iterable[_AnyWanted]
-    ) -> Iterator[tuple[_AnyWanted, FoundOutcome | None]]:
+    ) -> Iterator[tuple[_AnyWanted, tuple[Place, bool] | None]]:
         rest = iter(wanted)
         while some := list(islice(rest, _LOOKED_UP)):
-            yield from zip(some, self._index.outcomes_of(some), strict=True)
-
-    def _index_outcome(self, outcome: Outcome, settings: bytes, place: Place) -> None:
-        found = FoundOutcome(place, outcome.is_settled)
-        self._index.add_outcome(outcome.doc_hash, settings, found)
+            yield from zip(some, self.index.outcomes_of(some), strict=True)
 
 
 def note_of_finished(path: Path, name: str) -> str | None:
@@ -253,10 +201,6 @@ def _encoded(line: Mapping[str, str | BaseModel]) -> bytes:
             for name, part in line.items()
         }
         return json.dumps(plain).encode()
-
-
-def _decoded(kind: type[_AnyLine], segments: Segments, place: Place) -> _AnyLine:
-    return _parsed(kind, segments.read(place), segments, place)
 
 
 def _parsed(kind: type[_AnyLine], body: bytes, segments: Segments, place: Place) -> _AnyLine:

@@ -6,26 +6,28 @@ All of it can be made again from the files that it points into, so rows are writ
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from rubric_core import Usage
 from rubric_core.files import open_file
-from rubric_synth.calls import CallTotals
+from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.errors import OutputError, WorkFolderError
-from rubric_synth.work.segments import Place
+from rubric_synth.files import unwritable
+from rubric_synth.tables import read_text
+from rubric_synth.work.segments import KEPT, Place
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from rubric_synth.calls import CallRecord
+    from rubric_synth.document import Outcome
     from rubric_synth.rejection import Stage
 
 Kind = Literal["calls", "shard"]
 
 _VERSION: Final = 3
+"""Of the tables in `index.sql`."""
 _BATCH_ROWS: Final = 16_384
 """Hashes lie anywhere in a table: each row of a small batch would have a page of the file written.
 What a killed run had not written is found again within seconds."""
@@ -34,44 +36,10 @@ _IN_ORDER: Final = itemgetter(0, 1)
 _LARGEST_CHECKED_BYTES: Final = 64 * 2**20
 """Up to here the whole file is checked when it is opened, in a fraction of a second."""
 
-_SCHEMA: Final = f"""
-BEGIN;
-PRAGMA user_version = {_VERSION};
-CREATE TABLE calls (
-    document BLOB, key BLOB, segment INTEGER, offset INTEGER, length INTEGER,
-    stage TEXT, answered INTEGER, attempts INTEGER, fallback INTEGER,
-    prompt_tokens INTEGER, completion_tokens INTEGER, cached_tokens INTEGER, cost_usd REAL,
-    PRIMARY KEY (document, key)
-) WITHOUT ROWID;
-CREATE TABLE outcomes (
-    document BLOB, settings BLOB, segment INTEGER, offset INTEGER, length INTEGER, settled INTEGER,
-    PRIMARY KEY (document, settings)
-) WITHOUT ROWID;
-CREATE TABLE extents (
-    kind TEXT, segment INTEGER, bytes INTEGER, PRIMARY KEY (kind, segment)
-) WITHOUT ROWID;
-CREATE TABLE notes (name TEXT PRIMARY KEY, content TEXT) WITHOUT ROWID;
-COMMIT;
-"""
-_CALL_COLUMNS: Final = 13
-_SPENT: Final = """
-SELECT stage, sum(answered), sum(attempts), sum(fallback),
-    sum(coalesce(prompt_tokens, 0)), sum(coalesce(completion_tokens, 0)),
-    total(cost_usd), sum(cost_usd IS NULL), sum(late),
-    sum(CASE WHEN late THEN prompt_tokens ELSE 0 END),
-    sum(CASE WHEN late THEN completion_tokens ELSE 0 END),
-    sum(CASE WHEN late THEN min(coalesce(cached_tokens, 0), prompt_tokens) ELSE 0 END)
-FROM (SELECT *, cost_usd IS NULL AND prompt_tokens IS NOT NULL AS late FROM calls)
-GROUP BY stage ORDER BY stage
-"""
+_TABLES: Final[dict[Kind, tuple[str, int]]] = {"calls": ("calls", 13), "shard": ("outcomes", 6)}
+"""For the lines of each kind of file: the table of their places, and its columns."""
+_SUMS: Final = ("calls", "attempts", "fallback_calls", "prompt_tokens", "completion_tokens")
 _FULL: Final = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN})
-
-
-class FoundOutcome(NamedTuple):
-    """An outcome that is there."""
-
-    place: Place
-    is_settled: bool
 
 
 class Wanted(Protocol):
@@ -99,8 +67,7 @@ class Index:
             OutputError: It cannot be written.
         """
         self._path = path
-        self._calls: list[tuple[Any, ...]] = []
-        self._outcomes: list[tuple[Any, ...]] = []
+        self._added: dict[Kind, list[tuple[Any, ...]]] = {"calls": [], "shard": []}
         self._extents: dict[tuple[Kind, int], int] = {}
         self._unwritten: set[bytes] = set()
         """Documents with rows that no query finds yet."""
@@ -108,48 +75,35 @@ class Index:
             for leftover in path.parent.glob(f"{path.name}-*"):
                 leftover.unlink()  # the log of a file that somebody deleted
         try:
-            self._database = sqlite3.connect(path, isolation_level=None)
-            if self._open() == "older":
-                self._database.close()
-                for old in path.parent.glob(f"{path.name}*"):
-                    old.unlink()
-                self._database = sqlite3.connect(path, isolation_level=None)
-                self._open()
+            self._database = self._opened()
         except sqlite3.Error as error:
             raise self._wrong(error) from error
 
     def add_call(self, document: str, call: CallRecord, place: Place) -> None:
         """Note where a call is, and what it took."""
-        name = bytes.fromhex(document)
-        took = (bytes.fromhex(call.key), *place, call.stage, call.answered, call.attempts)
-        by_fallback = bool(call.fallback)
-        usage = call.usage
-        if usage is None:
-            used: tuple[object, ...] = (None, None, None, None)
-        else:
-            tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens)
-            used = (*tokens, usage.cost_usd)
-        self._calls.append((name, *took, by_fallback, *used))
-        self._added("calls", place, name)
+        used: tuple[float | None, ...] = (None, None, None, None)
+        if (u := call.usage) is not None:
+            used = (u.prompt_tokens, u.completion_tokens, u.cached_tokens, u.cost_usd)
+        took = (call.stage, call.answered, call.attempts, bool(call.fallback), *used)
+        self._add("calls", (bytes.fromhex(document), bytes.fromhex(call.key), *place, *took), place)
 
-    def add_outcome(self, document: str, settings: bytes, found: FoundOutcome) -> None:
+    def add_outcome(self, outcome: Outcome, settings: bytes, place: Place) -> None:
         """Note where an outcome is; the latest with the same settings counts."""
-        name = bytes.fromhex(document)
-        self._outcomes.append((name, settings, *found.place, found.is_settled))
-        self._added("shard", found.place, name)
+        name = bytes.fromhex(outcome.doc_hash)
+        self._add("shard", (name, settings, *place, outcome.is_settled), place)
 
     def calls_of(self, document: str) -> list[Place]:
         """Return where the answered calls of a document are."""
         query = "SELECT segment, offset, length FROM calls WHERE document = ? AND answered"
         return [Place(*row) for row in self._rows_of(query, bytes.fromhex(document))]
 
-    def outcomes_of(self, wanted: Sequence[Wanted]) -> list[FoundOutcome | None]:
-        """Return where outcomes are, None for each that is not there; one query for all."""
+    def outcomes_of(self, wanted: Sequence[Wanted]) -> list[tuple[Place, bool] | None]:
+        """Return where outcomes are and whether they are settled, None for each that is missing."""
         columns, marks = "segment, offset, length, settled", ", ".join("?" * len(wanted))
         query = f"SELECT document, settings, {columns} FROM outcomes WHERE document IN ({marks})"  # noqa: S608 - marks alone
         names = [bytes.fromhex(one.doc_hash) for one in wanted]
         found = {
-            (name, settings): FoundOutcome(Place(*place), bool(settled))
+            (name, settings): (Place(*place), bool(settled))
             for name, settings, *place, settled in self._rows_of(query, *names)
         }
         return [found.get((name, one.settings)) for name, one in zip(names, wanted, strict=True)]
@@ -158,30 +112,24 @@ class Index:
         """Return how many bytes of each file are known here."""
         return dict(self._rows("SELECT segment, bytes FROM extents WHERE kind = ?", kind))
 
-    def spent(self, price: Callable[[Stage, Usage], float | None]) -> dict[Stage, CallTotals]:
-        """Add up the calls of each stage.
+    def spent(
+        self, price: Callable[[Stage, Usage], float | None] = lambda _stage, _usage: None
+    ) -> dict[Stage, CallTotals]:
+        """Add up the calls of each stage, over all runs.
 
         Args:
             price: Of the tokens of a stage's calls that came without one; None if not known.
         """
         totals: dict[Stage, CallTotals] = {}
-        for stage, *sums, cost_usd, unpriced, countable, prompt, completion, cached in self._rows(
-            _SPENT
+        for stage, *sums, cost_usd, unpriced, late, prompt, completion, cached in self._rows(
+            read_text("spent.sql")
         ):
             usage = Usage(prompt_tokens=prompt, completion_tokens=completion, cached_tokens=cached)
-            late_usd = price(stage, usage) if countable else None
-            if late_usd is not None:
-                cost_usd += late_usd  # noqa: PLW2901 - the rest of the same sum
-                unpriced -= countable  # noqa: PLW2901
-            calls, attempts, by_fallback, read, written = sums
+            late_usd = price(stage, usage) if late else None
             totals[stage] = CallTotals(
-                calls=calls,
-                attempts=attempts,
-                prompt_tokens=read,
-                completion_tokens=written,
-                cost_usd=cost_usd,
-                unpriced_calls=unpriced,
-                fallback_calls=by_fallback,
+                **dict(zip(_SUMS, sums, strict=True)),
+                cost_usd=cost_usd + (late_usd or 0.0),
+                unpriced_calls=unpriced - (0 if late_usd is None else late),
             )
         return totals
 
@@ -207,31 +155,31 @@ class Index:
         """
         if not self._extents:
             return
-        extents = [(kind, segment, size) for (kind, segment), size in self._extents.items()]
+        put = "INSERT OR REPLACE INTO"
         try:
-            self._calls.sort(key=_IN_ORDER)
-            self._outcomes.sort(key=_IN_ORDER)
             self._database.execute("BEGIN")
-            put, marks = "INSERT OR REPLACE INTO", ", ".join("?" * _CALL_COLUMNS)
-            self._database.executemany(f"{put} calls VALUES ({marks})", self._calls)
-            self._database.executemany(f"{put} outcomes VALUES (?, ?, ?, ?, ?, ?)", self._outcomes)
+            for kind, rows in self._added.items():
+                table, columns = _TABLES[kind]
+                rows.sort(key=_IN_ORDER)
+                marks = ", ".join("?" * columns)
+                self._database.executemany(f"{put} {table} VALUES ({marks})", rows)
+            extents = [(*key, size) for key, size in self._extents.items()]
             self._database.executemany(f"{put} extents VALUES (?, ?, ?)", extents)
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
             raise self._wrong(error) from error
-        self._calls.clear()
-        self._outcomes.clear()
-        self._extents.clear()
-        self._unwritten.clear()
+        for added in (*self._added.values(), self._extents, self._unwritten):
+            added.clear()
 
     def close(self) -> None:
         """Close the file; what was not flushed is found again in the files."""
         self._database.close()
 
-    def _added(self, kind: Kind, place: Place, document: bytes) -> None:
+    def _add(self, kind: Kind, row: tuple[Any, ...], place: Place) -> None:
+        self._added[kind].append(row)
         self._extents[kind, place.segment] = place.offset + place.length
-        self._unwritten.add(document)
-        if len(self._calls) + len(self._outcomes) >= _BATCH_ROWS:
+        self._unwritten.add(row[0])
+        if sum(map(len, self._added.values())) >= _BATCH_ROWS:
             self.flush()
 
     def _rows_of(self, query: str, *documents: bytes) -> list[tuple[Any, ...]]:
@@ -245,9 +193,9 @@ class Index:
         except sqlite3.Error as error:
             raise self._wrong(error) from error
 
-    def _open(self) -> Literal["open", "older"]:
-        """Open the file, unless an older release made it: it is made again then."""
-        database = self._database
+    def _opened(self) -> sqlite3.Connection:
+        """Open the file; one of an older release is made again."""
+        database = sqlite3.connect(self._path, isolation_level=None)
         # One process at a time, which a lock sees to: no file of shared memory is needed.
         database.execute("PRAGMA locking_mode = EXCLUSIVE")
         (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -258,7 +206,10 @@ class Index:
             )
             raise WorkFolderError(message, path=self._path)
         if 0 < version < _VERSION:
-            return "older"
+            database.close()
+            for old in self._path.parent.glob(f"{self._path.name}*"):
+                old.unlink()
+            return self._opened()
         if version and self._path.stat().st_size <= _LARGEST_CHECKED_BYTES:
             (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
             if found != "ok":
@@ -267,18 +218,12 @@ class Index:
         database.execute("PRAGMA synchronous = OFF")
         database.execute("PRAGMA cache_size = -16000")
         if not version:
-            database.executescript(_SCHEMA)
-        return "open"
+            database.executescript(read_text("index.sql"))
+        return database
 
     def _wrong(self, error: sqlite3.Error) -> WorkFolderError | OutputError:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
-        if code in _FULL:
-            message = (
-                f"cannot write {str(self._path)!r} ({error}); what was done until now is kept, "
-                "make room and give the same command again"
-            )
-            return OutputError(message, path=self._path)
-        return self._damaged(str(error))
+        return unwritable(self._path, error, KEPT) if code in _FULL else self._damaged(str(error))
 
     def _damaged(self, problem: str) -> WorkFolderError:
         message = (

@@ -10,20 +10,20 @@ import os
 import re
 import zlib
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from pathlib import Path
+from typing import Final, NamedTuple
 
 from rubric_core.files import open_file
-from rubric_synth.errors import OutputError, WorkFolderError
+from rubric_synth.errors import WorkFolderError
 from rubric_synth.events import log_warning
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
+from rubric_synth.files import unwritable
 
 _OPENING: Final = b'{"sum":"%08x","body":'
 _OPENING_BYTES: Final = len(_OPENING % 0)
 _CLOSING: Final = b"}\n"
+KEPT: Final = "what was done until now is kept, make room and give the same command again"
 _FILES_OPEN: Final = 16
 
 
@@ -77,7 +77,7 @@ class Segments:
         try:
             place = self._write(line)
         except OSError as error:
-            raise _unwritable(self.path(self._number), error) from error
+            raise unwritable(self.path(self._number), error, KEPT) from error
         self._lines += 1
         self._offset += len(line)
         if self._lines >= self._lines_per_file:
@@ -93,8 +93,7 @@ class Segments:
         try:
             line = os.pread(self._descriptor(place.segment), place.length, place.offset)
         except OSError as error:
-            message = f"cannot be read ({error.strerror})"
-            raise self._damaged(place.segment, message) from error
+            raise self._damaged(place.segment, f"cannot be read ({error.strerror})") from error
         body = _body(line) if len(line) == place.length else None
         if body is None:
             raise self._damaged(place.segment, f"byte {place.offset}: a damaged line")
@@ -189,11 +188,3 @@ def _body(line: bytes) -> bytes | None:
     body = line[_OPENING_BYTES : -len(_CLOSING)]
     whole = line.endswith(_CLOSING) and line.startswith(_OPENING % zlib.crc32(body))
     return body if whole else None
-
-
-def _unwritable(path: Path, error: OSError) -> OutputError:
-    message = (
-        f"cannot write {str(path)!r}: {error.strerror or type(error).__name__}; what was done "
-        "until now is kept, make room and give the same command again"
-    )
-    return OutputError(message, path=path)

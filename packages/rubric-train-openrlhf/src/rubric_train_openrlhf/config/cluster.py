@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, Self, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Literal, Self, cast
 
 from pydantic import Field, field_validator, model_validator
 
-from rubric_core.fields import Many
-from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, Section
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+from rubric_core.schema.sealed import Many
+from rubric_train_openrlhf.config.sections import OptimConfig, RolloutConfig, Section, leaves
 
 FlagValue = bool | int | float | str | tuple[int | float | str, ...]
 """Value of a flag of OpenRLHF: true is the bare flag, a list becomes several words."""
@@ -109,6 +107,11 @@ class RayConfig(Section):
     """CPUs of a cluster that the run starts; by default those of the machine, and at least as many
     as its processes ask for."""
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the run starts a cluster on this machine."""
+        return self.address is None and self.dashboard is None
+
     @model_validator(mode="after")
     def _one_cluster(self) -> Self:
         if self.address is not None and self.dashboard is not None:
@@ -155,7 +158,7 @@ class ClusterConfig(Section):
         """Join nested names with dots: `--cluster.extra_flags.ds.overlap_comm true` nests them."""
         if not isinstance(flags, dict):
             return flags
-        flat = dict(_leaves(cast("Mapping[object, object]", flags)))
+        flat = dict(leaves(cast("Mapping[object, object]", flags)))
         for name, value in flat.items():
             if not _is_flag_value(value):
                 raise ValueError(
@@ -221,60 +224,50 @@ class ClusterConfig(Section):
             *self._batch_problems(rollout, optim),
         ]
 
-    def _gpu_problems(self) -> list[str]:
+    def _gpu_problems(self) -> Iterator[str]:
         if self.run_gpus < 1:
-            problem = (
+            yield (
                 f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
                 f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it"
             )
-            return [problem]
-        held = (
+            return
+        engines = (
             f"cluster.engines: {self.engine_count} engines × tensor_parallel="
             f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
         )
         if self.colocation == "all" and self.engine_gpus != self.run_gpus:
-            problem = (
-                f"{held}, but with cluster.colocation='all' they must be on all {self.run_gpus} "
+            yield (
+                f"{engines}, but with cluster.colocation='all' they must be on all {self.run_gpus} "
                 "GPUs of the run; change count or tensor_parallel, or use colocation='models'"
             )
-            return [problem]
-        if self.policy_gpus < 1:
+        elif self.policy_gpus < 1:
             left = f"leave the policy none of the {self.run_gpus} GPUs of the run"
-            return [f"{held} {left}; lower count or tensor_parallel"]
-        return []
+            yield f"{engines} {left}; lower count or tensor_parallel"
 
-    def _setting_problems(self) -> list[str]:
-        problems: list[str] = []
-        for name, asked in (
-            ("engines.sleep", self.engines.sleep),
-            ("deepspeed.sleep", self.deepspeed.sleep),
-        ):
-            if asked and not self.shares_gpus:
-                problems.append(
-                    f"cluster.{name}=true: nothing to make room for with "
+    def _setting_problems(self) -> Iterator[str]:
+        for name, section in (("engines", self.engines), ("deepspeed", self.deepspeed)):
+            if section.sleep and not self.shares_gpus:
+                yield (
+                    f"cluster.{name}.sleep=true: nothing to make room for with "
                     f"cluster.colocation={self.colocation!r} and cluster.device={self.device!r}"
                 )
         if self.deepspeed.packing and "flash" not in self.attention:
-            problems.append(
+            yield (
                 f"cluster.deepspeed.packing needs flash attention, and attention is "
                 f"{self.attention!r}; responses behind each other would read each other"
             )
         if self.deepspeed.offload_reference and self.deepspeed.zero_stage != 3:  # noqa: PLR2004
-            problems.append(
+            yield (
                 "cluster.deepspeed.offload_reference needs zero_stage 3: DeepSpeed keeps weights "
                 "that it does not split where they are"
             )
-        problems += [
-            f"cluster.extra_flags: {name!r} must be the flag's name without dashes"
-            for name in self.extra_flags
-            if not name or name.startswith("-") or "=" in name or " " in name
-        ]
-        return problems
+        for name in self.extra_flags:
+            if not name or name.startswith("-") or "=" in name or " " in name:
+                yield f"cluster.extra_flags: {name!r} must be the flag's name without dashes"
 
-    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> list[str]:
-        problems: list[str] = []
+    def _batch_problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
         if rollout.max_new_tokens >= self.max_len:
-            problems.append(
+            yield (
                 f"rollout.max_new_tokens={rollout.max_new_tokens} leaves no room for a prompt in "
                 f"cluster.max_len={self.max_len}"
             )
@@ -282,7 +275,7 @@ class ClusterConfig(Section):
         share, left = divmod(batch, optim.updates_per_rollout)
         at_once = optim.micro_batch * gpus
         if not left and share % at_once:
-            problems.append(
+            yield (
                 f"an update takes {share} responses (rollout.prompts·rollout.group_size / "
                 f"optim.updates_per_rollout), which is not divisible by optim.micro_batch × GPUs "
                 f"that train = {optim.micro_batch} × {gpus} = {at_once}; "
@@ -290,21 +283,12 @@ class ClusterConfig(Section):
             )
         forward = self.deepspeed.forward_micro_batch
         if batch % (forward * gpus):
-            problems.append(
+            yield (
                 f"rollout.prompts·rollout.group_size={batch} is not divisible by "
                 f"cluster.deepspeed.forward_micro_batch × GPUs that train = {forward} × {gpus} = "
                 f"{forward * gpus}; "
                 f"{_fitting('cluster.deepspeed.forward_micro_batch', batch, gpus)}"
             )
-        return problems
-
-
-def _leaves(flags: Mapping[object, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in flags.items():
-        if isinstance(value, dict) and value:
-            yield from _leaves(cast("Mapping[object, object]", value), f"{prefix}{name}.")
-        else:
-            yield f"{prefix}{name}", value
 
 
 def _is_flag_value(value: object) -> bool:

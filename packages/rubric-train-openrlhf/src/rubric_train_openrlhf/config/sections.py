@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path  # pydantic resolves it at runtime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from rubric_judge import Hedging, JudgeSpec, LexicalConfig
+from rubric_judge import Hedging, HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig
 from rubric_train_openrlhf.objective import OptimizerConfig
 from rubric_train_openrlhf.policy_config import PretrainConfig, TinyConfig
 
@@ -82,6 +83,12 @@ class JudgingConfig(Section):
     for a step so far, those that dynamic sampling dropped included, or of a held-out pass."""
     max_unavailable_frac: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.5
     """More unreachable judgements than this share stop the run; counted as `max_invalid_frac`."""
+
+    @property
+    def language_model(self) -> JudgeConfig | None:
+        """The language model in the judge, if there is one."""
+        model = self.spec.judge if isinstance(self.spec, HybridConfig) else self.spec
+        return model if isinstance(model, JudgeConfig) else None
 
 
 class DynamicSamplingConfig(Section):
@@ -166,3 +173,12 @@ class TinyModel(Section):
 
 
 ModelConfig = Annotated[PathModel | TinyModel, Field(discriminator="type")]
+
+
+def leaves(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Values of a nested mapping under their dotted names; an empty mapping is a value."""
+    for key, value in tree.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(cast("Mapping[Any, Any]", value), f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value

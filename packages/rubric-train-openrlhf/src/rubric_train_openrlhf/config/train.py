@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rubric_core.estimators import (  # pydantic resolves it at runtime
+from rubric_core.reward.estimators import (  # pydantic resolves it at runtime
     AdvantageConfig,
     GroupAdvantages,
 )

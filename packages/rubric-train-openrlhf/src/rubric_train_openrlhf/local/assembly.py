@@ -1,10 +1,9 @@
 """All that a run of the loop holds, put together from its configuration or a checkpoint."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,30 +12,26 @@ import structlog
 import torch
 
 from rubric_judge import Ledger, LexicalConfig
-from rubric_train_openrlhf.config import PathModel, TinyModel
+from rubric_train_openrlhf.config import PathModel, TinyModel, TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.local.inputs import go_back, state_to_resume
+from rubric_train_openrlhf.local.inputs import RunInputs, go_back, state_to_resume
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
-from rubric_train_openrlhf.opening import begin
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
+from rubric_train_openrlhf.resuming import begin
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.writing import EventWriter
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
     from transformers import PreTrainedModel
 
     from rubric_core import Judge
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.local.inputs import RunInputs
     from rubric_train_openrlhf.policy import Policy, SupervisedStep
     from rubric_train_openrlhf.run.live_summary import Watch
-    from rubric_train_openrlhf.step.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskSet
 
 
 _log = structlog.get_logger()
@@ -72,7 +67,7 @@ def start_policy(
             policy = _tiny_policy(model, seed=config.seed, inputs=inputs, watch=watch)
             torch.nn.Module.to(policy.model, device)
     if config.sft is not None:
-        examples = inputs.book.reference_answers()
+        examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
         with _told(watch, "sft", title="warm start", steps=config.sft.steps) as on_step:
             report = sft(policy, examples, config.sft, seed=seed, on_step=on_step)
@@ -98,7 +93,7 @@ def pick_device(name: str) -> torch.device:
 def _tiny_policy(model: TinyModel, *, seed: int, inputs: RunInputs, watch: Watch) -> Policy:
     texts = inputs.documents
     with watch.progress.phase("building the tokenizer"):
-        answers = inputs.book.reference_answers()
+        answers = inputs.tasks.reference_answers()
         pairs = [f"{example.question}\n{example.answer}" for example in answers]
         policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
     with _told(watch, "pretrain", title="pre-training", steps=model.pretrain.steps) as on_step:
@@ -130,8 +125,8 @@ class LocalRun:
     events: EventWriter
     policy: Policy
     learner: Learner
-    book: TaskBook
-    heldout: TaskBook | None
+    tasks: TaskSet
+    heldout: TaskSet | None
     sampler: JudgedSampler
     order: PromptOrder
     start: TrainerState
@@ -177,10 +172,10 @@ def assembled(
             events=events,
             policy=policy,
             learner=learner,
-            book=inputs.book,
+            tasks=inputs.tasks,
             heldout=inputs.heldout,
             sampler=sampler,
-            order=PromptOrder(len(inputs.book), seed=config.seed),
+            order=PromptOrder(len(inputs.tasks), seed=config.seed),
             start=start,
             watch=watch,
         )
@@ -191,7 +186,7 @@ def _policy(
 ) -> tuple[Policy, TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     device = pick_device(config.device)
-    named = (("train", inputs.book), ("validation", inputs.heldout))
+    named = (("train", inputs.tasks), ("validation", inputs.heldout))
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
     if (checkpoint := inputs.checkpoint) is not None:
         with watch.progress.phase("loading the checkpoint"):

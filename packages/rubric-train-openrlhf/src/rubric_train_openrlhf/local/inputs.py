@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
-from rubric_core import RubricFileError
+from rubric_core import Judge, RubricFileError
 from rubric_core.files import read_file
 from rubric_judge import load_replicas
-from rubric_train_openrlhf.config import PathModel, dump_config
+from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.opening import check_tasks, holds_run_to_resume
 from rubric_train_openrlhf.policy_config import check_model_folder
+from rubric_train_openrlhf.resuming import check_tasks, holds_run_to_resume
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
@@ -22,23 +24,15 @@ from rubric_train_openrlhf.run.checkpoints import (
     step_of,
 )
 from rubric_train_openrlhf.run.writing import write_text
-from rubric_train_openrlhf.step.tasks import read_book
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-    from pathlib import Path
-
-    from rubric_core import Judge
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.step.tasks import TaskBook
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
 
 
 class RunInputs(NamedTuple):
     """Tasks, documents and judges."""
 
-    book: TaskBook
+    tasks: TaskSet
     """Of the training tasks."""
-    heldout: TaskBook | None
+    heldout: TaskSet | None
     judges: tuple[Judge, ...]
     checkpoint: Path | None
     """Where the run goes on; None for one that begins."""
@@ -61,16 +55,16 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     _check_threads(config.threads)
     data = config.data
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
-    book = read_book(data.train, leak_ngram=data.leak_ngram, key="data.train")
+    tasks = read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
     heldout = None
     if data.validation is not None:
-        heldout = read_book(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
         heldout = heldout.first(config.validation.questions)
     judges = load_replicas(config.judge.spec) if judge is None else (judge,)
-    inputs = RunInputs(book, heldout, judges, checkpoint)
+    inputs = RunInputs(tasks, heldout, judges, checkpoint)
     if checkpoint is not None:  # it holds the policy
         return inputs
-    if config.sft is not None and not book.reference_answers():
+    if config.sft is not None and not tasks.reference_answers():
         raise TrainConfigError(
             f"sft is on, but no task of {str(data.train)!r} has a reference_answer; add them or "
             "remove the section",
@@ -79,7 +73,7 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
     if isinstance(config.model, PathModel):
         check_model_folder(config.model.path)
         return inputs
-    documents = read_corpus(config.model.documents, doc_hashes=book.doc_hashes)
+    documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))
 
 

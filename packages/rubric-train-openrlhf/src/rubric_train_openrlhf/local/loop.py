@@ -1,7 +1,5 @@
 """Rubric-grounded GRPO: the paper's Algorithm 1 as one loop."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
 import time
@@ -79,7 +77,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[StepRecord, J
     credit, judged = step_credit(
         step,
         batch.results_PG,
-        [(view.task_id, run.book.rubric(view.task_id)) for view in batch.views],
+        [(view.task_id, run.tasks.rubric(view.task_id)) for view in batch.views],
         batch.sizes,
         dropped_PG=drawn.dropped_PG,
         config=run.config,
@@ -223,8 +221,8 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     Raises:
         JudgeAbortError: the judge fails too often for the mean to say anything.
     """
-    config, book = run.config, run.heldout
-    assert book is not None  # noqa: S101  # no pass is due without held-out questions
+    config, tasks = run.config, run.heldout
+    assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
     sampling = Sampling(
         group_size=config.validation.samples,
         max_new_tokens=config.rollout.max_new_tokens,
@@ -232,11 +230,11 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         micro_batch=config.rollout.micro_batch,
     )
     seed = derived_seed(config.seed, step=0, purpose="validation")
-    batch, _ = run.sampler.sample(book.views, book=book, sampling=sampling, seed=seed)
+    batch, _ = run.sampler.sample(tasks.views, tasks=tasks, sampling=sampling, seed=seed)
     check_judge(batch.results, config=config.judge, step=step)
     reward = heldout_reward(
         batch.results_PG,
-        [book.rubric(view.task_id) for view in book.views],
+        [tasks.rubric(view.task_id) for view in tasks.views],
         on_unavailable=config.judge.on_unavailable,
     )
     return reward, cast("list[int]", batch.rollouts.lengths_B.tolist())
@@ -256,8 +254,8 @@ class _Drawing:
         run = self._run
         order = run.order.take(n, start=self._position + before)
         batch, timing = run.sampler.sample(
-            [run.book.views[index] for index in order],
-            book=run.book,
+            [run.tasks.views[index] for index in order],
+            tasks=run.tasks,
             sampling=Sampling.for_training(run.config.rollout),
             seed=derived_seed(run.config.seed, step=self._step, purpose="rollout", part=number),
         )
@@ -267,5 +265,5 @@ class _Drawing:
         return batch
 
     def informative(self, batch: JudgedBatch) -> list[bool]:
-        rubrics = [self._run.book.rubric(view.task_id) for view in batch.views]
+        rubrics = [self._run.tasks.rubric(view.task_id) for view in batch.views]
         return informative(batch.results_PG, rubrics, batch.sizes, config=self._run.config)

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from anyio.from_thread import start_blocking_portal
+from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from rubric_judge import JudgePool
+from rubric_judge import JudgePool, Ledger
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_judge.console import Progress
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.policy import concatenate, sample_groups
+from rubric_train_openrlhf.policy import Policy, Rollouts, concatenate, sample_groups
 from rubric_train_openrlhf.randomness import torch_generator
 from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from concurrent.futures import Future
-
-    from anyio.from_thread import BlockingPortal
-
     from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
-    from rubric_judge import Ledger
     from rubric_train_openrlhf.config import JudgingConfig, RolloutConfig
-    from rubric_train_openrlhf.policy import Policy, Rollouts
-    from rubric_train_openrlhf.step.tasks import TaskBook
+    from rubric_train_openrlhf.step.tasks import TaskSet
 
 
 @dataclass(frozen=True)
@@ -192,7 +187,7 @@ def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # no
 class JudgedSampler:
     """Asks the policy questions and has the answers judged.
 
-    The policy gets views; passages and rubrics go from the book to the judge alone.
+    The policy gets views; passages and rubrics go from the task set to the judge alone.
     """
 
     def __init__(
@@ -210,13 +205,13 @@ class JudgedSampler:
         self._autocast = autocast
 
     def sample(
-        self, views: Sequence[PolicyView], *, book: TaskBook, sampling: Sampling, seed: int
+        self, views: Sequence[PolicyView], *, tasks: TaskSet, sampling: Sampling, seed: int
     ) -> tuple[JudgedBatch, Timing]:
         """Sample and judge a group for each prompt, part by part.
 
         Args:
             views: P prompts.
-            book: the tasks that they are from, for the judge.
+            tasks: the tasks that they are from, for the judge.
             sampling: group size and decoding.
             seed: of this pass; all its parts are drawn from one generator in order.
 
@@ -232,7 +227,7 @@ class JudgedSampler:
                 part = views[first : first + sampling.micro_batch]
                 rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
                 sampled.append((part, rollouts, responses))
-                pending.append(self._judge.submit(_judge_views(part, responses, book=book)))
+                pending.append(self._judge.submit(_judge_views(part, responses, tasks=tasks)))
                 phase.advance(len(part))
         sampled_at = time.perf_counter()
         judged = self._judged(pending, responses=len(views) * sampling.group_size)
@@ -279,10 +274,10 @@ class JudgedSampler:
 
 
 def _judge_views(
-    views: Sequence[PolicyView], responses: Sequence[str], *, book: TaskBook
+    views: Sequence[PolicyView], responses: Sequence[str], *, tasks: TaskSet
 ) -> list[JudgeView]:
     group_size = len(responses) // len(views)
     return [
-        book.judge_view(views[row // group_size], response=response)
+        tasks.judge_view(views[row // group_size].task_id, response=response)
         for row, response in enumerate(responses)
     ]

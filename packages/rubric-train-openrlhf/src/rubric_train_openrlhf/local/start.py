@@ -1,23 +1,28 @@
-"""Starting a run of the local backend: what is shown and written before torch is there."""
+"""What a run of the local backend will need, and its start: all before torch is loaded."""
 
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from math import ceil
+from typing import TYPE_CHECKING, cast
+
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
 
 from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
+from rubric_train_openrlhf.config import PathModel, TinyModel, TrainConfig, dump_config
+from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.inputs import read_inputs
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.policy import build_tiny_llama
+from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder, RunSummary
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rubric_core import Judge
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy import SupervisedStep
-    from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunSummary
 
 
 def run_grpo(  # noqa: PLR0913  # what is called back are three things
@@ -77,3 +82,79 @@ def run_grpo(  # noqa: PLR0913  # what is called back are three things
         with assembled(config, inputs, judge=judge, watch=watch) as run:
             train(run)
     return folder.read_summary()
+
+
+_GIB = 2**30
+
+
+def describe_plan(config: TrainConfig) -> str:
+    """Lay out the resolved configuration, the work of a step, and the memory of the models."""
+    return "\n".join(
+        [dump_config(config), *_step_lines(config), _memory_line(config), *_missing_lines(config)]
+    )
+
+
+def parameter_count(model: PathModel | TinyModel) -> int | None:
+    """Number of trained parameters; None where there is no model at the path yet."""
+    if isinstance(model, TinyModel):
+        return build_tiny_llama(model.architecture, seed=0).num_parameters()
+    if not (model.path / "config.json").is_file():
+        return None
+    try:
+        architecture = cast("object", AutoConfig.from_pretrained(model.path, local_files_only=True))
+        with torch.device("meta"):
+            empty = cast("torch.nn.Module", AutoModelForCausalLM.from_config(architecture))
+    # The named boundary for model folders, as in `load_policy`.
+    except Exception as error:
+        message = f"the model folder {str(model.path)!r} could not be read: {error}"
+        raise PolicyLoadError(message, path=model.path) from error
+    return sum(parameter.numel() for parameter in empty.parameters())
+
+
+def _step_lines(config: TrainConfig) -> Iterator[str]:
+    rollout, optim = config.rollout, config.optim
+    share = config.batch_size // optim.updates_per_rollout
+    yield f"each of {config.steps} steps:"
+    yield (
+        f"  sample  {rollout.prompts} prompts × {rollout.group_size} responses = "
+        f"{config.batch_size}, at most {config.batch_size * rollout.max_new_tokens:,} tokens, "
+        f"{rollout.micro_batch} prompts at a time"
+    )
+    yield (
+        f"  judge   {config.batch_size} responses with {config.judge.spec.type!r}, "
+        f"{config.judge.workers} workers × {config.judge.micro_batch}"
+    )
+    yield (
+        f"  update  {optim.updates_per_rollout} × {share} responses, each in "
+        f"{ceil(share / optim.micro_batch)} passes of at most {optim.micro_batch}"
+    )
+    yield (
+        f"learning rate {optim.learning_rate:g} after {optim.warmup_steps} warm-up steps; "
+        f"{config.steps * optim.updates_per_rollout} optimiser updates in all"
+    )
+
+
+def _memory_line(config: TrainConfig) -> str:
+    count = parameter_count(config.model)
+    if count is None:
+        return "memory: unknown, there is no model at model.path yet"
+    # float32 weights and gradients, and AdamW's two moments.
+    parts = {"weights": 4 * count, "gradients": 4 * count, "AdamW": 8 * count}
+    if config.objective.kl_coef > 0:
+        parts["reference"] = (2 if config.precision == "bfloat16" else 4) * count
+    shown = ", ".join(f"{name} {size / _GIB:.2f}" for name, size in parts.items())
+    return (
+        f"memory: {count:,} parameters; {sum(parts.values()) / _GIB:.2f} GiB ({shown}), and beside "
+        "it the cache of the prompts sampled at once, which rollout.micro_batch bounds, or the "
+        "activations, which optim.micro_batch and optim.gradient_checkpointing bound"
+    )
+
+
+def _missing_lines(config: TrainConfig) -> Iterator[str]:
+    """Name the files that a run would end for; they may be made after the plan is read."""
+    files = {"data.train": config.data.train, "data.validation": config.data.validation}
+    if isinstance(config.model, TinyModel):
+        files["model.documents"] = config.model.documents
+    for key, path in files.items():
+        if path is not None and not path.is_file():
+            yield f"not there yet: {path} ({key})"

@@ -1,33 +1,29 @@
 """The policy update of Algorithm 1: several optimiser updates on one batch of rollouts."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import torch
+from torch import Tensor
 
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
 from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss, token_mean, update_size
-from rubric_train_openrlhf.policy import pack_rollouts, response_logprobs
+from rubric_train_openrlhf.policy import Rollouts, TokenBatch, pack_rollouts, response_logprobs
 from rubric_train_openrlhf.step.rows import UpdateMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from torch import Tensor
     from torch.optim import AdamW
     from torch.optim.lr_scheduler import LinearLR
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.config import OptimConfig
     from rubric_train_openrlhf.objective import ObjectiveConfig, UpdateSize
-    from rubric_train_openrlhf.policy import Rollouts, TokenBatch
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,13 @@ long the responses of each micro-batch are.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective.ratio import mean_over_tokens
-from rubric_train_openrlhf.objective.shapes import check_mask, check_tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from rubric_train_openrlhf.objective.surrogate import check_mask, check_tokens
 
 
 @dataclass(frozen=True, slots=True)

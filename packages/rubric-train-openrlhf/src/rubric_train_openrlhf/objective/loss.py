@@ -6,19 +6,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
 import torch
+from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 from rubric_train_openrlhf.objective.aggregate import sequence_mean, token_mean, update_size
 from rubric_train_openrlhf.objective.ratio import sequence_token_ratio, token_ratio
-from rubric_train_openrlhf.objective.shapes import check_rows, check_tokens
-from rubric_train_openrlhf.objective.surrogate import Clips, bounded_divergence
+from rubric_train_openrlhf.objective.surrogate import (
+    Clips,
+    Surrogate,
+    bounded_divergence,
+    check_rows,
+    check_tokens,
+)
 from rubric_train_openrlhf.objective.variants import check_shape, importance_weights
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from rubric_train_openrlhf.objective.aggregate import UpdateSize
-    from rubric_train_openrlhf.objective.surrogate import Surrogate
     from rubric_train_openrlhf.objective.variants import ObjectiveConfig
 
 METRIC_NAMES: Final = (

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import torch
+from torch import Tensor
 
-from rubric_train_openrlhf.objective.shapes import check_tokens
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
+from rubric_train_openrlhf.objective.surrogate import check_tokens
 
 LOG_RATIO_BOUND: Final = 20.0
 """Largest |log-ratio| that is exponentiated; beyond it the gradient is 0."""

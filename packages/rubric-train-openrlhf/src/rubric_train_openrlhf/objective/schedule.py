@@ -1,19 +1,15 @@
 """The optimizer and its learning rate: torch's own classes with the paper's values."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates its schedules in part only.
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from torch.optim import AdamW
+from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LinearLR
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from torch import nn
-    from torch.optim import Optimizer
 
     from rubric_train_openrlhf.objective.variants import OptimizerConfig
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
-from rubric_core.variants import Variant, chosen
+from rubric_core.plugins.variants import Variant, chosen
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 
 if TYPE_CHECKING:

@@ -2,13 +2,14 @@
 
 | idea | module |
 | --- | --- |
-| text to tokens and back | `codec`, `slots` |
+| text to tokens and back | `codec` |
 | prompts with banned tokens, and what is sampled | `rollouts`, `batches` |
 | the next-token distribution | `distribution` |
 | drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding` |
 | log-probabilities with gradients | `logprobs` |
-| folders | `load` |
-| a policy from nothing, and its warm start | `tiny`, `supervised` |
+| a policy from a folder, or from nothing | `load` |
+| its warm start | `supervised` |
+| one answer a question, for evaluation | `answering` |
 
 Everything random takes a `torch.Generator` or a seed; torch's global random state is not touched.
 """

@@ -6,6 +6,7 @@ Apart from `sampling`, which draws groups to learn from and keeps the log-probab
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -16,8 +17,6 @@ from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, l
 from rubric_train_openrlhf.policy.sampling import decoder_for, evaluating
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.decoding import Decoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.rollouts import BannedTokens, PaddedPrompts, left_pad
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts
 
 

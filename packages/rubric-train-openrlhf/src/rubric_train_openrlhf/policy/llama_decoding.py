@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedModel
 
 from rubric_train_openrlhf.policy.decoding import GroupLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from transformers import PreTrainedModel
-
     from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
     Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,15 +31,12 @@ from rubric_train_openrlhf.policy.codec import (
     TextCodec,
     check_slot_file,
 )
-from rubric_train_openrlhf.policy_config import SLOT_FILE, check_model_folder
+from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable
-
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.codec import Tokenizer
-    from rubric_train_openrlhf.policy_config import TinyConfig
 
 
 _SHOWN_CHARACTERS = 400

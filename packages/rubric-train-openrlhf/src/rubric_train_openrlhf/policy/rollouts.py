@@ -1,18 +1,14 @@
 """Encoded prompts, and sampled responses with the log-probabilities they were drawn with."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 
 from rubric_train_openrlhf.errors import PolicyInputError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_l
 from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, Rollouts, left_pad
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-
     from transformers import PreTrainedModel
 
 # Finished rows are dropped from the batch once they make up this share of it.

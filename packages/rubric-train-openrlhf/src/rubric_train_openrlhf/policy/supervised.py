@@ -1,25 +1,21 @@
 """Supervised steps before any reward is seen: pre-training on text, a warm start on answers."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
 
-from rubric_core import PolicyView
+from rubric_core import PolicyView, SftExample
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from transformers import PreTrainedModel
 
-    from rubric_core import SftExample
     from rubric_train_openrlhf.policy.load import Policy
     from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
     from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig

@@ -1,12 +1,10 @@
 """The report of a run: one self-contained HTML page made from the run folder's files alone.
 
     reading      rows of the folder, checked, with the file and line of a broken one
+    contrast     the optional comparison.json: stages, controls, paired differences
     excerpt      which rollouts the page holds, and what it leaves out
     charts       what is drawn: series by name and role
-    drawing      how it is drawn: SVG whose colours are the page's variables
-    contrast     the optional comparison.json: stages, controls, paired differences
-    headline     what was trained, and the numbers at the top
-    page         the parts put into the templates
+    page         the numbers at the top, and the parts put into the template
 
 The rollouts are two data blocks on the page, as they are two files in the folder: the policy view
 reads the first alone, and only the judge view joins the second.

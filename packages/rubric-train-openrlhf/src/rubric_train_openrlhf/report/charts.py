@@ -1,75 +1,33 @@
-"""What the report draws: series by name, role and style; no drawing here.
-
-A role is a colour variable of the page: `train`, `heldout`, `c1` … `c8` for parts of a whole.
-"""
+"""What the report draws of a run: series by name, role and style."""
 
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from math import nan
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite, nan
+from typing import TYPE_CHECKING
+
+from rubric_judge.page.charts import Chart, Series
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
 MAX_PARTS = 8
 """Lines or layers that one chart can hold and still be read."""
 
 
-@dataclass(frozen=True)
-class Series:
-    """One line, row of dots or layer of a stack."""
-
-    label: str
-    role: str
-    steps: tuple[int, ...]
-    values: tuple[float, ...]
-    """NaN is a gap."""
-    style: Literal["line", "dots", "layer"] = "line"
-    spread: tuple[float, ...] = ()
-    """Half height of a band around the line."""
-
-    @property
-    def is_dashed(self) -> bool:
-        """Lines of the later colours are dashed, for readers who see few colours."""
-        return self.style == "line" and self.role in {"c5", "c6", "c7", "c8"}
-
-
-@dataclass(frozen=True)
-class Chart:
-    """One figure; its legend is made of the series."""
-
-    key: str
-    title: str
-    caption: str
-    series: tuple[Series, ...]
-    size: Literal["lead", "small"] = "small"
-    ceiling: float | None = None
-    """Upper end of the axis where the quantity has one."""
-    is_share: bool = False
-    """Whether the axis is in per cent."""
-
-
-@dataclass(frozen=True)
-class Section:
-    """Charts under one heading."""
-
-    title: str
-    charts: tuple[Chart, ...]
-
-
-def sections(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> tuple[Section, ...]:
-    """Choose the charts that these rows can fill."""
-    found = (
-        Section("Reward", _reward(metrics, heldout)),
-        Section("Update", _update(metrics)),
-        Section("Responses and time", _responses(metrics, heldout)),
-    )
-    kept = (Section(part.title, tuple(filter(_has_data, part.charts))) for part in found)
-    return tuple(part for part in kept if part.charts)
+def sections(
+    metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]
+) -> dict[str, tuple[Chart, ...]]:
+    """Choose the charts that these rows can fill, by the heading that they stand under."""
+    found = {
+        "Reward": _reward(metrics, heldout),
+        "Update": _update(metrics),
+        "Responses and time": _responses(metrics, heldout),
+    }
+    filled = {title: tuple(filter(_has_data, charts)) for title, charts in found.items()}
+    return {title: charts for title, charts in filled.items() if charts}
 
 
 def _has_data(chart: Chart) -> bool:
@@ -85,25 +43,20 @@ def _reward(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> tup
             "Mean over the responses of a step, with one standard deviation either side, and "
             "over the held-out questions. The ring marks the best held-out pass.",
             (
-                _line(
-                    metrics,
-                    "training",
-                    "train",
-                    lambda row: row.reward_mean,
-                    spread=lambda row: row.reward_std,
-                ),
-                _dots(heldout, "held out", "heldout", lambda row: row.reward_mean),
+                _line(metrics, "training", "main", "reward_mean", spread="reward_std"),
+                _dots(heldout, "held out", "other", "reward_mean"),
             ),
             size="lead",
             ceiling=1.0,
+            ringed=_best_step(heldout),
         ),
         Chart(
             "zero",
             "Zero reward",
             "Share of responses with reward 0, by reason: “scored” is a zero that the judge gave.",
             (
-                *_stack(metrics, lambda row: row.zero_reward_by_reason),
-                _dots(heldout, "held out", "heldout", lambda row: row.zero_reward_frac),
+                *_stack(metrics, [row.zero_reward_by_reason for row in metrics]),
+                _dots(heldout, "held out", "other", "zero_reward_frac"),
             ),
             is_share=True,
         ),
@@ -127,12 +80,17 @@ def _reward(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> tup
             "Share of judgements out of contract (reward 0) and of judges that could not be "
             "reached (left out).",
             (
-                _line(metrics, "invalid", "c5", lambda row: row.invalid_frac),
-                _line(metrics, "unavailable", "c8", lambda row: row.unavailable_frac),
+                _line(metrics, "invalid", "c5", "invalid_frac"),
+                _line(metrics, "unavailable", "c8", "unavailable_frac"),
             ),
             is_share=True,
         ),
     )
+
+
+def _best_step(heldout: Sequence[HeldoutRow]) -> int | None:
+    rows = [row for row in heldout if isfinite(row.reward_mean)]
+    return max(rows, key=lambda row: row.reward_mean).step if rows else None
 
 
 def _update(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
@@ -141,7 +99,7 @@ def _update(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
             "kl",
             "KL to the reference policy",
             "k3 estimate, mean over response tokens.",
-            (_line(metrics, "KL", "train", lambda row: row.kl),),
+            (_line(metrics, "KL", "main", "kl"),),
         ),
         Chart(
             "clip",
@@ -149,28 +107,31 @@ def _update(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
             "Share of tokens whose ratio was clipped; share of groups with equal rewards, which "
             "teach nothing.",
             (
-                _line(metrics, "clipped tokens", "train", lambda row: row.clip_frac),
-                _line(metrics, "groups without spread", "c2", lambda r: r.degenerate_group_frac),
+                _line(metrics, "clipped tokens", "main", "clip_frac"),
+                _line(metrics, "groups without spread", "c2", "degenerate_group_frac"),
             ),
             is_share=True,
         ),
-        *_entropy(metrics),
+        Chart(
+            "entropy",
+            "Entropy of the policy",
+            "Mean over response tokens, in nats.",
+            # Not every backend computes it.
+            (
+                _line(
+                    [row for row in metrics if row.entropy is not None],
+                    "entropy",
+                    "main",
+                    "entropy",
+                ),
+            ),
+        ),
         Chart(
             "grad-norm",
             "Gradient norm",
             "Mean over the updates of a step, before clipping.",
-            (_line(metrics, "gradient norm", "train", lambda row: row.grad_norm),),
+            (_line(metrics, "gradient norm", "main", "grad_norm"),),
         ),
-    )
-
-
-def _entropy(metrics: Sequence[MetricsRow]) -> tuple[Chart, ...]:
-    """A chart where the backend computes it."""
-    if all(row.entropy is None for row in metrics):
-        return ()
-    line = _line(metrics, "entropy", "train", lambda r: nan if r.entropy is None else r.entropy)
-    return (
-        Chart("entropy", "Entropy of the policy", "Mean over response tokens, in nats.", (line,)),
     )
 
 
@@ -181,29 +142,29 @@ def _responses(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow]) -> 
             "Length of responses",
             "Tokens, end mark included.",
             (
-                _line(metrics, "mean", "train", lambda row: row.response_tokens_mean),
-                _line(metrics, "longest", "c8", lambda row: row.response_tokens_max),
-                _dots(heldout, "held out", "heldout", lambda row: row.response_tokens_mean),
+                _line(metrics, "mean", "main", "response_tokens_mean"),
+                _line(metrics, "longest", "c8", "response_tokens_max"),
+                _dots(heldout, "held out", "other", "response_tokens_mean"),
             ),
         ),
         Chart(
             "truncated",
             "Truncated responses",
             "Share that reached the length limit before the end mark.",
-            (_line(metrics, "truncated", "train", lambda row: row.truncated_frac),),
+            (_line(metrics, "truncated", "main", "truncated_frac"),),
             is_share=True,
         ),
         Chart(
             "time",
             "Seconds a step",
             "Where the time of a step went; judging that generation hides costs none.",
-            _stack(metrics, _seconds),
+            _stack(metrics, map(_seconds, metrics)),
         ),
         Chart(
             "speed",
             "Generated tokens a second",
             "While generating.",
-            (_line(metrics, "tokens a second", "train", lambda row: row.tokens_per_s),),
+            (_line(metrics, "tokens a second", "main", "tokens_per_s"),),
         ),
     )
 
@@ -221,34 +182,31 @@ def _seconds(row: MetricsRow) -> dict[str, float]:
 
 
 def _line(
-    metrics: Sequence[MetricsRow],
+    rows: Sequence[MetricsRow] | Sequence[HeldoutRow],
     label: str,
     role: str,
-    value: Callable[[MetricsRow], float],
+    field: str,
     *,
-    spread: Callable[[MetricsRow], float] | None = None,
+    spread: str = "",
 ) -> Series:
-    return Series(
-        label,
-        role,
-        tuple(row.step for row in metrics),
-        tuple(value(row) for row in metrics),
-        spread=tuple(map(spread, metrics)) if spread else (),
-    )
+    steps, values = tuple(row.step for row in rows), _values(rows, field)
+    return Series(label, role, steps, values, spread=_values(rows, spread) if spread else ())
 
 
-def _dots(
-    heldout: Sequence[HeldoutRow], label: str, role: str, value: Callable[[HeldoutRow], float]
-) -> Series:
-    steps = tuple(row.step for row in heldout)
-    return Series(label, role, steps, tuple(value(row) for row in heldout), style="dots")
+def _dots(rows: Sequence[HeldoutRow], label: str, role: str, field: str) -> Series:
+    return replace(_line(rows, label, role, field), style="dots")
+
+
+def _values(rows: Sequence[MetricsRow] | Sequence[HeldoutRow], field: str) -> tuple[float, ...]:
+    """A field of every row; what a backend does not compute is a gap."""
+    found: list[float | None] = [getattr(row, field) for row in rows]
+    return tuple(nan if value is None else value for value in found)
 
 
 def _stack(
-    metrics: Sequence[MetricsRow], value: Callable[[MetricsRow], Mapping[str, float]]
+    metrics: Sequence[MetricsRow], parts: Iterable[Mapping[str, float]]
 ) -> tuple[Series, ...]:
-    rows = [value(row) for row in metrics]
-    steps = tuple(row.step for row in metrics)
+    rows, steps = list(parts), tuple(row.step for row in metrics)
     total: Counter[str] = Counter()
     for row in rows:
         total.update(row)
@@ -274,9 +232,8 @@ def _criteria(
 ) -> tuple[Series, ...]:
     """One line a criterion; the same names have the same colours in every chart."""
     steps = tuple(row.step for row in rows)
-    gap = float("nan")
     return tuple(
-        Series(name, f"c{i}", steps, tuple(row.criteria.get(name, gap) for row in rows))
+        Series(name, f"c{i}", steps, tuple(row.criteria.get(name, nan) for row in rows))
         for i, name in enumerate(names[:MAX_PARTS], start=1)
         if any(name in row.criteria for row in rows)
     )

@@ -9,6 +9,8 @@ from typing import cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from rubric_judge.page.tables import Cell, Column, Row, Table
+
 
 class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -22,8 +24,13 @@ class Estimate(_Part):
     ci_high: float | None = None
     n: int
 
+    @property
+    def cell(self) -> Cell:
+        """As a table holds it."""
+        return Cell(value=self.mean, low=self.ci_low, high=self.ci_high)
 
-class Row(Estimate):
+
+class Stage(Estimate):
     """Held-out reward of one stage or control."""
 
     label: str = ""
@@ -41,9 +48,9 @@ class Difference(Estimate):
 class Contrast(_Part):
     """Stages, controls and paired differences."""
 
-    heldout: dict[str, Row]
+    heldout: dict[str, Stage]
     """Stages in the order in which they were trained."""
-    controls: dict[str, Row] = {}
+    controls: dict[str, Stage] = {}
     differences: tuple[Difference, ...] = ()
     claim: str = ""
     judge: str = ""
@@ -69,18 +76,75 @@ class Contrast(_Part):
         row = self.heldout.get(name) or self.controls.get(name)
         return (row.label if row else "") or name.replace("_", " ")
 
-    @property
-    def criteria(self) -> list[str]:
-        """Criteria of any stage, in order of first appearance."""
-        return list(dict.fromkeys(key for row in self.heldout.values() for key in row.criteria))
+    def tables(self) -> list[Table]:
+        """Rewards, paired differences and criteria, as far as there are any."""
+        found = (self._rewards(), self._differences(), self._criteria())
+        return [table for table in found if table.rows]
+
+    def _rewards(self) -> Table:
+        samples = f"; {self.samples} responses a question" if self.samples else ""
+        judge = f"; judged by {self.judge}" if self.judge else ""
+        caption = (
+            "Rubric reward on held-out questions, % of the full score, with its "
+            f"{self._level} interval over questions{samples}{judge}."
+        )
+        rows = [
+            Row(
+                name=self.label(name),
+                group="" if rows is self.heldout else "Controls",
+                cells=(row.cell, Cell(value=row.zero_frac), Cell(value=row.n)),
+                role="other" if rows is self.heldout else "",
+            )
+            for rows in (self.heldout, self.controls)
+            for name, row in rows.items()
+        ]
+        return self._table("rewards", "Policy", caption, rows, [
+            Column(key="mean", title="Mean", form="percent", has_interval=True),
+            Column(key="zero_frac", title="Zero reward", form="percent"),
+            Column(key="n", title="Questions", form="count"),
+        ])  # fmt: skip
+
+    def _differences(self) -> Table:
+        caption = (
+            "Paired differences on the same questions, percentage points. An interval that "
+            "crosses the rule in the middle allows no claim of a difference."
+        )
+        rows = [
+            Row(
+                name=f"{self.label(row.a)} − {self.label(row.b)}",
+                cells=(row.cell, Cell(value=row.n)),
+                role="other" if row.b in self.heldout else "",
+            )
+            for row in self.differences
+        ]
+        return self._table("differences", "Difference", caption, rows, [
+            Column(key="mean", title="Mean", form="points", has_interval=True),
+            Column(key="n", title="Questions", form="count"),
+        ])  # fmt: skip
+
+    def _criteria(self) -> Table:
+        names = dict.fromkeys(key for row in self.heldout.values() for key in row.criteria)
+        stages = self.heldout.items()
+        rows = [
+            Row(name=name, cells=tuple(Cell(value=row.criteria.get(name)) for _, row in stages))
+            for name in names
+        ]
+        columns = [
+            Column(key=key, title=self.label(key), form="percent", is_ranked=True)
+            for key, _ in stages
+        ]
+        caption = "Mean share of each criterion’s weight that was earned, %."
+        table = self._table("criteria", "Criterion", caption, rows, columns)
+        return table.model_copy(update={"look": "heat"})
 
     @property
-    def reach(self) -> float:
-        """Half width of an axis that holds every difference and its interval."""
-        ends = [
-            abs(value)
-            for row in self.differences
-            for value in (row.mean, row.ci_low, row.ci_high)
-            if value is not None
-        ]
-        return max(ends, default=0.0) * 1.08 or 1.0
+    def _level(self) -> str:
+        return f"{100 * self.confidence:g} %"
+
+    def _table(
+        self, key: str, first: str, caption: str, rows: list[Row], columns: list[Column]
+    ) -> Table:
+        return Table(
+            key=f"contrast-{key}", title="", caption=caption, first=first, rows=tuple(rows),
+            columns=tuple(columns), look="dots", level=self._level,
+        )  # fmt: skip

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from rubric_judge.page import inert_json, render_page
-from rubric_train_openrlhf.report import headline
+from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.drawing import LEFT, RIGHT, step_limits, svg
-from rubric_train_openrlhf.report.excerpt import excerpt
-from rubric_train_openrlhf.report.reading import read_run
+from rubric_train_openrlhf.report.reading import Run, excerpt, read_run
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rubric_train_openrlhf.report.charts import Section
     from rubric_train_openrlhf.run.records import MetricsRow
 
-_TABLE_STEPS = 100
+_TABLE_STEPS: Final = 100
+_COLUMNS: Final = (
+    ("Reward", "reward_mean", ".3f"), ("± std", "reward_std", ".3f"),
+    ("Zero", "zero_reward_frac", ".1%"), ("|A|", "advantage_abs_mean", ".2f"),
+    ("Loss", "loss", ".4f"), ("KL", "kl", ".4f"), ("Clip", "clip_frac", ".1%"),
+    ("Ratio", "ratio_mean", ".4f"), ("Entropy", "entropy", ".3f"),
+    ("Grad norm", "grad_norm", ".3f"), ("LR", "lr", ".2g"), ("M eff", "m_eff_mean", ".2f"),
+    ("Tokens", "response_tokens_mean", ".0f"), ("Seconds", "step_s", ".1f"),
+)  # fmt: skip
+"""Of the table of steps: title, field of the row and how it is written."""
+_WINDOW: Final = 5
+"""Most steps that the first and the last training figures are averaged over."""
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
 
 
 def write_report(run_dir: Path) -> Path:
@@ -40,74 +50,152 @@ def write_report(run_dir: Path) -> Path:
     """
     run = read_run(run_dir)
     notes = list(run.notes)
-    best = max(run.heldout, key=lambda row: row.reward_mean).step if run.heldout else None
-    rollouts = excerpt(run_dir, best_step=best, notes=notes)
+    rollouts = excerpt(run_dir, best_step=run.best.step if run.best else None, notes=notes)
     drawn = sections(run.metrics, run.heldout)
     content = {
         "run": run,
         "name": run_dir.resolve().name,
         "notes": notes,
-        "status": headline.status(run),
-        "description": headline.description(run),
-        "figures": headline.figures(run),
+        "status": _status(run),
+        "description": _description(run),
+        "figures": _figures(run),
         "sections": drawn,
-        "svg": svg,
-        "chart_json": inert_json(_readings(drawn)),
-        "table": _table(run.metrics),
-        "table_of": len(run.metrics),
+        "charts": [chart for charts in drawn.values() for chart in charts],
+        "steps": _steps_table(run.metrics),
         "rollouts": rollouts,
         "policy_json": inert_json(rollouts.policy),
         "judge_json": inert_json(rollouts.judge),
     }
+    scripts = ("charts.js", "rollouts.js")
     page = render_page(
-        __package__ or "",
-        "report.html.j2",
-        content,
-        style="report.css",
-        scripts=("charts.js", "rollouts.js"),
-        filters={"percent": _percent, "points": _points},
+        __package__ or "", "report.html.j2", content, style="report.css", scripts=scripts
     )
     path = run_dir / "report.html"
     write_text(path, page)
     return path
 
 
-def _readings(drawn: Sequence[Section]) -> dict[str, object]:
-    """What a pointer over a chart can ask for: the values, and where the steps lie."""
-    readings: dict[str, object] = {}
-    for chart in (chart for section in drawn for chart in section.charts):
-        low, high = step_limits(chart)
-        readings[chart.key] = {
-            "left": LEFT,
-            "right": RIGHT,
-            "low": low,
-            "high": high,
-            "share": chart.is_share,
-            "series": [
-                {
-                    "label": series.label,
-                    "role": series.role,
-                    "steps": list(series.steps),
-                    "values": [float(f"{value:.5g}") for value in series.values],
-                }
-                for series in chart.series
-            ],
-        }
-    return readings
-
-
-def _table(metrics: Sequence[MetricsRow]) -> list[MetricsRow]:
+def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
     """All steps, or evenly spaced ones with the ends among them."""
-    last = len(metrics) - 1
-    if last < _TABLE_STEPS:
-        return list(metrics)
-    return [metrics[round(i * last / (_TABLE_STEPS - 1))] for i in range(_TABLE_STEPS)]
+    last, most = len(metrics) - 1, _TABLE_STEPS - 1
+    shown = metrics if last <= most else [metrics[round(i * last / most)] for i in range(most + 1)]
+    columns = [Column(key=field, title=title, form="text") for title, field, _ in _COLUMNS]
+    rows = [
+        Row(
+            name=str(row.step),
+            cells=tuple(
+                Cell(text="" if (value := getattr(row, field)) is None else format(value, form))
+                for _, field, form in _COLUMNS
+            ),
+        )
+        for row in shown
+    ]
+    return Table(
+        key="steps", title="", caption="", first="Step", columns=tuple(columns), rows=tuple(rows)
+    )
 
 
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}"
+def _description(run: Run) -> list[tuple[str, str]]:
+    """What was trained, in a few words each; what the configuration lacks is left out."""
+    config = run.config
+    rollout, model = _section(config, "rollout"), _section(config, "model")
+    objective, spec = _section(config, "objective"), _section(_section(config, "judge"), "spec")
+    optim = _section(config, "optim")
+    prompts, group = rollout.get("prompts"), rollout.get("group_size")
+    facts = [
+        ("Policy", model.get("path") or model.get("type")),
+        ("Judge", " ".join(str(spec[key]) for key in ("type", "model") if spec.get(key))),
+        ("Responses a step", f"{prompts} prompts × {group}" if prompts and group else None),
+        ("Updates a step", optim.get("updates_per_rollout")),
+        ("Learning rate", _number(optim.get("learning_rate"))),
+        ("Clip", _clip(objective)),
+        ("KL weight β", _number(objective.get("kl_coef"))),
+        ("Backend", config.get("backend")),
+        ("Seed", config.get("seed")),
+    ]
+    return [(name, str(value)) for name, value in facts if value not in (None, "")]
 
 
-def _points(value: float | None) -> str:
-    """A difference in percentage points, with its sign."""
-    return "–" if value is None else f"{100 * value:+.1f}".replace("-", "−")
+def _status(run: Run) -> str:
+    """How far the run has got, as one sentence."""
+    planned = run.config.get("steps")
+    done = len(run.metrics)
+    steps = f"{done} of {planned} steps" if planned and planned != done else _steps(done)
+    took = f", {_duration(run.summary.wall_s)}" if run.summary.wall_s else ""
+    return {
+        "finished": f"Finished: {steps}{took}.",
+        "failed": f"Stopped by an error after {steps}{took}.",
+        "interrupted": f"Interrupted after {steps}{took}.",
+        "killed": f"Ended without saying so, as a run that is killed does: {steps}{took}.",
+        "running": f"Still running when this page was made: {steps}{took}.",
+    }.get(run.summary.status, f"{steps[0].upper()}{steps[1:]} on disk{took}.")
+
+
+def _figures(run: Run) -> list[Figure]:
+    """The numbers that sum the run up, as far as there are rows for them."""
+    return [*_heldout_figures(run), *_training_figures(run.metrics)]
+
+
+def _duration(seconds: float) -> str:
+    """Seconds as a reader says them."""
+    if seconds < _MINUTE_S:
+        return f"{seconds:.0f} s"
+    if seconds < _HOUR_S:
+        return f"{seconds / _MINUTE_S:.1f} min"
+    return f"{seconds / _HOUR_S:.1f} h"
+
+
+def _heldout_figures(run: Run) -> list[Figure]:
+    if not run.heldout:
+        return []
+    first, best = run.heldout[0], run.best or run.heldout[0]
+    alone = len(run.heldout) == 1
+    last = run.heldout[-1]
+    chosen = f"; before, and the best pass, step {best.step}"
+    after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
+    return [
+        Figure(
+            "Validation reward",
+            f"{best.reward_mean:.3f}",
+            "" if alone else f"{first.reward_mean:.3f}",
+            f"{first.n} questions" + ("" if alone else chosen + after),
+        )
+    ]
+
+
+def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:
+    if not metrics:
+        return []
+    window_steps = max(1, min(_WINDOW, len(metrics) // 2))
+    head, tail = metrics[:window_steps], metrics[-window_steps:]
+    alone = len(metrics) == 1
+    window = "" if alone else f"first and last {_steps(window_steps)}"
+
+    def figure(label: str, digits: int, value: Callable[[MetricsRow], float]) -> Figure:
+        before, after = (f"{fmean(map(value, rows)):.{digits}f}" for rows in (head, tail))
+        return Figure(label, after, "" if alone else before, window)
+
+    return [
+        figure("Training reward", 3, lambda row: row.reward_mean),
+        figure("Zero reward, %", 1, lambda row: 100 * row.zero_reward_frac),
+        figure("Tokens a response", 0, lambda row: row.response_tokens_mean),
+        Figure("KL to reference", f"{metrics[-1].kl:.3g}", note="last step"),
+    ]
+
+
+def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    value = config.get(name)
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, int | float) else ""
+
+
+def _clip(objective: Mapping[str, Any]) -> str:
+    low, high = _number(objective.get("clip_low")), _number(objective.get("clip_high"))
+    return f"−{low}, +{high}" if low and high else ""
+
+
+def _steps(count: int) -> str:
+    return f"{count} step" + ("" if count == 1 else "s")

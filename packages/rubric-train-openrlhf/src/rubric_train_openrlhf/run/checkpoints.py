@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rubric_core.files import open_file
@@ -16,9 +18,6 @@ from rubric_train_openrlhf.run.environment import first_changed, model_digests
 from rubric_train_openrlhf.run.writing import disk_errors, point_link, save_tensors, whole_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from pathlib import Path
-
     from rubric_train_openrlhf.policy import Policy
 
 _STATE_FILE = "trainer_state.pt"

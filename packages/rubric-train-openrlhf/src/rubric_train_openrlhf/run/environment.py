@@ -8,15 +8,12 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core.files import open_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 _BLOCK_BYTES: Final = 1 << 20
 _BLOCKS: Final = 16

@@ -6,7 +6,9 @@ import contextlib
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Collection, Generator, Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,10 +28,6 @@ from rubric_train_openrlhf.run.writing import (
     write_lines,
     write_text,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Iterable, Sequence
-    from pathlib import Path
 
 _Row = TypeVar("_Row", bound=BaseModel)
 

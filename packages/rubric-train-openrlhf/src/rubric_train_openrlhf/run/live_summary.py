@@ -7,6 +7,7 @@ import os
 import platform
 import threading
 import time
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -16,17 +17,14 @@ from pydantic import ValidationError
 from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
-from rubric_train_openrlhf.run.records import RunSummary
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 from rubric_train_openrlhf.run.summary import summed_up, write_summary
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
     from rubric_judge.console import Phase, PhaseSnapshot, Progress
     from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run.folder import RunFolder
-    from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, Status
 
 
 _AGAIN_AFTER_S: Final = 5.0
@@ -257,7 +255,7 @@ def _present(values: dict[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Watch:
-    """The three of them."""
+    """Who is told what a run is doing: its summary, its progress, and callers of its rows."""
 
     summary_file: LiveSummary
     progress: Progress

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -11,8 +12,6 @@ from rubric_core import RubricError
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from rubric_train_openrlhf.run.folder import RunFolder
 
 _FEWEST_IN_A_QUARTER: Final = 3

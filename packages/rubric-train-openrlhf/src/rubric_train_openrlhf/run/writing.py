@@ -1,36 +1,33 @@
 """Writes that a kill or a full disk cannot leave half done; TensorBoard's event files too."""
 
-# pyright: reportUnknownMemberType=false
-# torch annotates these methods in part only.
 from __future__ import annotations
 
 import contextlib
 import os
 import re
 import shutil
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from safetensors import SafetensorError
 
-from rubric_core.files import open_to_append
+from rubric_core.files import open_to_append, replacing
 from rubric_train_openrlhf.errors import DiskWriteError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
-    from types import TracebackType
-
     from pydantic import BaseModel
 
 
+_FILE = r"(\.[0-9a-f]{8})?\.tmp"
 _UNFINISHED = {
-    "": r"\.(config\.resolved\.yaml|environment\.json|summary\.json)\.tmp",
-    "rollouts": r"\.step_\d{6,}\.jsonl\.tmp",
-    "judgements": r"\.step_\d{6,}\.jsonl\.tmp",
+    "": rf"\.(config\.resolved\.yaml|environment\.json|summary\.json){_FILE}",
+    "rollouts": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
+    "judgements": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
     # A policy that is saved into a temporary folder has a temporary folder of its own.
     "checkpoints": r"\.(best|step_\d{6,})\.tmp|\.\.step_\d{6,}\.tmp\.[0-9a-f]{32}",
-    "checkpoints/trainer": r"\.complete\.json\.tmp",
-    "checkpoints/trainer/_actor": r"\.(latest|step_\d{6,})\.tmp",
+    "checkpoints/trainer": rf"\.complete\.json{_FILE}",
+    "checkpoints/trainer/_actor": rf"\.latest{_FILE}|\.step_\d{{6,}}\.tmp",
 }
 """The temporary names that this package gives, by folder; anything else is somebody's."""
 
@@ -65,19 +62,11 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_lines(path: Path, lines: Iterable[str], *, end: str = "\n") -> None:
-    """Replace the file by these lines in one step."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    """Replace the file by these lines in one step; the processes of a run may do so at once."""
     with disk_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with temporary.open("w", encoding="utf-8") as file:
-                for line in lines:
-                    file.write(line + end)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(path)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with replacing(path) as file:
+            file.writelines(f"{line}{end}".encode() for line in lines)
         _sync(path.parent)
 
 
@@ -161,7 +150,7 @@ def remove_unfinished(folder: Path) -> None:
             if leftover.is_dir() and not leftover.is_symlink():
                 shutil.rmtree(leftover)
             else:
-                leftover.unlink()
+                leftover.unlink(missing_ok=True)  # its writer may be alive, and faster
 
 
 def _sync(path: Path) -> None:
@@ -187,12 +176,7 @@ class EventWriter:
         """Use as a context: the file is closed on leaving."""
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Flush and close."""
         self._writer.close()
 

@@ -7,12 +7,13 @@ and names of reasons; `JudgedStep` stays with the judge.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rubric_core import Outcome
+from rubric_core import JudgeResult, Outcome, Rubric
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.step.rewards import (
     assign_credit,
@@ -22,9 +23,6 @@ from rubric_train_openrlhf.step.rewards import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from rubric_core import JudgeResult, Rubric
     from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
     from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
@@ -141,7 +139,7 @@ def step_credit(
     credit = assign_credit(rewards, shaped_PG, estimator=config.advantage)
     informative_P = informative_groups(shaped_PG, rewards.valid_PG)
     judged = [*results, *(result for group in dropped_PG for result in group)]
-    crossing = StepCredit(
+    for_policy = StepCredit(
         rewards_PG=rewards.rewards_PG,
         shaped_PG=shaped_PG,
         advantages_PG=credit.advantages_PG,
@@ -156,7 +154,7 @@ def step_credit(
         degenerate_group_frac=1.0 - int(informative_P.sum()) / (len(rubrics_P) + len(dropped_PG)),
         by_fallback=by_fallback(judged),
     )
-    staying = JudgedStep(
+    for_judge = JudgedStep(
         step=step,
         task_ids_P=tuple(task_id for task_id, _ in tasks_P),
         rubrics_P=rubrics_P,
@@ -164,7 +162,7 @@ def step_credit(
         rewards=rewards,
         credit=credit,
     )
-    return crossing, staying
+    return for_policy, for_judge
 
 
 def check_judge(results: Sequence[JudgeResult], *, config: JudgingConfig, step: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,10 +16,8 @@ from rubric_train_openrlhf.step.credit import criterion_means, zero_reasons
 from rubric_train_openrlhf.step.rewards import judge_rewards
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from rubric_core import JudgeResult, Rubric
-    from rubric_core.reward import OnUnavailable
+    from rubric_core.reward.projection import OnUnavailable
     from rubric_judge.console import Progress
     from rubric_train_openrlhf.config.sections import ValidationConfig
     from rubric_train_openrlhf.run import RunFolder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Self
 
@@ -15,16 +16,14 @@ from rubric_core import (
     length_penalty,
     truncation_penalty,
 )
-from rubric_core.estimators import JudgedGroups, estimated_advantages, estimated_attribution
+from rubric_core.reward.estimators import JudgedGroups, estimated_advantages, estimated_attribution
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
     from rubric_core import JudgeResult, Rubric
-    from rubric_core.estimators import AdvantageEstimator
-    from rubric_core.reward import OnUnavailable
+    from rubric_core.reward.estimators import AdvantageEstimator
+    from rubric_core.reward.projection import OnUnavailable
     from rubric_train_openrlhf.config import ShapingConfig
 
     FloatArray = npt.NDArray[np.float64]

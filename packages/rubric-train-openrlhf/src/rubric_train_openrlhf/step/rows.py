@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -10,8 +11,6 @@ import numpy as np
 from rubric_train_openrlhf.run.records import JudgementRow, MetricsRow, RolloutRow, row_id
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     import numpy.typing as npt
 
     from rubric_core import Rubric

@@ -1,6 +1,6 @@
 """The line between the policy's side and the judge's.
 
-Tasks stay in the book; the policy gets views that hold a question, and the judge's view of a
+Tasks stay in their set; the policy gets views that hold a question, and the judge's view of a
 response is made here, by task id.
 """
 
@@ -9,24 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Final
 
-from rubric_core import SftExample, check_no_leak, read_tasks
+from rubric_core import JudgeView, Rubric, SftExample, Task, check_no_leak, read_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from rubric_core import JudgeView, PolicyView, Rubric, Task
-
-
 TEXTS: Final = ("questions", "passages", "rubrics")
-"""Parts of a book's hashes that are of texts; the others are of the tasks' ids."""
+"""Parts of a task set's hashes that are of texts; the others are of the tasks' ids."""
 
 
-class TaskBook:
-    """Tasks by id. Holds passages and rubrics; nothing on the policy's side may hold the book."""
+class TaskSet:
+    """Tasks by id. Holds passages and rubrics; nothing on the policy's side may hold the set."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         """Keep each task once, in the order given."""
@@ -43,18 +38,14 @@ class TaskBook:
 
     def __repr__(self) -> str:
         """Show the number of tasks, no text."""
-        return f"TaskBook({len(self)} tasks)"
+        return f"TaskSet({len(self)} tasks)"
 
-    def first(self, n: int | None) -> TaskBook:
+    def first(self, n: int | None) -> TaskSet:
         """The first n tasks, all of them for None."""
-        return TaskBook(list(self._tasks.values())[:n])
+        return TaskSet(list(self._tasks.values())[:n])
 
-    def judge_view(self, view: PolicyView, *, response: str) -> JudgeView:
+    def judge_view(self, task_id: str, *, response: str) -> JudgeView:
         """What the judge sees of a response."""
-        return self.view_of(view.task_id, response=response)
-
-    def view_of(self, task_id: str, *, response: str) -> JudgeView:
-        """What the judge sees of a response, where only the task's id is known."""
         return self._tasks[task_id].judge_view(response)
 
     def rubric(self, task_id: str) -> Rubric:
@@ -95,7 +86,7 @@ class TaskBook:
         ]
 
 
-def read_book(path: Path, *, leak_ngram: int, key: str = "") -> TaskBook:
+def read_task_set(path: Path, *, leak_ngram: int, key: str = "") -> TaskSet:
     """Read the tasks of a file and check that no question gives its passage or rubric away.
 
     Args:
@@ -119,4 +110,4 @@ def read_book(path: Path, *, leak_ngram: int, key: str = "") -> TaskBook:
     if not tasks:
         raise TrainConfigError(f"{str(path)!r}{named} holds no task", location=str(path))
     check_no_leak(tasks, n=leak_ngram)
-    return TaskBook(tasks)
+    return TaskSet(tasks)

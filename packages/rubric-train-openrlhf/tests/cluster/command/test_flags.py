@@ -11,16 +11,49 @@ from pydantic import BaseModel
 
 from rubric_train_openrlhf.cluster.command.flags import (
     NOT_PASSED_ON,
+    NOTES,
     Flag,
     command_words,
     grpo_flags,
+    warm_start_flags,
 )
-from rubric_train_openrlhf.cluster.command.refusals import LOCAL_ONLY, OURS
 from rubric_train_openrlhf.config import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+OURS = {
+    "backend": "chooses this backend",
+    "model": "a folder; `tiny` is refused",
+    "data.leak_ngram": "checked before anything starts",
+    "judge": "the judge coordinator, a Ray actor: pool, retries, limits and ledger as everywhere",
+    "advantage": "the judge coordinator, in float64",
+    "shaping": "the judge coordinator, on the judge's reward",
+    "dynamic_sampling": "our sampler drops groups by their spread",
+    "objective.kl": "our policy actor's divergence",
+    "objective.kl_input_clamp": "our policy actor's divergence",
+    "objective.kl_output_clamp": "our policy actor's divergence",
+    "optim.warmup_steps": "our policy actor's schedule",
+    "optim.warmup_start_frac": "our policy actor's schedule",
+    "sft": "OpenRLHF's supervised trainer, before step 1",
+    "cluster.warm_start": "OpenRLHF's supervised trainer, before step 1",
+    "cluster.engines.max_sequences": "our rollout actor: OpenRLHF leaves it at vLLM's 128",
+    "cluster.engines.seeded": "our sampler",
+    "cluster.engines.restarts": "our rollout actor",
+    "cluster.ray": "the launcher",
+    "cluster.extra_flags": "put behind the table's flags, which they may not touch",
+    "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
+    "steps": "our trainer's loop",
+    "threads": "OMP_NUM_THREADS of the workers",
+    "device": "must agree with cluster.device",
+}
+"""Keys, or sections of keys, that our own code follows."""
+
+LOCAL_ONLY = {
+    "rollout.micro_batch": "engines take all prompts at once",
+}
+"""Keys that mean something to the local backend only."""
 
 
 def _values(
@@ -62,6 +95,17 @@ def test_no_key_is_dropped_in_silence(make_config: Callable[..., TrainConfig]) -
     assert [path for path in sorted(paths - sections) if not _is_said(path, said)] == []
     # No name here is of a key that is no more.
     assert said - paths == set()
+
+
+def test_every_flag_of_the_table_has_a_value(make_config: Callable[..., TrainConfig]) -> None:
+    """One that no key gives is None on purpose: it is not on the command line."""
+    lora = {"warm_start": {"lora": {"targets": ["q_proj"]}}}
+    config = make_config(sft={"steps": 10, "batch_size": 64}, cluster=lora)
+    assert [flag.name for flag in grpo_flags(config)] == list(NOTES["grpo"])
+    supervised = warm_start_flags(config, model=Path("model"))
+    assert [flag.name for flag in supervised] == list(NOTES["sft"])
+    absent = [flag.name for flag in (*grpo_flags(config), *supervised) if flag.value is None]
+    assert absent == ["actor.dual_clip"]
 
 
 def test_the_main_run_is_the_papers(make_config: Callable[..., TrainConfig]) -> None:

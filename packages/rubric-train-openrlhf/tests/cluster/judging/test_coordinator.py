@@ -17,7 +17,7 @@ from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow
-from rubric_train_openrlhf.step.tasks import TaskBook
+from rubric_train_openrlhf.step.tasks import TaskSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -328,11 +328,11 @@ async def test_the_coordinator_remembers_little(
         judgements = await judged(coordinator, tasks, [0])
         await coordinator.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
         await coordinator.credit(step, judgements, LENGTHS[:1], ENDED[:1])
-    assert len(side._recent) + len(side._older) <= 2
-    statistics = await coordinator.statistics()
-    assert statistics.pool.by_outcome == {Outcome.SCORED: 15}
-    assert statistics.pool.from_ledger == 8
-    assert (statistics.actors_replaced, statistics.unwritten) == (0, 0)
+    assert len(side._recent) + len(side._previous) <= 2
+    statistics = side._pool.statistics()
+    assert statistics.by_outcome == {Outcome.SCORED: 15}
+    assert statistics.from_ledger == 8
+    assert (side.take_restarts(), side._ledger.unwritten) == (0, 0)
     await coordinator.aclose()
 
 
@@ -380,7 +380,7 @@ def opened(
     """Give a coordinator a judge that can be told to fail."""
     folder = RunFolder(config.out)
     coordinator._opened = JudgeSide(
-        books=[TaskBook(tasks)],
+        books=[TaskSet(tasks)],
         pool=pool,
         ledger=Ledger(folder.ledger),
         folder=folder,

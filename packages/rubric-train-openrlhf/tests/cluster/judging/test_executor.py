@@ -23,16 +23,15 @@ import pytest
 from rubric_core import group_advantages
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeEndpointProcess, Fault, marked, marked_share
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError
 from rubric_train_openrlhf.run.records import JudgementRow
-from rubric_train_openrlhf.step.tasks import TaskBook
+from rubric_train_openrlhf.step.tasks import TaskSet
 
 pytest.importorskip("ray")
-from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
-    open_coordinator,
+from rubric_train_openrlhf.cluster.launching.ray_session import (
     start_coordinator,
     stop_coordinator,
 )
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_core import Task
-    from rubric_train_openrlhf.cluster.judging.judge_side import CoordinatorStatistics
+    from rubric_judge.pool import PoolStatistics
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy.codec import Tokenizer
     from rubric_train_openrlhf.step.credit import StepCredit
@@ -67,12 +66,20 @@ LENGTHS = [[8] * GROUP] * PROMPTS
 
 
 @dataclass(frozen=True)
+class Life:
+    """What a process of the coordinator did."""
+
+    pool: PoolStatistics
+    actors_replaced: int
+
+
+@dataclass(frozen=True)
 class Step:
     """What is left of a step: a third of the calls failed, a judge and the coordinator died."""
 
     samples: list[dict[str, Any]]
     credit: StepCredit
-    lives: tuple[CoordinatorStatistics, CoordinatorStatistics]
+    lives: tuple[Life, Life]
     leaks: list[object]
     folder: Path
 
@@ -143,14 +150,14 @@ def step(
         run_file = run_folder / "run" / "cluster" / "run.json"
         PolicyRun.of(config, namespace="faults").write(run_file)
         coordinator = start_coordinator(config, namespace="faults")
-        open_coordinator(coordinator)
+        ask(coordinator.open)
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(RUN_FILE, str(run_file))
             first, samples = asyncio.run(_sample(coordinator, planted, tokenizer))
         names = [sample["label"] for sample in samples]
         names_PG = [names[start : start + GROUP] for start in range(0, len(names), GROUP)]
         credit = ask(coordinator.credit, 1, names_PG, LENGTHS, ENDED)
-        second = ask(coordinator.statistics)
+        second = ask(coordinator.__ray_call__, _life)
         leaks = canaries.in_reach(run_folder / "run", ray_folder)
         stop_coordinator(coordinator)
     return Step(samples, credit, (first, second), leaks, run_folder / "run")
@@ -160,7 +167,7 @@ async def _sample(
     coordinator: Any,
     tasks: Sequence[Task],
     tokenizer: Tokenizer,
-) -> tuple[CoordinatorStatistics, list[dict[str, Any]]]:
+) -> tuple[Life, list[dict[str, Any]]]:
     """Generate and judge, and kill a judge and then the coordinator in the middle of it."""
     from rubric_train_openrlhf.cluster.sampling.agent import AgentExecutor  # imports OpenRLHF
 
@@ -182,7 +189,7 @@ async def _sample(
     await asyncio.sleep(1.5)
     await coordinator.__ray_call__.remote(_kill_a_judge)
     await asyncio.sleep(1.5)
-    first = await coordinator.statistics.remote()
+    first = await coordinator.__ray_call__.remote(_life)
     os.kill(await coordinator.__ray_call__.remote(_pid), signal.SIGKILL)
     return first, await responses
 
@@ -257,13 +264,13 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
         make_config(judge={"spec": unset, "workers": 1}), namespace="lexical"
     )
     with pytest.raises(JudgeSetupError, match="NO_SUCH_KEY"):
-        open_coordinator(keyless)
+        ask(keyless.open)
     stop_coordinator(keyless)
     with pytest.raises(ClusterError, match="no judge coordinator in Ray's namespace 'nowhere'"):
         find_coordinator("nowhere")
 
     coordinator = start_coordinator(make_config(), namespace="lexical")
-    open_coordinator(coordinator)
+    ask(coordinator.open)
     name = tasks[0].task_id
     assert (
         await verdict_of(find_coordinator("lexical"), name, "The function fn_0 adds.")
@@ -278,15 +285,20 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
     gone = JudgementId.read((await verdict_of(coordinator, name, "x")).judgement)
     assert gone.reason == "connection"
     with pytest.raises(ClusterError, match="does not answer"):
-        ask(coordinator.statistics)
+        ask(coordinator.heldout, 4, [])
     assert time.monotonic() - started < 30
-    assert TaskBook(tasks).rubric(name)
+    assert TaskSet(tasks).rubric(name)
 
 
 def _kill_a_judge(coordinator: Any) -> None:
     import ray
 
     ray.kill(coordinator._opened._pool._judges[0].actor)
+
+
+def _life(coordinator: Any) -> Life:
+    pool = coordinator._opened._pool
+    return Life(pool.statistics(), pool.replaced)
 
 
 def _pid(_: Any) -> int:

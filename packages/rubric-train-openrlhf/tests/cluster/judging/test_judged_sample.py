@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
-from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judged_sample
+from rubric_train_openrlhf.cluster.sampling.groups import (
+    JudgementId,
+    SampleRequest,
+    Verdict,
+    judged_sample,
+)
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy import ChatCodec
@@ -53,8 +57,9 @@ async def sample(
     max_tokens: int | None = 8,
     judge: Any = scored,
 ) -> dict[str, Any]:
-    asked = Asked(PROMPT, "task", SimpleNamespace(max_tokens=max_tokens, seed=3), max_length=40)
-    return await judged_sample(asked, tokenizer=tokenizer, engine=engine, judge=judge)
+    sampling = SimpleNamespace(max_tokens=max_tokens, seed=3)
+    request = SampleRequest(PROMPT, "task", sampling, max_length=40)
+    return await judged_sample(request, tokenizer=tokenizer, engine=engine, judge=judge)
 
 
 async def test_a_response_is_laid_out_as_openrlhf_reads_it(

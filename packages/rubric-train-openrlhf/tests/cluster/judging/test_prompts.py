@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.sampling.groups import long_prompts, write_prompts
+from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ def test_prompts_without_room_for_a_response_are_counted_before_anything_is_writ
     views = [task.policy_view() for task in tasks]
     longest = max(len(codec.encode_prompt(view).token_ids) for view in views)
 
-    assert not list(long_prompts(views, codec=codec, max_prompt_tokens=longest))
+    whole = tmp_path / "whole.jsonl"
+    write_prompts(whole, views, codec=codec, source="heldout", max_prompt_tokens=longest)
+    assert len(whole.read_text().splitlines()) == 8
     with pytest.raises(TrainConfigError, match=rf"8 of 8 heldout .* has {longest}") as caught:
         write_prompts(
             tmp_path / "prompts.jsonl", views, codec=codec, source="heldout", max_prompt_tokens=3

@@ -5,21 +5,21 @@ python run_on_two_nodes.py ADDRESS NOTES CONFIG...
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import ray
 
 from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.config import load_config
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.run import MetricsRow
+from rubric_train_openrlhf.errors import ResumeError
+from rubric_train_openrlhf.run import RunFolder
 
 NODES = 2
 LIMIT_S = 180.0
@@ -33,13 +33,22 @@ def main() -> None:
     places: dict[str, dict[str, list[str]]] = {}
     for name in configs:
         config = load_config(Path(name))
-
-        def note(row: MetricsRow, name: str = name) -> None:
-            if row.step == 1:
-                places[name] = nodes_of_actors()
-
-        launch(config, on_step=note)
+        with ThreadPoolExecutor() as pool:
+            noted = pool.submit(nodes_after_a_step, RunFolder(config.out))
+            launch(config)
+            places[name] = noted.result()
     Path(notes).write_text(json.dumps(places))
+
+
+def nodes_after_a_step(folder: RunFolder) -> dict[str, list[str]]:
+    """Note where the actors are once the run has a step."""
+    gives_up_s = time.monotonic() + LIMIT_S
+    while time.monotonic() < gives_up_s:
+        with contextlib.suppress(ResumeError):  # a row is being written
+            if folder.read_metrics():
+                return nodes_of_actors()
+        time.sleep(0.1)
+    raise TimeoutError(f"no step after {LIMIT_S:.0f} s")
 
 
 def wait_for_nodes(address: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
-from rubric_train_openrlhf.cluster.processes.settings import local_environment, process_environment
+from rubric_train_openrlhf.cluster.settings import local_environment, process_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 ENDS_WITH_PARENT = """
 import os, sys, time
-from rubric_train_openrlhf.cluster.processes.orphans import end_with
+from rubric_train_openrlhf.cluster.orphans import end_with
 end_with(os.getppid())
 print("ready", flush=True)
 time.sleep(60)

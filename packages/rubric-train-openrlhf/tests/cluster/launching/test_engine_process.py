@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,11 +34,11 @@ def test_what_vllms_process_dies_of_is_told_to_the_engine_and_kept_among_the_log
     monkeypatch.setattr(engine_process, "end_with", lambda *_, **__: None)
     monkeypatch.setattr(engine_process, "_run", without_memory)
 
-    assert engine_process.cause_of_death() is None
+    assert engine_process.engine_error() is None
     with pytest.raises(RuntimeError, match="no available memory"):
         engine_process.run_engine_core()
 
-    told = engine_process.cause_of_death() or ""
+    told = engine_process.engine_error() or ""
     assert told.startswith("RuntimeError at test_engine_process.py:")
     assert told.endswith("no available memory for the cache blocks")
     assert [path.read_text() for path in paths.logs.iterdir()] == [told]

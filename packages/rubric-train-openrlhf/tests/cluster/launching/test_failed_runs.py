@@ -12,7 +12,7 @@ from rubric_train_openrlhf.cluster.launching import driver
 from rubric_train_openrlhf.cluster.launching.driver import Output, run
 from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.opening import begin, has_finished, holds_run_to_resume
+from rubric_train_openrlhf.resuming import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run import MetricsRow, RunFolder
 from rubric_train_openrlhf.run.summary import write_summary
 

@@ -7,7 +7,7 @@ import pytest
 from ray.exceptions import ActorDiedError, RayTaskError
 
 from rubric_core import RubricError
-from rubric_train_openrlhf.cluster.processes.failure import (
+from rubric_train_openrlhf.cluster.failure import (
     first_cause,
     read_failure,
     shown,

@@ -14,12 +14,12 @@ from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_judge.console.command import fail
 from rubric_judge.console.display import Lines
+from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
 from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
 from rubric_train_openrlhf.cluster.launching.launch import check_installed
-from rubric_train_openrlhf.cluster.processes.failure import write_failure
-from rubric_train_openrlhf.cluster.processes.settings import directory
-from rubric_train_openrlhf.cluster.processes.workers import set_up
+from rubric_train_openrlhf.cluster.launching.workers import set_up
+from rubric_train_openrlhf.cluster.settings import directory
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
 
 if TYPE_CHECKING:

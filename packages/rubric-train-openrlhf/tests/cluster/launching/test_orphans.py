@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 _WATCHED = """
 import time
 from pathlib import Path
-from rubric_train_openrlhf.cluster.processes.orphans import end_once
+from rubric_train_openrlhf.cluster.orphans import end_once
 end_once(Path({sign!r}).exists, look_every_s=0.01)
 print("up", flush=True)
 time.sleep(60)

@@ -14,7 +14,7 @@ from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_train_openrlhf.cluster.judging import judge_side
 from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.run import RunFolder

@@ -22,8 +22,8 @@ import psutil
 import pytest
 
 from rubric_judge.testing import FakeEndpoint, numbered_share
-from rubric_train_openrlhf.cluster.processes.orphans import PLACE, RAY
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
+from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
+from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.run import RunFolder

@@ -5,9 +5,12 @@ is wrong, and no process of the policy's side has read a word of a passage or a 
 # The search for planted words has no module that could be imported.
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Event
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,12 +20,13 @@ import pytest
 from rubric_core import Outcome, group_advantages, write_tasks
 from rubric_judge.testing import FakeEndpoint, Fault, numbered_share
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.cluster.processes.orphans import PLACE, RAY
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
+from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from conftest import RealInput
@@ -121,6 +125,16 @@ def leaks_of(canaries: Any, out: Path, *, searched: Counter[str]) -> list[Any]:
     return leaks
 
 
+def each_step(folder: RunFolder, tell: Callable[[MetricsRow], None], done: Event) -> None:
+    """Tell every row of metrics once, as soon as it stands there."""
+    told = 0
+    while not done.wait(0.1):
+        with contextlib.suppress(ResumeError):  # a row is being written
+            for row in folder.read_metrics()[told:]:
+                tell(row)
+                told += 1
+
+
 @pytest.fixture(scope="module")
 def faulty(
     real_input: RealInput, canaries: Any, tmp_path_factory: pytest.TempPathFactory
@@ -176,7 +190,14 @@ def faulty(
                 "deepspeed": {"forward_micro_batch": 4},
             },
         )
-        launch(config, on_step=kill)
+        with ThreadPoolExecutor() as pool:
+            done = Event()
+            killing = pool.submit(each_step, RunFolder(config.out), kill, done)
+            try:
+                launch(config)
+            finally:
+                done.set()
+            killing.result()
         awarded = Counter(
             round(record.awarded["named"] / 2, 9) for record in endpoint.records if record.awarded
         )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes import orphans
-from rubric_train_openrlhf.cluster.processes.orphans import (
+from rubric_train_openrlhf.cluster import orphans
+from rubric_train_openrlhf.cluster.orphans import (
     COMMAND,
     RAY,
     clear_abandoned,
@@ -16,7 +16,7 @@ from rubric_train_openrlhf.cluster.processes.orphans import (
     processes_of,
     temporary_folder,
 )
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
+from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="finds processes as Linux shows")
 
@@ -29,7 +29,7 @@ time.sleep(60)
 OWNS = """
 import sys, time
 from pathlib import Path
-from rubric_train_openrlhf.cluster.processes import orphans
+from rubric_train_openrlhf.cluster import orphans
 orphans.PLACE = Path(sys.argv[1])
 with orphans.temporary_folder(sys.argv[2], logs=Path(sys.argv[3])) as folder:
     print(folder, flush=True)

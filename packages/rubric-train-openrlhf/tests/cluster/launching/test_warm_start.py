@@ -13,16 +13,15 @@ from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
 from rubric_judge.console import Progress
-from rubric_train_openrlhf.cluster.command.flags import command_words
+from rubric_train_openrlhf.cluster.command.flags import command_words, warm_start_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command
-from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths
 from rubric_train_openrlhf.cluster.launching.warm_start import (
     batches_done,
     sft_rows,
     warm_start,
-    warm_start_flags,
 )
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import stand_in_model
+from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, SftConfig, load_policy, response_logprobs
 from rubric_train_openrlhf.policy.batches import pack_responses

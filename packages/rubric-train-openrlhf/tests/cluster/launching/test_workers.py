@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes.settings import DIRECTORY, inherited
+from rubric_train_openrlhf.cluster.settings import DIRECTORY, inherited
 
 workers = pytest.importorskip(
-    "rubric_train_openrlhf.cluster.processes.workers", exc_type=ImportError
+    "rubric_train_openrlhf.cluster.launching.workers", exc_type=ImportError
 )
 
 pytestmark = pytest.mark.openrlhf

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.planning.traps import traps
+from rubric_train_openrlhf.cluster.planning.plan import traps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,13 @@ import pytest
 
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.rehearse import aftermath
-from rubric_train_openrlhf.cluster.rehearse.finding import Status
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Status
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder
 from rubric_train_openrlhf.run.records import ClusterStep, RolloutRow, row_id
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from rubric_train_openrlhf.config import TrainConfig
@@ -85,8 +86,8 @@ def write(folder: Path, rewards_PG: np.ndarray, advantages_PG: np.ndarray) -> Ru
     return run
 
 
-def statuses(findings: Any) -> list[Status]:
-    return [found.status for found in findings]
+def statuses(found: Finding | Iterable[Finding]) -> list[Status]:
+    return [one.status for one in ([found] if isinstance(found, Finding) else found)]
 
 
 def test_right_advantages_pass(tmp_path: Path) -> None:
@@ -100,7 +101,7 @@ def test_right_advantages_pass(tmp_path: Path) -> None:
 def test_one_wrong_advantage_fails(tmp_path: Path) -> None:
     wrong = group_advantages(REWARDS)
     wrong[0, 2] += 1e-5
-    (found,) = aftermath.check_advantages(config(tmp_path), write(tmp_path, REWARDS, wrong))
+    found = aftermath.check_advantages(config(tmp_path), write(tmp_path, REWARDS, wrong))
     assert found.status is Status.FAILED
     assert "1.0e-05" in found.detail
 
@@ -131,7 +132,7 @@ def test_equal_rewards_are_a_warning(tmp_path: Path) -> None:
 
 def test_advantages_that_are_all_0_show_nothing_of_the_formula(tmp_path: Path) -> None:
     run = write(tmp_path, np.full((P, G), 0.5), np.zeros((P, G)))
-    (found,) = aftermath.check_advantages(config(tmp_path), run)
+    found = aftermath.check_advantages(config(tmp_path), run)
     assert found.status is Status.UNCHECKED
     assert "all 16 advantages are 0" in found.detail
     assert "--judge fake" in found.remedy
@@ -145,7 +146,7 @@ def test_steps_without_a_gradient_do_not_pass(
     for step in (1, 2):
         row = metrics(step, grad_norm=0.0, advantage_abs_mean=advantages)
         run.write_step(row, rollouts=[], judgements=[])
-    (found,) = aftermath.check_steps(config(tmp_path), run)
+    found = aftermath.check_steps(config(tmp_path), run)
     assert found.status is status
     assert "every gradient of 2 steps is 0" in found.detail
 
@@ -156,7 +157,7 @@ def test_engines_are_not_seen_to_follow_a_policy_that_stands_still(tmp_path: Pat
     for step, grad_norm in ((1, 0.0), (2, 0.5)):
         row = metrics(step, sampler_gap=0.001, grad_norm=grad_norm)
         run.write_step(row, rollouts=[], judgements=[])
-    (found,) = aftermath.check_sync(config(tmp_path), run)
+    found = aftermath.check_sync(config(tmp_path), run)
     assert found.status is Status.UNCHECKED
     assert "no weight had moved by then" in found.detail
 
@@ -182,6 +183,6 @@ def test_held_out_passes_are_counted(tmp_path: Path) -> None:
         row = dict.fromkeys(HeldoutRow.model_fields, 0.5)
         row |= {"step": step, "n": 2, "criteria": {}, "best": False}
         run.write_heldout(HeldoutRow.model_validate(row))
-    (found,) = aftermath.check_heldout(config(tmp_path), run)
+    found = aftermath.check_heldout(config(tmp_path), run)
     assert found.status is Status.FAILED
     assert "[0, 1], not [0, 1, 2]" in found.detail

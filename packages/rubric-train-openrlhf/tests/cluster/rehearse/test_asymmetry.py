@@ -9,14 +9,14 @@ import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task, write_tasks
 from rubric_train_openrlhf.cluster.rehearse.asymmetry import check_asymmetry
-from rubric_train_openrlhf.cluster.rehearse.finding import Status
+from rubric_train_openrlhf.cluster.rehearse.checking import Status
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.run import RunFolder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.checking import Finding
     from rubric_train_openrlhf.config import TrainConfig
 
 

@@ -8,8 +8,8 @@ import pytest
 from rubric_core import Outcome
 from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, load_judge
 from rubric_judge.capabilities import close
-from rubric_train_openrlhf.cluster.rehearse.checking import Request, Subject
-from rubric_train_openrlhf.cluster.rehearse.judge import decided, judging_with
+from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request, Subject
+from rubric_train_openrlhf.cluster.rehearse.judge import chosen, judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -24,23 +24,38 @@ MODEL = JudgeConfig(
 )
 
 
+def subject(
+    judge: JudgeChoice,
+    spec: JudgeConfig | HybridConfig | LexicalConfig,
+    *,
+    on_cluster: bool = False,
+) -> Subject:
+    return Subject(
+        Request(
+            source=Path("x.yaml"),
+            values={},
+            folder=Path("x"),
+            judge=judge,
+            on_cluster=on_cluster,
+        ),
+        config=TrainConfig.model_construct(judge=JudgingConfig(spec=spec)),
+    )
+
+
 def test_who_judges() -> None:
-    assert decided("auto", LexicalConfig()) == "config"
-    assert decided("auto", MODEL) == "fake"
-    assert decided("auto", HybridConfig(judge=MODEL)) == "fake"
-    assert decided("auto", MODEL, on_cluster=True) == "config"
-    assert decided("config", MODEL) == "config"
-    assert decided("lexical", MODEL) == "lexical"
+    assert chosen(subject("auto", LexicalConfig())) == "config"
+    assert chosen(subject("auto", MODEL)) == "fake"
+    assert chosen(subject("auto", HybridConfig(judge=MODEL))) == "fake"
+    assert chosen(subject("auto", MODEL, on_cluster=True)) == "config"
+    assert chosen(subject("config", MODEL)) == "config"
+    assert chosen(subject("lexical", MODEL)) == "lexical"
     with pytest.raises(TrainConfigError, match="--judge config or --judge lexical"):
-        decided("fake", LexicalConfig())
+        chosen(subject("fake", LexicalConfig()))
 
 
 @pytest.mark.parametrize("spec", [MODEL, HybridConfig(judge=MODEL)])
 def test_the_stand_in_speaks_the_protocol(spec: JudgeConfig | HybridConfig) -> None:
-    subject = Subject(
-        Request(source=Path("x.yaml"), values={}, folder=Path("x"), judge="fake"),
-        config=TrainConfig.model_construct(judge=JudgingConfig(spec=spec)),
-    )
+    rehearsed = subject("fake", spec)
     task = made_tasks()[0]
 
     async def totals() -> list[float]:
@@ -50,10 +65,10 @@ def test_the_stand_in_speaks_the_protocol(spec: JudgeConfig | HybridConfig) -> N
         assert {result.outcome for result in results} == {Outcome.SCORED}
         return [result.total or 0.0 for result in results]
 
-    with judging_with(subject) as shown:
+    with judging_with(rehearsed) as shown:
         inner = shown.judge if isinstance(shown, HybridConfig) else shown
         assert isinstance(inner, JudgeConfig)
         assert inner.max_tokens == 99
         assert inner.api_key_env is None
         assert len(set(anyio.run(totals))) == 6
-    assert any("gpt-oss-20b" in what for what in subject.stand_ins)
+    assert any("gpt-oss-20b" in what for what in rehearsed.stand_ins)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,16 @@ from rich.console import Console
 
 from rubric_train_openrlhf.cli import main
 from rubric_train_openrlhf.cluster.rehearse import Report, print_report
-from rubric_train_openrlhf.cluster.rehearse.checking import Check, Request, Subject, run_checks
-from rubric_train_openrlhf.cluster.rehearse.finding import (
+from rubric_train_openrlhf.cluster.rehearse.checking import (
     TWO_STEPS,
+    Check,
     Finding,
+    Request,
     Status,
+    Subject,
     failed,
     passed,
+    run_checks,
     unchecked,
     warning,
 )
@@ -76,9 +80,7 @@ def test_a_failure_holds_back_only_what_builds_on_it(subject: Subject) -> None:
 
 
 def report(*findings: Finding) -> Report:
-    return report_of(
-        *(one.model_copy(update={"check": f"check {n}"}) for n, one in enumerate(findings))
-    )
+    return report_of(*(replace(one, check=f"check {n}") for n, one in enumerate(findings)))
 
 
 def report_of(*findings: Finding) -> Report:
@@ -127,9 +129,7 @@ def test_a_key_that_is_in_the_text_is_not_said_twice() -> None:
 
 
 def test_the_verdict_says_whether_the_two_steps_were_run() -> None:
-    ran, kept = (
-        finding("said").model_copy(update={"check": TWO_STEPS}) for finding in (passed, unchecked)
-    )
+    ran, kept = (finding("said", check=TWO_STEPS) for finding in (passed, unchecked))
     assert report_of(ran).has_run
     assert printed(report_of(ran))[-1] == "rehearsal passed in 12 s: 1 passed"
     assert not report_of(kept).has_run

@@ -31,7 +31,7 @@ def test_packages_that_each_process_would_compile_are_named(
     cache: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (found,) = check_bytecode(subject)
+    found = check_bytecode(subject)
     assert found.status is Status.WARNING
     assert "torch, transformers" in found.detail
     assert found.where == "PYTHONDONTWRITEBYTECODE"
@@ -42,7 +42,7 @@ def test_the_first_process_may_compile_for_the_others(
     cache: Path, subject: Subject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
-    (found,) = check_bytecode(subject)
+    found = check_bytecode(subject)
     assert found.status is Status.PASSED
     assert not cache.exists()
 
@@ -55,5 +55,5 @@ def test_compiled_packages_are_in_order_whatever_the_switch(
         if (spec := find_spec(name)) is not None and spec.origin is not None:
             py_compile.compile(spec.origin, doraise=True)
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    (found,) = check_bytecode(subject)
+    found = check_bytecode(subject)
     assert found.status is Status.PASSED

@@ -17,8 +17,8 @@ import torch
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import run_file
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import run_file
 from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config import load_config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import shutil
 from typing import TYPE_CHECKING
 
@@ -153,10 +154,14 @@ def test_killed_between_the_mark_and_deepspeed_s_own_file(run: SmallRun) -> None
 def test_a_mark_that_cannot_be_written_leaves_all_states(run: SmallRun) -> None:
     run.save(2)
     seen = sync_files(run.write(4))
-    (run.folder / ".complete.json.tmp").mkdir()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, before[1]))  # as a full disk
 
-    with pytest.raises(DiskWriteError, match=r"complete\.json"):
-        run.states.mark(4, [seen], keep=1)
+    try:
+        with pytest.raises(DiskWriteError, match=r"complete\.json"):
+            run.states.mark(4, [seen], keep=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
     assert run.there == {"step_000002": WHOLE, "step_000004": WHOLE}
     assert run.go_on() == 2

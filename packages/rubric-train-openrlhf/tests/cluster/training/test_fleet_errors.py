@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("ray")
 from ray.exceptions import ActorDiedError
 
-from rubric_train_openrlhf.cluster.sampling.fleet import died_for_good
+from rubric_train_openrlhf.cluster.sampling.fleet import lost_engine
 
 RAISED = (
     "The actor died because of an error raised in its creation task, \x1b[36mray::Engine.__init__()"
@@ -28,12 +28,12 @@ def died(message: str, *, as_it_started: bool) -> ActorDiedError:
 
 
 def test_an_engine_that_fails_as_it_starts_says_why() -> None:
-    told = str(died_for_good(died(RAISED, as_it_started=True), number=2))
+    told = str(lost_engine(died(RAISED, as_it_started=True), number=2))
     assert told.startswith("engine 2 cannot be started: ValueError: No available memory for the")
     assert "restarts" not in told
 
 
 def test_an_engine_that_died_too_often_says_how_it_died_last() -> None:
-    told = str(died_for_good(died(KILLED, as_it_started=False), number=0))
+    told = str(lost_engine(died(KILLED, as_it_started=False), number=0))
     assert "more often than cluster.engines.restarts allows" in told
     assert "Worker exit type: SYSTEM_ERROR" in told

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import torch
 
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun, read_policy_run
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:

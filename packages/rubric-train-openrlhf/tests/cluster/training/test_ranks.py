@@ -18,12 +18,12 @@ import pytest
 import torch
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, inherited
+from rubric_train_openrlhf.cluster.settings import RUN_FILE, inherited
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
     TrainedSample,
-    by_row,
     check_trained,
+    in_row_order,
 )
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
@@ -211,7 +211,7 @@ def test_two_ranks_say_what_each_response_was_trained_on(
         for rank in done
     ]
     shares = Shares(updates=CASES[name]["updates"], ranks=RANKS)
-    trained = by_row(reports, shares=shares, step=1)
+    trained = in_row_order(reports, shares=shares, step=1)
     credit: Any = SimpleNamespace(advantages_PG=ADVANTAGES_PG, valid_PG=VALID_PG)
     check_trained(trained, as_groups(rollouts), credit, step=1)
     got_PG = np.array([one.advantage for one in trained]).reshape(ADVANTAGES_PG.shape)

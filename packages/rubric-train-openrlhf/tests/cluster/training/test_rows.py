@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.cluster.training.trained import (
     ClusterRecord,
-    StepTimes,
     TrainedSample,
     check_update,
 )
@@ -68,7 +67,7 @@ def record(**figures: float) -> ClusterRecord:
     groups = [group(0, tokens=(2, 4)), group(1, tokens=(6, 8))]
     return ClusterRecord(
         step=3,
-        drawn=Drawn(
+        drawn=Draw(
             groups=groups,
             generated_tokens=30,
             timing=Timing(generate_s=1.0, judge_s=4.0, judge_wait_s=0.25),
@@ -80,7 +79,7 @@ def record(**figures: float) -> ClusterRecord:
         figures={**FIGURES, **figures},
         sampler_gap=0.01,
         engine_restarts=1,
-        times=StepTimes(experience_s=0.5, update_s=2.0, sync_s=0.125, step_s=5.0),
+        ended_at={"start": 0.0, "draw": 2.375, "experience": 2.875, "update": 4.875, "sync": 5.0},
     )
 
 

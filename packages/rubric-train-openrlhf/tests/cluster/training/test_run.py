@@ -23,7 +23,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.config import dump_config
 from rubric_train_openrlhf.policy import load_policy

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.sampling.groups import Prompt
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.errors import ClusterError, NoInformativePromptError
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.step.passes import Timing

@@ -11,8 +11,8 @@ from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Pr
 from rubric_train_openrlhf.cluster.training.trained import (
     Shares,
     TrainedSample,
-    by_row,
     check_trained,
+    in_row_order,
     trained_samples,
     update_order,
 )
@@ -73,7 +73,7 @@ class Step:
                 pad=row,
             )
             reports[place // 4] += trained_samples(there)
-        return by_row(reports, shares=SHARES, step=3)
+        return in_row_order(reports, shares=SHARES, step=3)
 
     def check(self) -> None:
         check_trained(self.trained(), self.groups, self.credit, step=3)
@@ -121,4 +121,4 @@ def test_responses_that_did_not_reach_the_loss_stop_the_run() -> None:
     with pytest.raises(ClusterError, match="trained on 6 of 8 responses"):
         check_trained(trained[:6], step.groups, step.credit, step=3)
     with pytest.raises(ClusterError, match=r"2 ranks trained on \[4, 3\] responses"):
-        by_row([trained[:4], trained[4:7]], shares=SHARES, step=3)
+        in_row_order([trained[:4], trained[4:7]], shares=SHARES, step=3)

@@ -26,7 +26,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
 from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder

@@ -2,8 +2,7 @@
 
 stated        where a response states an answer, and the letter that GPQA asks for
 expressions   a number, as GSM8K asks for it, or a mathematical expression, as MATH does
-notation      how one expression is written in many ways
-equivalence   whether two expressions are the same, by math-verify in a process of its own
+equivalence   whether two expressions are the same, by how they are written or by math-verify
 
 The rules are the same for every model. A change of any of them changes `EXTRACTION`, so that scores
 by different rules are never compared.

@@ -6,8 +6,7 @@ import re
 from decimal import Decimal
 from typing import Final
 
-from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
-from rubric_eval.lm_tasks.answers.notation import without_base
+from rubric_eval.lm_tasks.answers.equivalence import is_equivalent, without_base
 from rubric_eval.lm_tasks.answers.stated import last_line, statements
 
 _FORMULA: Final = re.compile(

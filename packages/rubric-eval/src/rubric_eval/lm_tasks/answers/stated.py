@@ -3,12 +3,9 @@ r"""Where a response states an answer: `\boxed{…}`, `#### …`, "the answer is
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from typing import Final
 
 _BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox)\s*")
 _MARKER: Final = re.compile(

@@ -8,7 +8,7 @@ expected value or a way to report: it can only answer calls. What it answers is 
 what is no data is a `Remote` object, which is equal to nothing but an object of the subject. So
 code that exits, patches, prints, waits for `__del__` or inspects frames changes its own process.
 It is forked before the tester reads a test, and of the names that it defines the tester takes only
-those that the tests mention and that are nobody else's (`given`).
+those that the tests mention and that are nobody else's (`names_to_give`).
 
 Both processes are confined before they read a line of code (`confine`): no privilege, no network,
 no other process, no file, bounded memory and time.

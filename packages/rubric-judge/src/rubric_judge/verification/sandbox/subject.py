@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import contextlib
 import operator
 import sys
 import types
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from rubric_judge.verification.sandbox.wire import (
+    OPERATORS,
     FrameError,
     Wire,
     decode,
@@ -23,30 +25,14 @@ def _call(target: Any, /, *args: object, **kwargs: object) -> object:
     return target(*args, **kwargs)
 
 
-def _enter(target: Any) -> object:
-    return target.__enter__()
-
-
-def _exit(target: Any) -> object:
-    return target.__exit__(None, None, None)
-
-
+_BUILTINS = "abs bool float getattr hash int isinstance iter len next repr round setattr str"
 _OPERATIONS: dict[str, Callable[..., object]] = {
     "call": _call,
-    "enter": _enter,
-    "exit": _exit,
-    **{
-        one.__name__: one
-        for one in (abs, bool, float, getattr, hash, int, isinstance, iter, len, next)
-    },
-    **{one.__name__: one for one in (repr, round, setattr, str)},
-    **{
-        name: getattr(operator, name)
-        for name in (
-            *("getitem", "setitem", "delitem", "index", "neg", "eq", "lt", "le", "gt", "ge"),
-            *("add", "sub", "mul", "truediv", "floordiv", "mod", "matmul", "and_", "or_", "xor"),
-        )
-    },
+    "enter": operator.methodcaller("__enter__"),
+    "exit": operator.methodcaller("__exit__", None, None, None),
+    **{name: getattr(builtins, name) for name in _BUILTINS.split()},
+    **{name: getattr(operator, name) for name in OPERATORS},
+    **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", "index", "neg")},
 }
 
 
@@ -57,11 +43,6 @@ class _Subject:
         self._reader, self._writer = reader, writer
         self._objects: list[object] = []
         self._numbers: dict[int, int] = {}
-
-    def serve(self) -> None:
-        """Answer until the tester ends."""
-        while True:
-            write_frame(self._writer, self._answer(read_frame(self._reader)))
 
     def define(self, code: str) -> Wire:
         """Run the response's code; return what it defines, or what it raises."""
@@ -81,7 +62,8 @@ class _Subject:
         }
         return ["ok", encode(public, self._reference), []]
 
-    def _answer(self, request: Wire) -> Wire:
+    def answer(self, request: Wire) -> Wire:
+        """Do something with the objects; return what comes of it, or what it raises."""
         try:
             operation, *parts = request
             args = decode(parts[0], self._follow)
@@ -139,7 +121,7 @@ class _Subject:
         write_frame(self._writer, ["call", number, encode(args, self._reference)])
         # Until the function returns, it may call the response's code again.
         while (message := read_frame(self._reader))[0] != "returned":
-            write_frame(self._writer, self._answer(message))
+            write_frame(self._writer, self.answer(message))
         ok, value = message[1:]
         if not ok:
             raise RuntimeError("a function of the tests raised")
@@ -170,8 +152,7 @@ def serve(reader: int, writer: int) -> None:
     """
     subject = _Subject(reader, writer)
     write_frame(writer, "confined")
-    try:
+    with contextlib.suppress(FrameError):
         write_frame(writer, subject.define(read_frame(reader)))
-        subject.serve()
-    except FrameError:
-        return
+        while True:
+            write_frame(writer, subject.answer(read_frame(reader)))

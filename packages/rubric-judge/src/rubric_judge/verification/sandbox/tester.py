@@ -1,7 +1,7 @@
 """The process that runs the tests; its standard input holds code and tests, its output the result.
 
-argument: {"isolation", "timeout_s", "cpu_s", "memory_bytes"}
-in:       {"code", "tests", "nonce"}
+argument: {"isolation", "timeout_s", "cpu_s", "memory_mb"}
+in:       a line of JSON: {"code", "tests", "nonce"}
 out:      {"nonce", "ready": true}, then {"nonce", "passed", "note"}; or {"nonce", "refused": why}
 
 The subject is forked before the standard input is read: nothing of the tests is in the memory that
@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import _socket
 import ast
+import builtins
 import json
 import os
 import signal
+import symtable
 import sys
 import types
 from collections.abc import Callable, Iterator
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from rubric_judge.verification.sandbox.births import (
-    answer_births,
-    pass_births_on,
-    receive_births,
-)
 from rubric_judge.verification.sandbox.confine import (
     confine,
     die_with_parent,
@@ -33,23 +29,19 @@ from rubric_judge.verification.sandbox.confine import (
     set_limits,
     silence,
 )
-from rubric_judge.verification.sandbox.given import names_to_give
-from rubric_judge.verification.sandbox.remote import Connection
+from rubric_judge.verification.sandbox.seccomp import answer_births, pass_births_on, receive_births
 from rubric_judge.verification.sandbox.subject import serve
-from rubric_judge.verification.sandbox.wire import FrameError, read_frame
-
-if TYPE_CHECKING:
-    import unittest
+from rubric_judge.verification.sandbox.wire import Connection, FrameError, read_frame
 
 
 def main() -> None:
     """Fork the subject, confine both, and only then read the tests; run them and report."""
     settings = cast("dict[str, Any]", json.loads(sys.argv[2]))
+    os.chdir("/")
     report = os.dup(1)
     signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
-    set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_bytes"])
-    connection: tuple[int, int] | None = None
-    refused = ""
+    set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20)
+    connection, refused = (-1, -1), ""
     try:
         connection, births = _start_subject(settings["isolation"])
         hide_memory()
@@ -59,14 +51,17 @@ def main() -> None:
             answer_births(listener)
     except (OSError, FrameError) as error:
         refused = str(error)
-    order = cast("dict[str, Any]", json.load(sys.stdin))
-    nonce = order["nonce"]
-    if refused or connection is None:
-        _report(report, {"nonce": nonce, "refused": refused})
-        return
-    _report(report, {"nonce": nonce, "ready": True})
-    passed, note = _run(Connection(*connection), order["code"], order["tests"])
-    _report(report, {"nonce": nonce, "passed": passed, "note": note})
+    order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
+
+    def say(message: dict[str, object]) -> None:
+        os.write(report, json.dumps({"nonce": order["nonce"], **message}).encode() + b"\n")
+
+    if refused:
+        say({"refused": refused})
+    else:
+        say({"ready": True})
+        passed, note = _run(Connection(*connection), order["code"], order["tests"])
+        say({"passed": passed, "note": note})
 
 
 def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:
@@ -97,22 +92,18 @@ def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:
     return (from_subject, to_subject), births
 
 
-def _report(descriptor: int, message: dict[str, object]) -> None:
-    os.write(descriptor, json.dumps(message).encode() + b"\n")
-
-
 def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
     try:
         defined = connection.define(code)
     # The named boundary of the response's code, and below of each test.
     except BaseException as error:  # noqa: BLE001
         return 0, f"the response's code raised {_name(error)}"
-    given = names_to_give(defined, tests)
+    names = names_to_give(defined, tests)
     module = types.ModuleType("solution")
-    vars(module).update(given)
+    vars(module).update(names)
     sys.modules["solution"] = module
     passed, first_failure = 0, ""
-    for test in _tests(tests, {**given, "__name__": "tests"}):
+    for test in _tests(tests, {**names, "__name__": "tests"}):
         try:
             passed += test() is not False
         except BaseException as error:  # noqa: BLE001
@@ -127,6 +118,51 @@ def _run(connection: Connection, code: str, tests: str) -> tuple[int, str]:
 def _name(error: BaseException) -> str:
     # A class of the response's would carry its words into the account.
     return type(error).__name__ if type(error).__module__ in {"builtins", __name__} else "an error"
+
+
+def names_to_give(defined: dict[str, object], tests: str) -> dict[str, object]:
+    """Choose what the tests take from the response's code.
+
+    Decided here, in the tester: the subject can send any names. A forged `sorted`, `__builtins__`
+    or `math` would make a test compare what the response likes.
+
+    Args:
+        defined: what the subject says its code defines.
+        tests: the source of the tests.
+
+    Returns:
+        What the tests mention, but for builtins, names with a leading underscore, and names that
+        the tests bind themselves, wherever they do.
+    """
+    mentioned: set[str] = set()
+    from_solution: set[str] = set()
+    for node in ast.walk(ast.parse(tests)):
+        match node:
+            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.alias(name=name):
+                mentioned.add(name)
+            case ast.Constant(value=str(name)):  # getattr(solution, "name")
+                mentioned.add(name)
+            case ast.ImportFrom(module="solution", names=aliases):
+                from_solution.update(alias.name for alias in aliases)
+            case _:
+                continue
+    own = set(_bound(symtable.symtable(tests, "<tests>", "exec"))) - from_solution
+    return {
+        name: defined[name]
+        for name in (mentioned & defined.keys()) - own
+        if not name.startswith("_") and not hasattr(builtins, name)
+    }
+
+
+def _bound(table: symtable.SymbolTable) -> Iterator[str]:
+    """Yield the global names that a module binds: imports, functions, classes, variables."""
+    top = table.get_type() == "module"
+    for symbol in table.get_symbols():
+        binds = symbol.is_assigned() or symbol.is_imported()
+        if binds and (top or symbol.is_declared_global()):
+            yield symbol.get_name()
+    for inner in table.get_children():
+        yield from _bound(inner)
 
 
 def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], object]]:
@@ -167,13 +203,14 @@ def _raising(error: BaseException) -> Callable[[], object]:
 def _methods(kind: type) -> Iterator[Callable[[], object]]:
     import unittest  # as long to load as all the rest; most tests do without
 
-    if issubclass(kind, unittest.TestCase):
-        for case in unittest.defaultTestLoader.loadTestsFromTestCase(kind):
+    if not issubclass(kind, unittest.TestCase):
+        return
+    for case in unittest.defaultTestLoader.loadTestsFromTestCase(kind):
+
+        def passes(case: unittest.TestCase | unittest.TestSuite = case) -> bool:
             result = unittest.TestResult()
-            yield partial(_passes, case, result)
+            case.run(result)
+            # A skipped test is none that passed.
+            return result.wasSuccessful() and not result.skipped and not result.expectedFailures
 
-
-def _passes(case: unittest.TestCase | unittest.TestSuite, result: unittest.TestResult) -> bool:
-    case.run(result)
-    # A skipped test is none that passed.
-    return result.wasSuccessful() and not result.skipped and not result.expectedFailures
+        yield passes

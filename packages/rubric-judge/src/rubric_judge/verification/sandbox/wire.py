@@ -1,4 +1,4 @@
-"""What passes between tester and subject: frames of JSON, and in them data or references.
+"""What passes between tester and subject: frames of JSON, and objects that stay on one side.
 
 Data is None, bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset,
 Fraction and Decimal; an instance of a subclass of one (a Counter, an enum of numbers, a named
@@ -7,6 +7,7 @@ tuple) passes as the plain value. All else passes as a reference that only its o
 
 from __future__ import annotations
 
+import builtins
 import json
 import math
 import os
@@ -14,13 +15,19 @@ import struct
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any, cast
+from typing import Any, Final, NoReturn, cast
 
 LONGEST_FRAME = 16_000_000
 _EXACT_INTEGERS = 2**53
 
 Wire = Any
 """A JSON value."""
+
+OPERATORS: Final = (
+    *("eq", "lt", "le", "gt", "ge", "add", "sub", "mul", "truediv", "floordiv", "mod", "matmul"),
+    *("and_", "or_", "xor"),
+)
+"""Operators of two objects that the tests may use on those of the response."""
 
 
 class FrameError(Exception):
@@ -127,7 +134,7 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
     try:
         tag, *parts = cast("list[Wire]", message)
         if tag in _SCALARS:
-            return _SCALARS[tag](*parts)
+            return _SCALARS[tag](parts)
         if tag == "dict":
             return {decode(key, follow): decode(one, follow) for key, one in parts[0]}
         if tag in _COLLECTIONS:
@@ -137,25 +144,217 @@ def decode(message: Wire, follow: Callable[[Wire], object]) -> Any:
         raise FrameError("a message holds no value") from None
 
 
-def _integer(digits: str) -> int:
-    return int(digits, 16)
-
-
-def _complex(real: str, imaginary: str) -> complex:
-    return complex(float(real), float(imaginary))
-
-
-def _fraction(above: str, below: str) -> Fraction:
-    return Fraction(int(above, 16), int(below, 16))
-
-
 _COLLECTIONS: dict[str, Any] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-_SCALARS: dict[str, Callable[..., object]] = {
-    "int": _integer,
-    "float": float,
-    "complex": _complex,
-    "fraction": _fraction,
-    "decimal": Decimal,
-    "bytes": bytes.fromhex,
-    "bytearray": bytearray.fromhex,
+_SCALARS: dict[str, Callable[[list[Any]], object]] = {
+    "int": lambda parts: int(parts[0], 16),
+    "float": lambda parts: float(parts[0]),
+    "complex": lambda parts: complex(*map(float, parts)),
+    "fraction": lambda parts: Fraction(*(int(part, 16) for part in parts)),
+    "decimal": lambda parts: Decimal(parts[0]),
+    "bytes": lambda parts: bytes.fromhex(parts[0]),
+    "bytearray": lambda parts: bytearray.fromhex(parts[0]),
 }
+
+
+class Remote:
+    """An object of the subject that is no data.
+
+    Calls, attributes, items and iteration are passed on. A comparison or a sum is passed on only
+    between two objects of the subject: next to data it is refused, for the subject would then see
+    the expected value and could say that it equals it.
+    """
+
+    __slots__ = ("_link", "_number")
+    _link: Connection
+    _number: int
+
+    def __init__(self, link: Connection, number: int) -> None:
+        object.__setattr__(self, "_link", link)
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *args: object, **kwargs: object) -> Any:
+        """Call it; raises what the response's code raises."""
+        return self._link.ask("call", self, *args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        return self._link.ask("getattr", self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self._link.ask("setattr", self, name, value)
+
+    def __setitem__(self, key: object, value: object) -> None:
+        self._link.ask("setitem", self, key, value)
+
+    def __iter__(self) -> Remote:
+        iterator = self._link.ask("iter", self)
+        if not isinstance(iterator, Remote):
+            raise TypeError("iter() of an object of the response returned data")
+        return iterator
+
+    def __instancecheck__(self, instance: object) -> bool:
+        return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
+
+    def __enter__(self) -> Any:
+        return self._link.ask("enter", self)
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._link.ask("exit", self)
+
+
+def _unary(name: str, kind: type | None = None) -> Callable[..., object]:
+    def passed_on(self: Remote, *args: object) -> object:
+        value = self._link.ask(name, self, *args)  # pyright: ignore[reportPrivateUsage]
+        if kind is not None and type(value) is not kind:
+            raise TypeError(f"{name}() of an object of the response is no {kind.__name__}")
+        return value
+
+    return passed_on
+
+
+def _binary(name: str) -> Callable[[Remote, object], object]:
+    def passed_on(self: Remote, other: object) -> object:
+        if not isinstance(other, Remote):
+            return NotImplemented
+        return self._link.ask(name, self, other)  # pyright: ignore[reportPrivateUsage]
+
+    return passed_on
+
+
+_UNARY: dict[str, type | None] = {
+    **dict.fromkeys(("next", "getitem", "delitem", "round", "abs", "neg")),
+    **dict.fromkeys(("len", "index", "int", "hash"), int),
+    "float": float,
+    "bool": bool,
+    "str": str,
+    "repr": str,
+}
+for _name, _kind in _UNARY.items():
+    setattr(Remote, f"__{_name}__", _unary(_name, _kind))
+for _name in OPERATORS:
+    setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))
+
+
+class Connection:
+    """The pipes to the subject, and what has come and gone through them."""
+
+    def __init__(self, reader: int, writer: int) -> None:
+        self._reader, self._writer = reader, writer
+        self._remotes: dict[int, object] = {}
+        self._kinds: dict[int, type[BaseException]] = {}
+        self._functions: list[Callable[..., object]] = []
+
+    def define(self, code: str) -> dict[str, object]:
+        """Have the subject run the response's code; return what it defines.
+
+        Raises:
+            BaseException: what the code raises.
+            FrameError: the subject ended.
+        """
+        write_frame(self._writer, code)
+        value, _ = self._result()
+        if type(value) is not dict:
+            raise FrameError("the subject defines nothing")
+        return cast("dict[str, object]", value)
+
+    def ask(self, operation: str, /, *args: object, **kwargs: object) -> Any:
+        """Have the subject do something with its objects.
+
+        Raises:
+            BaseException: what the response's code raises.
+            FrameError: the subject ended, or an argument cannot be passed on.
+        """
+        request = [operation, encode(args, self._reference), encode(kwargs, self._reference)]
+        write_frame(self._writer, request)
+        value, changed = self._result()
+        for place, after in changed:
+            _write_back(args[place], after)
+        return value
+
+    def _result(self) -> tuple[object, list[tuple[int, object]]]:
+        while True:
+            match _list(read_frame(self._reader)):
+                case ["ok", value, changed]:
+                    after = [(place, decode(one, self._follow)) for place, one in changed]
+                    return decode(value, self._follow), after
+                case ["raised", kinds, arguments, number]:
+                    self._raise(_list(kinds), arguments, number)
+                case ["call", number, arguments]:
+                    write_frame(self._writer, self._call(number, arguments))
+                case _:
+                    raise FrameError("the subject sent no answer")
+
+    def _call(self, number: int, args: Wire) -> Wire:
+        try:
+            value = self._functions[number](*decode(args, self._follow))
+            return ["returned", True, encode(value, self._reference)]
+        # The named boundary of a test's own function: its error goes to the code that called it.
+        except Exception:  # noqa: BLE001
+            return ["returned", False, None]
+
+    def _raise(self, kinds: list[Any], arguments: Wire, number: int) -> NoReturn:
+        kind = self._error_class(kinds)
+        args = decode(arguments, self._follow)
+        error = kind.__new__(kind)
+        error.args = args if isinstance(args, tuple) else ()
+        if isinstance(kinds[0], int):
+            error.__dict__["_remote"] = Remote(self, number)
+        raise error
+
+    def _error_class(self, kinds: list[Any]) -> type[BaseException]:
+        first, *others = kinds
+        if isinstance(first, str):
+            kind = getattr(builtins, first, None)
+            if isinstance(kind, type) and issubclass(kind, BaseException):
+                return kind
+        elif isinstance(first, int) and others:
+            if first not in self._kinds:
+                # A class of its own, so that `except` knows it; attributes are the subject's.
+                base = self._error_class(others)
+                self._kinds[first] = type("ResponseError", (base,), {"__getattr__": _attribute})
+            return self._kinds[first]
+        raise FrameError("the subject raised what is no error")
+
+    def _reference(self, value: object) -> Wire:
+        if isinstance(value, Remote):
+            return ["yours", value._number]  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        for number, kind in self._kinds.items():
+            if value is kind:
+                return ["yours", number]
+        if not callable(value):
+            raise FrameError(
+                f"a test cannot pass a {type(value).__name__} to the response's code; "
+                "it can pass data, functions and the response's own objects"
+            )
+        self._functions.append(value)
+        return ["mine", len(self._functions) - 1, []]
+
+    def _follow(self, reference: Wire) -> object:
+        owner, number, *kinds = _list(reference)
+        if not isinstance(number, int):
+            raise FrameError("no reference")
+        if owner == "yours":
+            return self._functions[number]
+        if kinds and kinds[0]:
+            return self._error_class(_list(kinds[0]))
+        return self._remotes.setdefault(number, Remote(self, number))
+
+
+def _list(message: Wire) -> list[Any]:
+    if not isinstance(message, list) or not message:
+        raise FrameError("the subject sent no answer")
+    return cast("list[Any]", message)
+
+
+def _attribute(error: BaseException, name: str) -> object:
+    return getattr(vars(error)["_remote"], name)
+
+
+def _write_back(argument: Any, after: Any) -> None:
+    """Change an argument as the response's code changed its copy."""
+    if type(argument) is not type(after):
+        return
+    if isinstance(argument, (list, bytearray)):
+        argument[:] = after
+    elif isinstance(argument, (dict, set)):
+        argument.clear()
+        cast("Any", argument).update(after)

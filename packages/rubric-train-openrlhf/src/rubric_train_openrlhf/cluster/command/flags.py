@@ -1,28 +1,39 @@
-"""The one table between our configuration and the flags of OpenRLHF 0.11.2.
+"""The one place between our configuration and the flags of OpenRLHF 0.11.2.
 
-Nothing else knows a flag of `openrlhf.cli.train_ppo_ray`. Every row is made for every
+Nothing else knows a flag of `openrlhf.cli.train_ppo_ray` or `openrlhf.cli.train_sft`. The flags
+are in `flags.toml`, and what is computed of several keys is here. Every flag is made for every
 configuration; a value of None or False puts nothing on the command line.
 """
 
 from __future__ import annotations
 
-from itertools import chain
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rubric_train_openrlhf.cluster.command.refusals import check_expressible
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
-from rubric_train_openrlhf.config import PathModel
+from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command.refusals import check_expressible, model_path
+from rubric_train_openrlhf.cluster.settings import ClusterPaths, WarmStartPaths
+from rubric_train_openrlhf.config import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import IcePop, NoImportance, SeqMaskTruncated, Truncated
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.config.cluster import FlagValue
     from rubric_train_openrlhf.objective import ImportanceCorrection
+    from rubric_train_openrlhf.policy_config import SftConfig
+
+    Values = Mapping[str, FlagValue | None]
+
+NOTES: Final[dict[str, Any]] = tomllib.loads(
+    read_file(Path(__file__).with_name("flags.toml")).decode()
+)
+"""The tables of `flags.toml`."""
+NOT_PASSED_ON: Final[dict[str, str]] = NOTES["not_passed_on"]
+"""Flags, or groups of flags, that are left at their defaults, and why."""
 
 
 class Flag(NamedTuple):
@@ -54,26 +65,56 @@ def grpo_flags(
             flag is one of this table.
     """
     check_expressible(config)
-    # `check_expressible` lets a model by path through only.
-    start = model or (config.model.path if isinstance(config.model, PathModel) else Path())
-    rows = chain(
-        _layout(config),
-        _models(config, start),
-        _engines(config),
-        _deepspeed(config),
-        _data(config),
-        _sampling(config),
-        _updates(config),
-        _objective(config),
-        _held_out(config),
-        _disk(config, resume=resume),
-    )
-    table = tuple(rows)
-    return (*table, *_extra(config, owned={row.name for row in table}))
+    start = model or model_path(config)
+    computed = {**_machines(config, start), **_updates(config), **_files(config, resume=resume)}
+    flags = _flags("grpo", config, computed)
+    return (*flags, *_extra(config, owned=[flag.name for flag in flags]))
+
+
+def warm_start_flags(
+    config: TrainConfig, *, model: Path, folder: Path | None = None
+) -> tuple[Flag, ...]:
+    """All flags of a warm start.
+
+    Args:
+        config: of a run with `sft:`.
+        model: the folder that it starts from.
+        folder: where its files are; by default in the run's own folder.
+
+    Raises:
+        TrainConfigError: there is no `sft:`, or its batch is not divisible.
+    """
+    paths = WarmStartPaths(folder or ClusterPaths(config.out).warm_start)
+    sft, micro_batch = sft_section(config), config.cluster.warm_start.micro_batch
+    processes = warm_start_processes(config)
+    if sft.batch_size % (micro_batch * processes):
+        raise TrainConfigError(
+            f"sft.batch_size={sft.batch_size} is not divisible by cluster.warm_start.micro_batch × "
+            f"GPUs of one machine = {micro_batch} × {processes}; change one of them",
+            location="sft.batch_size",
+        )
+    return _flags("sft", config, _supervised(config, model, paths))
+
+
+def sft_section(config: TrainConfig) -> SftConfig:
+    """The section `sft` of a run that has a warm start.
+
+    Raises:
+        TrainConfigError: it has none.
+    """
+    if config.sft is None:
+        raise TrainConfigError("there is no warm start without the section sft", location="sft")
+    return config.sft
+
+
+def warm_start_processes(config: TrainConfig) -> int:
+    """GPUs that take part: those of one machine that the run has; on a CPU one process."""
+    cluster = config.cluster
+    return 1 if cluster.device == "cpu" else cluster.gpus_per_node - cluster.judge_gpus_per_node
 
 
 def command_words(flags: Iterable[Flag]) -> list[str]:
-    """Arguments for `python -m openrlhf.cli.train_ppo_ray`."""
+    """Arguments for OpenRLHF's program."""
     words: list[str] = []
     for flag in flags:
         if flag.value is None or flag.value is False:
@@ -85,165 +126,62 @@ def command_words(flags: Iterable[Flag]) -> list[str]:
     return words
 
 
-def _layout(config: TrainConfig) -> Iterator[Flag]:
+def _flags(command: str, config: TrainConfig, computed: Values) -> tuple[Flag, ...]:
+    table = NOTES[command]
+    if unknown := computed.keys() - table.keys():
+        raise KeyError(f"not in flags.toml: {sorted(unknown)}")
+    return tuple(
+        Flag(name, computed[name] if name in computed else _plain(config, *row), *row[:2])
+        for name, row in table.items()
+    )
+
+
+def _plain(config: TrainConfig, key: str, _why: str, constant: Any = None) -> FlagValue | None:
+    """Value of a flag that is always the same, or that of its key."""
+    value = attrgetter(key)(config) if constant is None else constant
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _machines(config: TrainConfig, model: Path) -> Values:
     cluster = config.cluster
-    gpus, nodes = cluster.policy_gpus, cluster.nodes
+    gpus, shares = cluster.policy_gpus, cluster.colocation == "all"
     # Only the product counts for Ray, which places one GPU at a time.
-    per_node = (nodes, gpus // nodes) if gpus % nodes == 0 else (1, gpus)
-    keys = "cluster.nodes cluster.gpus_per_node cluster.judge_gpus_per_node"
-    for model in ("actor", "ref"):
-        yield Flag(f"{model}.num_nodes", per_node[0], keys, "machines that train")
-        yield Flag(f"{model}.num_gpus_per_node", per_node[1], keys, "one process for each GPU")
-    shares = cluster.colocation == "all"
-    key = "cluster.colocation"
-    yield Flag("train.colocate_all", shares, key, "policy, reference and engines take turns")
-    yield Flag("train.colocate_actor_ref", not shares, key, "the reference waits beside the policy")
+    nodes, per_node = cluster.nodes, gpus // cluster.nodes
+    if nodes * per_node != gpus:
+        nodes, per_node = 1, gpus
+    single = "float32" in {config.precision, cluster.deepspeed.grad_accumulation}
+    return {
+        "actor.num_nodes": nodes,
+        "actor.num_gpus_per_node": per_node,
+        "ref.num_nodes": nodes,
+        "ref.num_gpus_per_node": per_node,
+        "train.colocate_all": shares,
+        "train.colocate_actor_ref": not shares,
+        "actor.model_name_or_path": str(model),
+        "train.agent_func_path": str(Path(__file__).parent.parent / "sampling" / "agent.py"),
+        "vllm.num_engines": cluster.engine_count,
+        "vllm.enable_sleep": cluster.engines_sleep,
+        "vllm.sync_backend": cluster.sync_backend,
+        "ds.enable_sleep": cluster.policy_sleeps,
+        "ds.attn_implementation": cluster.attention,
+        "ds.grad_accum_dtype": "fp32" if single else "bf16",
+    }
 
 
-def _models(config: TrainConfig, model: Path) -> Iterator[Flag]:
-    paths = ClusterPaths(config.out)
-    yield Flag("actor.model_name_or_path", str(model), "model.path sft", "the reference too")
-    agent = Path(__file__).parent.parent / "sampling" / "agent.py"
-    yield Flag("train.agent_func_path", str(agent), "", "judges each response as it is generated")
-    yield Flag("ckpt.output_dir", str(paths.last_model), "out", "not used: checkpoints are ours")
-    yield Flag("train.seed", config.seed, "seed", "engine i adds i")
-
-
-def _engines(config: TrainConfig) -> Iterator[Flag]:
-    cluster, engines = config.cluster, config.cluster.engines
-    yield Flag("vllm.num_engines", cluster.engine_count, "cluster.engines.count", "")
-    yield Flag(
-        "vllm.tensor_parallel_size",
-        engines.tensor_parallel,
-        "cluster.engines.tensor_parallel",
-        "GPUs of one engine",
-    )
-    yield Flag(
-        "vllm.gpu_memory_utilization",
-        engines.memory_frac,
-        "cluster.engines.memory_frac",
-        "of the whole GPU, whoever else is on it",
-    )
-    key = "cluster.engines.sleep"
-    yield Flag("vllm.enable_sleep", cluster.engines_sleep, key, "room while the policy trains")
-    key = "cluster.engines.enforce_eager"
-    yield Flag("vllm.enforce_eager", engines.enforce_eager, key, "no CUDA graphs")
-    key = "cluster.engines.prefix_caching"
-    yield Flag("vllm.enable_prefix_caching", engines.prefix_caching, key, "one prompt, G responses")
-    yield Flag(
-        "vllm.sync_backend",
-        cluster.sync_backend,
-        "cluster.device",
-        "any name but nccl keeps CUDA's shared memory out",
-    )
-
-
-def _deepspeed(config: TrainConfig) -> Iterator[Flag]:
-    cluster, deepspeed = config.cluster, config.cluster.deepspeed
-    section = "cluster.deepspeed"
-    yield Flag("ds.zero_stage", deepspeed.zero_stage, f"{section}.zero_stage", "")
-    offload = deepspeed.offload_optimizer
-    yield Flag("ds.adam_offload", offload, f"{section}.offload_optimizer", "steps on CPUs")
-    yield Flag("ref.offload", deepspeed.offload_reference, f"{section}.offload_reference", "")
-    sleeps = cluster.policy_sleeps
-    yield Flag("ds.enable_sleep", sleeps, f"{section}.sleep", "room while engines sample")
-    yield Flag("ds.attn_implementation", cluster.attention, f"{section}.attention", "")
-    yield Flag("ds.packing_samples", deepspeed.packing, f"{section}.packing", "no padding")
-    yield Flag("ds.param_dtype", "bf16", "precision", "float32 is set by our policy actor")
-    single = config.precision == "float32" or deepspeed.grad_accumulation == "float32"
-    yield Flag(
-        "ds.grad_accum_dtype",
-        "fp32" if single else "bf16",
-        f"{section}.grad_accumulation precision",
-        "sums of many small gradients lose their ends in 16 bits",
-    )
-    yield Flag(
-        "actor.gradient_checkpointing_enable",
-        config.optim.gradient_checkpointing,
-        "optim.gradient_checkpointing",
-        "activations are computed again",
-    )
-
-
-def _data(config: TrainConfig) -> Iterator[Flag]:
-    paths = ClusterPaths(config.out)
-    yield Flag(
-        "data.prompt_dataset",
-        str(paths.train_prompts),
-        "data.train",
-        "questions and task ids; passages and rubrics stay with the judge",
-    )
-    yield Flag("data.input_key", "input", "", "the rendered prompt, no template on top")
-    yield Flag("data.label_key", "label", "", "the task id")
-    yield Flag("data.max_len", config.cluster.max_len, "cluster.max_len", "prompt and response")
-
-
-def _sampling(config: TrainConfig) -> Iterator[Flag]:
-    rollout = config.rollout
-    yield Flag("rollout.batch_size", rollout.prompts, "rollout.prompts", "P")
-    yield Flag("rollout.n_samples_per_prompt", rollout.group_size, "rollout.group_size", "G")
-    yield Flag("rollout.max_new_tokens", rollout.max_new_tokens, "rollout.max_new_tokens", "")
-    key = "rollout.temperature"
-    yield Flag("rollout.temperature", rollout.temperature, key, "log-probabilities are at it too")
-    yield Flag("rollout.top_p", 1.0, "", "log-probabilities are of the whole distribution")
-    yield Flag(
-        "rollout.micro_batch_size",
-        config.cluster.deepspeed.forward_micro_batch,
-        "cluster.deepspeed.forward_micro_batch",
-        "per GPU, without gradients",
-    )
-
-
-def _updates(config: TrainConfig) -> Iterator[Flag]:
-    optim = config.optim
-    share = config.batch_size // optim.updates_per_rollout
-    key = "optim.updates_per_rollout"
-    yield Flag("train.batch_size", share, key, "P·G / updates per rollout, in responses")
-    key = "optim.micro_batch"
-    yield Flag("train.micro_batch_size", optim.micro_batch, key, "per GPU, with gradients")
-    yield Flag("train.max_epochs", 1, "", "every response is trained on once")
-    yield Flag("train.num_episodes", 1, "steps", "our trainer counts steps and orders prompts")
-    yield Flag("actor.optim", "adam", "", "AdamW")
-    yield Flag("actor.adam.lr", optim.learning_rate, "optim.learning_rate", "")
-    yield Flag("actor.adam.betas", optim.betas, "optim.betas", "")
-    yield Flag("actor.adam.eps", optim.eps, "optim.eps", "")
-    key = "optim.weight_decay"
-    yield Flag("actor.adam.weight_decay", optim.weight_decay, key, "of all weights, norms too")
-    norm = 0.0 if isinf(optim.max_grad_norm) else optim.max_grad_norm
-    yield Flag("actor.max_norm", norm, "optim.max_grad_norm", "0 never clips")
-    yield Flag(
-        "actor.lr_scheduler",
-        "constant",
-        "optim.warmup_steps optim.warmup_start_frac",
-        "our policy actor warms up per GRPO step, for which there is no flag",
-    )
-
-
-def _objective(config: TrainConfig) -> Iterator[Flag]:
-    objective = config.objective
-    keys = "objective.clip_low objective.clip_high"
-    yield Flag("actor.eps_clip_low_high", (objective.clip_low, objective.clip_high), keys, "")
-    yield Flag("actor.dual_clip", objective.dual_clip, "objective.dual_clip", "")
-    kind = "ppo" if objective.ratio == "token" else "gspo"
-    keys = "objective.ratio objective.surrogate"
-    yield Flag("actor.policy_loss_type", kind, keys, "")
-    mean = "token-mean" if objective.aggregation == "token" else "seq-mean-token-mean"
-    yield Flag("actor.loss_agg_mode", mean, "objective.aggregation", "over the whole update")
+def _updates(config: TrainConfig) -> Values:
+    objective, optim = config.objective, config.optim
     level, mode, band = _correction(objective.importance)
-    key = "objective.importance"
-    yield Flag("algo.advantage.is_correction_level", level, key, "")
-    yield Flag("algo.advantage.is_correction_mode", mode, key, "")
-    yield Flag("algo.advantage.is_correction_gating", "ratio", key, "")
-    yield Flag("algo.advantage.is_correction_threshold", band, key, "")
-    yield Flag("algo.kl.use_loss", value=True, keys="", why="β·KL is in the loss, not the reward")
-    yield Flag("algo.kl.estimator", "k3", "", "not read: see `objective.kl`")
-    yield Flag("algo.kl.init_coef", objective.kl_coef, "objective.kl_coef", "0: no reference")
-    yield Flag(
-        "algo.advantage.estimator",
-        "rloo",
-        "advantage",
-        "any that asks for no critic: our experience maker replaces it",
-    )
+    by_token = objective.aggregation == "token"
+    return {
+        "train.batch_size": config.batch_size // optim.updates_per_rollout,
+        "actor.max_norm": 0.0 if isinf(optim.max_grad_norm) else optim.max_grad_norm,
+        "actor.eps_clip_low_high": (objective.clip_low, objective.clip_high),
+        "actor.policy_loss_type": "ppo" if objective.ratio == "token" else "gspo",
+        "actor.loss_agg_mode": "token-mean" if by_token else "seq-mean-token-mean",
+        "algo.advantage.is_correction_level": level,
+        "algo.advantage.is_correction_mode": mode,
+        "algo.advantage.is_correction_threshold": band,
+    }
 
 
 def _correction(importance: ImportanceCorrection) -> tuple[str, str, tuple[float, float]]:
@@ -266,34 +204,30 @@ def _correction(importance: ImportanceCorrection) -> tuple[str, str, tuple[float
             )
 
 
-def _held_out(config: TrainConfig) -> Iterator[Flag]:
-    given, validation = config.data.validation is not None, config.validation
-    dataset = str(ClusterPaths(config.out).heldout_prompts) if given else None
-    yield Flag("eval.dataset", dataset, "data.validation validation.questions", "")
-    every = validation.every if given else -1
-    yield Flag("eval.steps", every, "validation.every", "and before the first and after the last")
-    yield Flag("eval.n_samples_per_prompt", validation.samples, "validation.samples", "")
-    yield Flag("eval.temperature", validation.temperature, "validation.temperature", "")
+def _files(config: TrainConfig, *, resume: bool) -> Values:
+    paths, has_heldout = ClusterPaths(config.out), config.data.validation is not None
+    return {
+        "ckpt.output_dir": str(paths.last_model),
+        "data.prompt_dataset": str(paths.train_prompts),
+        "eval.dataset": str(paths.heldout_prompts) if has_heldout else None,
+        "eval.steps": config.validation.every if has_heldout else -1,
+        "ckpt.path": str(paths.trainer_state),
+        "ckpt.load_enable": resume,
+        "logger.tensorboard_dir": str(config.out / "tensorboard"),
+    }
 
 
-def _disk(config: TrainConfig, *, resume: bool) -> Iterator[Flag]:
-    paths, checkpoint = ClusterPaths(config.out), config.checkpoint
-    yield Flag("ckpt.path", str(paths.trainer_state), "out", "DeepSpeed's state")
-    yield Flag("ckpt.save_steps", checkpoint.every, "checkpoint.every", "")
-    yield Flag("ckpt.best_metric_key", "none", "", "the best checkpoint is ours to find")
-    yield Flag("ckpt.load_enable", resume, "", "--resume")
-    yield Flag("logger.tensorboard_dir", str(config.out / "tensorboard"), "out", "")
-
-
-def _extra(config: TrainConfig, *, owned: set[str]) -> Iterator[Flag]:
+def _extra(config: TrainConfig, *, owned: Iterable[str]) -> Iterator[Flag]:
     for name, value in config.cluster.extra_flags.items():
         location = f"cluster.extra_flags.{name}"
+        refusal = None
         # Their parser also takes the beginning of a name for the whole of it.
         if any(known.startswith(name) for known in owned):
-            message = f"{location}: OpenRLHF's --{name} follows from other keys; set those instead"
-            raise TrainConfigError(message, location=location)
-        if reason := _reason_against(name):
-            message = f"{location}: OpenRLHF's --{name} is not passed on: {reason}"
+            refusal = "follows from other keys; set those instead"
+        elif reason := _reason_against(name):
+            refusal = f"is not passed on: {reason}"
+        if refusal:
+            message = f"{location}: OpenRLHF's --{name} {refusal}"
             raise TrainConfigError(message, location=location)
         yield Flag(name, value, location, "as you say")
 
@@ -305,67 +239,22 @@ def _reason_against(name: str) -> str | None:
     return NOT_PASSED_ON[max(groups, key=len)] if groups else None
 
 
-_NO_CRITIC = "group-relative advantages need no critic and no reward model"
-_SHAPED = "penalties are on the judge's side, see `shaping`"
-_FILTERED = "groups are dropped by their spread and not their mean, see `dynamic_sampling`"
-_ASYNC = (
-    "its trainer is another class than the one that is extended here, without exact advantages, "
-    "held-out passes and resume"
-)
-_PARTIAL = "one response would be sampled by the policies of several steps, and its group with it"
-_LAID_OUT = "an update's share of a GPU is worked out for whole data-parallel copies"
-_ADAPTERS = "OpenRLHF 0.11.2 sends adapters to its engines under names that these do not know"
-_TEXT = "tasks are text"
-_PRUNED = "a state is deleted only after a later one is whole, see `checkpoint.keep`"
-NOT_PASSED_ON = {
-    "actor.entropy_coef": "the objective has no entropy term",
-    "actor.eps_clip": "both ends are set, see `objective.clip_low` and `objective.clip_high`",
-    "actor.freeze_visual_encoder": _TEXT,
-    "actor.lr_warmup_ratio": "the warm-up counts GRPO steps, see `optim.warmup_steps`",
-    "actor.min_lr_ratio": "the learning rate stays constant after its warm-up",
-    "actor.muon": "the optimiser is AdamW",
-    "algo.advantage.gamma": "a response has one reward",
-    "algo.advantage.lambd": _NO_CRITIC,
-    "algo.advantage.no_std_norm": "see `advantage.std`",
-    "algo.dynamic_filtering_enable": _FILTERED,
-    "algo.dynamic_filtering_range": _FILTERED,
-    "algo.kl.horizon": "β is constant",
-    "algo.kl.target": "β is constant",
-    "algo.kl.unbiased_gradient": "its gradient is that of another divergence than the paper's",
-    "ckpt.disable_ds": "a run could not be resumed",
-    "ckpt.max_mem": _PRUNED,
-    "ckpt.max_num": _PRUNED,
-    "ckpt.save_hf": "checkpoints are written in Hugging Face format anyhow",
-    "critic": _NO_CRITIC,
-    "data.apply_chat_template": "prompts are rendered already",
-    "data.image_key": _TEXT,
-    "data.input_template": "prompts are rendered already",
-    "data.max_images_per_prompt": _TEXT,
-    "data.max_samples": "see `data.train`",
-    "data.prompt_probs": "see `data.train`",
-    "data.prompt_split": "see `data.train`",
-    "ds.load_in_4bit": _ADAPTERS,
-    "ds.lora": _ADAPTERS,
-    "ds.ring_attn_head_stride": _LAID_OUT,
-    "ds.ring_attn_size": _LAID_OUT,
-    "ds.tensor_parallel_size": _LAID_OUT,
-    "eval.split": "see `data.validation`",
-    "local_rank": "Ray places the processes",
-    "logger.wandb": "a key would stand in files and on a command line; TensorBoard has all figures",
-    "reward": _NO_CRITIC,
-    "reward.overlong_buffer_len": _SHAPED,
-    "reward.overlong_penalty_factor": _SHAPED,
-    "reward.stop_properly_penalty_coef": _SHAPED,
-    "rollout.max_tokens_per_gpu": _LAID_OUT,
-    "rollout.vllm_generate_batch_size": _ASYNC,
-    "train.async_enable": _ASYNC,
-    "train.async_queue_size": _ASYNC,
-    "train.colocate_critic_reward": _NO_CRITIC,
-    "train.dynamic_batch_enable": _LAID_OUT,
-    "train.ema_beta": "the trained weights themselves are saved and evaluated",
-    "train.enable_ema": "the trained weights themselves are saved and evaluated",
-    "train.max_tokens_per_gpu": _LAID_OUT,
-    "train.partial_rollout_enable": _PARTIAL,
-    "vllm.sync_with_ray": "weights go by NCCL, or by gloo on a CPU",
-}
-"""Flags, or groups of flags, that are left at their defaults, and why."""
+def _supervised(config: TrainConfig, model: Path, paths: WarmStartPaths) -> Values:
+    sft, cluster, lora = sft_section(config), config.cluster, config.cluster.warm_start.lora
+    targets = tuple(lora.targets) if lora else ()
+    return {
+        "data.dataset": str(paths.examples),
+        # Their data set leaves out a prompt that reaches the longest length less 2.
+        "data.max_len": sft.max_prompt_tokens + sft.max_answer_tokens + 3,
+        # They round the product up: half a step less survives the rounding of a float.
+        "lr_warmup_ratio": max(0.0, min(sft.warmup_steps, sft.steps) - 0.5) / sft.steps,
+        "model.model_name_or_path": str(model),
+        "ckpt.output_dir": str(paths.trained),
+        "ckpt.path": str(paths.folder / "state"),
+        "ds.attn_implementation": cluster.attention,
+        "ds.lora.rank": lora.rank if lora else None,
+        "ds.lora.alpha": lora.alpha if lora else None,
+        "ds.lora.dropout": lora.dropout if lora else None,
+        # Their default is no list.
+        "ds.lora.target_modules": None if targets in {(), ("all-linear",)} else targets,
+    }

@@ -1,4 +1,4 @@
-"""What OpenRLHF 0.11.2 cannot run, by our reading and its own parser, and keys without a flag."""
+"""What OpenRLHF 0.11.2 cannot run, by our reading and by its own parser."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import ast
 import contextlib
 import io
 import os
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
-from rubric_train_openrlhf.config import PathModel, RolloutConfig
+from rubric_train_openrlhf.config import PathModel, TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import (
     Clipped,
@@ -25,12 +26,6 @@ from rubric_train_openrlhf.objective import (
     Truncated,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rubric_train_openrlhf.config import TrainConfig
-
-
 _SEEDS = 2**32
 """numpy and vLLM take seeds below it."""
 
@@ -39,10 +34,10 @@ _THEIRS = (NoImportance, Truncated, IcePop, SeqMaskTruncated)
 """Corrections that OpenRLHF's loss has too."""
 
 
-class _Refusal(NamedTuple):
-    key: str
-    message: str
-    """Its value, what is wrong with it here, and what to do."""
+_NO_FOLDER = (
+    "model.type='tiny' is built by the local backend, for prompts that vLLM cannot read; "
+    "give type: path and a folder in Hugging Face format"
+)
 
 
 def check_expressible(config: TrainConfig) -> None:
@@ -51,117 +46,75 @@ def check_expressible(config: TrainConfig) -> None:
     Raises:
         TrainConfigError: names every such key, and what to do.
     """
-    problems = [
-        *_start_problems(config),
-        *_deepspeed_problems(config),
-        *_objective_problems(config),
-    ]
-    if problems:
-        text = "; ".join(f"{problem.key}{problem.message}" for problem in problems)
-        raise TrainConfigError(f"backend 'openrlhf': {text}", location=problems[0].key)
+    if problems := [*_setup_problems(config), *_objective_problems(config)]:
+        text, location = "; ".join(problems), problems[0].partition("=")[0]
+        raise TrainConfigError(f"backend 'openrlhf': {text}", location=location)
 
 
-def _start_problems(config: TrainConfig) -> Iterator[_Refusal]:
+def model_path(config: TrainConfig) -> Path:
+    """Folder of the policy.
+
+    Raises:
+        TrainConfigError: it is not one in a folder, which `check_expressible` refuses too.
+    """
+    if isinstance(config.model, PathModel):
+        return config.model.path
+    raise TrainConfigError(f"backend 'openrlhf': {_NO_FOLDER}", location="model.type")
+
+
+def _setup_problems(config: TrainConfig) -> Iterator[str]:
+    """Say `key=value`, what is wrong with it here, and what to do."""
     if not isinstance(config.model, PathModel):
-        yield _Refusal(
-            "model.type",
-            "='tiny' is built by the local backend, for prompts that vLLM cannot read; give type: "
-            "path and a folder in Hugging Face format",
-        )
+        yield _NO_FOLDER
     last = _SEEDS - config.cluster.engine_count
     if config.seed > last:
-        yield _Refusal("seed", f"={config.seed} must be at most {last}: engine i takes seed + i")
-
-
-def _deepspeed_problems(config: TrainConfig) -> Iterator[_Refusal]:
+        yield f"seed={config.seed} must be at most {last}: engine i takes seed + i"
     deepspeed = config.cluster.deepspeed
     sums = config.precision == "bfloat16" and deepspeed.grad_accumulation == "float32"
     if deepspeed.zero_stage == 1 and sums and not deepspeed.offload_optimizer:
-        yield _Refusal(
-            "cluster.deepspeed.zero_stage",
-            "=1 in bfloat16 with grad_accumulation='float32' is another optimiser of DeepSpeed's, "
-            "which ends the run at a gradient of zero, as of an update whose groups are all tied, "
-            "and cannot move its state aside; use 2, which splits no less",
+        yield (
+            "cluster.deepspeed.zero_stage=1 in bfloat16 with grad_accumulation='float32' is "
+            "another optimiser of DeepSpeed's, which ends the run at a gradient of zero, as of an "
+            "update whose groups are all tied, and cannot move its state aside; use 2, which "
+            "splits no less"
         )
 
 
-def _objective_problems(config: TrainConfig) -> Iterator[_Refusal]:
+def _objective_problems(config: TrainConfig) -> Iterator[str]:
     objective, importance = config.objective, config.objective.importance
     # A subclass is another formula, though an instance of the one that it is made of.
     if type(objective.surrogate) is not Clipped:
-        yield _Refusal(
-            "objective.surrogate.type",
-            f"={objective.surrogate.type!r}: the loss here is OpenRLHF's own PolicyLoss, which has "
-            "the clipped surrogate alone; use type='clipped', or backend: local",
+        yield (
+            f"objective.surrogate.type={objective.surrogate.type!r}: the loss here is OpenRLHF's "
+            "own PolicyLoss, which has the clipped surrogate alone; use type='clipped', or "
+            "backend: local"
         )
     if type(importance) not in _THEIRS:
-        yield _Refusal(
-            "objective.importance.type",
-            f"={importance.type!r}: the corrections here are OpenRLHF's own; use type='none', "
-            "'tis', 'icepop' or 'seq_mask_tis', or backend: local",
+        yield (
+            f"objective.importance.type={importance.type!r}: the corrections here are OpenRLHF's "
+            "own; use type='none', 'tis', 'icepop' or 'seq_mask_tis', or backend: local"
         )
     if isinstance(importance, Truncated | IcePop) and importance.level == "sequence":
-        yield _Refusal(
-            "objective.importance.level",
-            "='sequence' weighs by the product over a response, and OpenRLHF has weights per token "
-            "only; use level='token' or type='seq_mask_tis'",
+        yield (
+            "objective.importance.level='sequence' weighs by the product over a response, and "
+            "OpenRLHF has weights per token only; use level='token' or type='seq_mask_tis'"
         )
     if objective.ratio == "sequence" and importance.type != "none":
-        yield _Refusal(
-            "objective.importance.type",
-            f"={importance.type!r} with ratio='sequence': OpenRLHF's GSPO then drops the "
-            "correction and divides by the sampler's probabilities; use type='none'",
+        yield (
+            f"objective.importance.type={importance.type!r} with ratio='sequence': OpenRLHF's GSPO "
+            "then drops the correction and divides by the sampler's probabilities; use type='none'"
         )
     if objective.ratio == "sequence" and objective.aggregation == "token":
-        yield _Refusal(
-            "objective.aggregation",
-            "='token' with ratio='sequence': OpenRLHF averages GSPO over responses always; use "
-            "aggregation='sequence'",
+        yield (
+            "objective.aggregation='token' with ratio='sequence': OpenRLHF averages GSPO over "
+            "responses always; use aggregation='sequence'"
         )
-
-
-OURS = {
-    "backend": "chooses this backend",
-    "model": "a folder; `tiny` is refused",
-    "data.leak_ngram": "checked before anything starts",
-    "judge": "the judge coordinator, a Ray actor: pool, retries, limits and ledger as everywhere",
-    "advantage": "the judge coordinator, in float64",
-    "shaping": "the judge coordinator, on the judge's reward",
-    "dynamic_sampling": "our sampler drops groups by their spread",
-    "objective.kl": "our policy actor's divergence",
-    "objective.kl_input_clamp": "our policy actor's divergence",
-    "objective.kl_output_clamp": "our policy actor's divergence",
-    "optim.warmup_steps": "our policy actor's schedule",
-    "optim.warmup_start_frac": "our policy actor's schedule",
-    "sft": "OpenRLHF's supervised trainer, before step 1",
-    "cluster.warm_start": "OpenRLHF's supervised trainer, before step 1",
-    "cluster.engines.max_sequences": "our rollout actor: OpenRLHF leaves it at vLLM's 128",
-    "cluster.engines.seeded": "our sampler",
-    "cluster.engines.restarts": "our rollout actor",
-    "cluster.ray": "the launcher",
-    "cluster.extra_flags": "put behind the table's flags, which they may not touch",
-    "checkpoint.keep": "our trainer: OpenRLHF deletes a state before the next one is whole",
-    "steps": "our trainer's loop",
-    "threads": "OMP_NUM_THREADS of the workers",
-    "device": "must agree with cluster.device",
-}
-"""Keys, or sections of keys, that our own code follows."""
-
-LOCAL_ONLY = {
-    "rollout.micro_batch": "engines take all prompts at once",
-}
-"""Keys that mean something to the local backend only."""
-
-
-def changed_local_keys(config: TrainConfig) -> Iterator[tuple[str, str]]:
-    """Keys that have no effect here although they differ from their default, and why not."""
-    if config.rollout.micro_batch != RolloutConfig().micro_batch:
-        yield "rollout.micro_batch", LOCAL_ONLY["rollout.micro_batch"]
 
 
 _UNKNOWN = "unrecognized arguments: "
 
-Program = Literal["openrlhf.cli.train_ppo_ray", "openrlhf.cli.train_sft"]
+GRPO_PROGRAM: Final = "openrlhf.cli.train_ppo_ray"
+SFT_PROGRAM: Final = "openrlhf.cli.train_sft"
 
 
 class CheckedCommand(NamedTuple):
@@ -178,9 +131,7 @@ def openrlhf_installed() -> bool:
     return find_spec("openrlhf") is not None
 
 
-def check_command(
-    words: Sequence[str], *, program: Program = "openrlhf.cli.train_ppo_ray"
-) -> CheckedCommand:
+def check_command(words: Sequence[str], *, program: str = GRPO_PROGRAM) -> CheckedCommand:
     """Parse a command as OpenRLHF would, with all of its checks.
 
     Args:
@@ -227,7 +178,7 @@ def _refused(printed: str, *, status: object) -> TrainConfigError:
     )
 
 
-def _command_block(program: Program) -> ast.Module:
+def _command_block(program: str) -> ast.Module:
     """What a program of OpenRLHF does as a command, but for the training itself.
 
     The parser stands under `if __name__ == "__main__"`, where nothing can import it.
@@ -244,7 +195,7 @@ def _command_block(program: Program) -> ast.Module:
     return ast.fix_missing_locations(ast.Module(body=body, type_ignores=[]))
 
 
-def _source(program: Program) -> Path:
+def _source(program: str) -> Path:
     spec = find_spec("openrlhf")
     if spec is None or spec.origin is None:
         raise MissingExtraError(

@@ -3,26 +3,24 @@
 A replacement is made around the moment when its module is first imported.
 """
 
-# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# torch.distributed is typed in part only.
+# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 # Modules of other projects are given attributes that their types do not know.
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import timedelta
 from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
-    from importlib.machinery import ModuleSpec
-
     from torch import Tensor
 
 
@@ -123,7 +121,6 @@ class _CpuDevice(str):
         return format("0", format_spec)
 
 
-@contextmanager
 def _without_cuda(module: ModuleType) -> Generator[None]:
     """Answer the calls to torch.cuda that OpenRLHF makes without asking whether there is one."""
     del module
@@ -147,7 +144,6 @@ def _nothing() -> Callable[..., None]:
     return nothing
 
 
-@contextmanager
 def _without_flash_attention(module: ModuleType) -> Generator[None]:
     """Let the module import names of flash-attn; nobody else finds the package afterwards."""
     del module
@@ -182,14 +178,12 @@ def _absent(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-@contextmanager
 def _with_gloo_sync(module: ModuleType) -> Generator[None]:
     """Send weights to the engines through gloo; vLLM's communicator is NCCL's alone."""
     yield
     module.stateless_init_process_group = join_gloo_group
 
 
-@contextmanager
 def _on_cpus(module: ModuleType) -> Generator[None]:
     """Name the ranks' device as it is, and train with torch's AdamW."""
     yield
@@ -217,14 +211,12 @@ def _on_cpus(module: ModuleType) -> Generator[None]:
 # load for others than text costs each of them a second.
 
 
-@contextmanager
 def _without_sciences(module: ModuleType) -> Generator[None]:
     """Leave out scikit-learn and SciPy, which transformers has for images and scores."""
     yield
     module.is_sklearn_available = module.is_scipy_available = lambda: False
 
 
-@contextmanager
 def _without_sound(module: ModuleType) -> Generator[None]:
     """Leave out SciPy's filters, without which vLLM reads no audio."""
     del module
@@ -232,7 +224,6 @@ def _without_sound(module: ModuleType) -> Generator[None]:
         yield
 
 
-@contextmanager
 def _without_tools(module: ModuleType) -> Generator[None]:
     """Leave out the types of OpenAI's client, which are behind a name in an annotation."""
     del module
@@ -242,14 +233,13 @@ def _without_tools(module: ModuleType) -> Generator[None]:
         yield
 
 
-@contextmanager
 def _without_shared_memory(module: ModuleType) -> Generator[None]:
     """Sum over ranks by gloo; what DeepSpeed has for ranks on one machine is compiled first."""
     yield
     module.build_shm_op = _nothing()
 
 
-PATCHES: Final[dict[str, Patch]] = {
+_GENERATORS: Final = {
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     "openrlhf.utils.distributed_util": _with_gloo_sync,
@@ -259,3 +249,7 @@ PATCHES: Final[dict[str, Patch]] = {
     "vllm.multimodal.audio": _without_sound,
     "vllm.reasoning.abs_reasoning_parsers": _without_tools,
 }
+PATCHES: Final[dict[str, Patch]] = {
+    module: contextmanager(patch) for module, patch in _GENERATORS.items()
+}
+"""By the full name of the module that each is for."""

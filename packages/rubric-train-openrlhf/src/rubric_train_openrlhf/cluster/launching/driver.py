@@ -4,8 +4,6 @@
 on this machine or by Ray on the head node of a cluster.
 """
 
-# pyright: reportAttributeAccessIssue=false, reportCallIssue=false, reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# Ray and OpenRLHF carry few types; their names are given new values here.
 from __future__ import annotations
 
 import argparse
@@ -15,8 +13,10 @@ import runpy
 import signal
 import sys
 import traceback
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 import structlog
@@ -27,21 +27,17 @@ from rubric_core.locks import folder_lock
 from rubric_judge.console import Progress
 from rubric_judge.console.command import configure_log
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.processes.failure import first_cause, shown, write_failure
-from rubric_train_openrlhf.cluster.processes.orphans import end_with
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
-from rubric_train_openrlhf.config import load_config
+from rubric_train_openrlhf.cluster.failure import first_cause, shown, write_failure
+from rubric_train_openrlhf.cluster.orphans import end_with
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
+from rubric_train_openrlhf.config import TrainConfig, load_config
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from types import FrameType
-
-    from rubric_train_openrlhf.cluster.launching.preparation import Prepared
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.cluster.launching.preparation import PreparedRun
 
 
 class Output:
@@ -149,14 +145,14 @@ def _known(error: Exception) -> RubricError:
     return cause if isinstance(cause, RubricError) else ClusterError(shown(error))
 
 
-def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -> None:
+def _run_prepared(config: TrainConfig, prepared: PreparedRun, progress: Progress) -> None:
     # Ray takes seconds to load, which a run that fails before has no need of.
-    from rubric_train_openrlhf.cluster.judging.coordinator_actor import (
-        open_coordinator,
+    from rubric_train_openrlhf.cluster.launching.ray_session import (
+        ray_session,
         start_coordinator,
         stop_coordinator,
     )
-    from rubric_train_openrlhf.cluster.launching.ray_session import ray_session
+    from rubric_train_openrlhf.cluster.sampling.judge_calls import ask
 
     if config.cluster.device == "cpu":
         cpu.install()
@@ -168,7 +164,7 @@ def _run_prepared(config: TrainConfig, prepared: Prepared, progress: Progress) -
         with progress.phase("loading OpenRLHF, starting the judge"):
             # Loading OpenRLHF takes as long as the coordinator takes to start.
             install(config)
-            open_coordinator(coordinator)
+            ask(coordinator.open)
         # Until the trainer says what it does itself.
         with progress.phase("starting the engines, loading the models"):
             sys.argv = [_COMMAND, *prepared.words]
@@ -199,7 +195,7 @@ def install(config: TrainConfig) -> None:
     launcher.ReferenceModelActor = ray.remote(num_gpus=1)(RubricReferenceActor)
     # Restarts of a dead engine, arguments of vLLM that have no flag, every response at once.
     engines = ray.remote(
-        max_restarts=config.cluster.engines.restarts,
+        max_restarts=config.cluster.engines.restarts,  # pyright: ignore[reportCallIssue]
         max_concurrency=max(1000, 2 * config.batch_size),
     )
     vllm_engine.RolloutRayActor = engines(RubricRolloutActor)

@@ -1,7 +1,5 @@
 """The driver to wait for and to end: a child process of this one, or a job of a distant cluster."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# Ray is typed in part only.
 from __future__ import annotations
 
 import contextlib
@@ -11,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -18,7 +17,7 @@ from uuid import uuid4
 
 import structlog
 
-from rubric_train_openrlhf.cluster.processes.settings import (
+from rubric_train_openrlhf.cluster.settings import (
     ClusterPaths,
     inherited,
     local_environment,
@@ -28,8 +27,6 @@ from rubric_train_openrlhf.errors import ClusterError, DiskWriteError
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from rubric_train_openrlhf.config import TrainConfig
 
 

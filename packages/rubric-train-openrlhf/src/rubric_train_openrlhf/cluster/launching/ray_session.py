@@ -1,25 +1,29 @@
-"""Ray for the length of a run: a cluster of this machine's own, or one that is there already."""
+"""Ray for the length of a run, and the judge coordinator in it, as an actor.
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# Ray is typed in part only.
+The cluster is this machine's own, or one that is there already.
+"""
+
 from __future__ import annotations
 
 import contextlib
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, cast
 
 import psutil
 import ray
 import structlog
+from ray.exceptions import RayError
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.processes.orphans import RAY, temporary_folder
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths, process_environment
-from rubric_train_openrlhf.cluster.processes.workers import CPU_SETUP_HOOK, SETUP_HOOK
+from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
+from rubric_train_openrlhf.cluster.launching.workers import CPU_SETUP_HOOK, SETUP_HOOK
+from rubric_train_openrlhf.cluster.orphans import RAY, temporary_folder
+from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR
+from rubric_train_openrlhf.cluster.settings import ClusterPaths, process_environment
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
-
     from rubric_train_openrlhf.config import TrainConfig
 
 _CPU_STORE_BYTES = 2**29
@@ -30,6 +34,9 @@ _TRIES = 5
 """Of half a minute each, which is as long as Ray waits for its own processes."""
 _SPARE_CPUS = 8
 """For the trainer, the coordinator and the judges, which ask Ray for less than one each."""
+
+_AT_ONCE = 100_000
+"""Calls of the coordinator."""
 
 _log = structlog.get_logger()
 
@@ -120,3 +127,37 @@ def _own_cluster(config: TrainConfig) -> dict[str, Any]:
         resources["object_store_memory"] = _CPU_STORE_BYTES
         resources["_node_ip_address"] = "127.0.0.1"
     return resources
+
+
+def start_coordinator(config: TrainConfig, *, namespace: str) -> Any:
+    """Start the judge's side of a run in an actor of its own; its method `open` waits for it.
+
+    It stays on this node, where the task files and the run folder are, and is started again
+    whenever it dies. It ends with the process that calls this.
+
+    Args:
+        config: of the run. The judge's keys are read from the environment of Ray's workers.
+        namespace: of Ray, one for each run.
+
+    Returns:
+        Ray's handle of a `JudgeCoordinator`.
+    """
+    here = ray.get_runtime_context().get_node_id()
+    options: dict[str, Any] = {
+        "name": COORDINATOR,
+        "namespace": namespace,
+        "num_cpus": 0,
+        "max_restarts": -1,
+        "max_concurrency": _AT_ONCE,
+        "scheduling_strategy": NodeAffinitySchedulingStrategy(here, soft=False),
+    }
+    return cast("Any", ray).remote(JudgeCoordinator).options(**options).remote(config)
+
+
+def stop_coordinator(coordinator: Any) -> None:
+    """End the judge and then its coordinator; one that is dead already is as good."""
+    try:
+        ray.get(coordinator.aclose.remote(), timeout=30)
+    except RayError as error:
+        _log.warning("cluster.coordinator.not_closed", error=type(error).__name__)
+    ray.kill(coordinator)

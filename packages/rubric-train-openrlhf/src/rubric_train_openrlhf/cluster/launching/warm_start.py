@@ -3,8 +3,6 @@
 It is done once: the folder says what it was made of, and is found again when a run is resumed.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# torch and transformers annotate these methods in part only.
 from __future__ import annotations
 
 import hashlib
@@ -13,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -21,22 +20,22 @@ import structlog
 import torch
 from transformers import AutoTokenizer
 
-from rubric_core import PolicyView
+from rubric_core import PolicyView, SftExample
 from rubric_core.files import open_file, open_to_append, read_file
 from rubric_judge.console import current
-from rubric_train_openrlhf.cluster.command.flags import command_words
-from rubric_train_openrlhf.cluster.command.sft_flags import WarmStartPaths, sft_flags
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.command.flags import (
+    command_words,
+    sft_section,
+    warm_start_flags,
+    warm_start_processes,
+)
+from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.errors import ClusterError, ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec
 from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rubric_core import SftExample
-    from rubric_train_openrlhf.cluster.command.flags import Flag
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.policy_config import SftConfig
 
@@ -58,7 +57,7 @@ def warm_start(
 
     Args:
         config: of a run with `sft:`.
-        examples: questions with reference answers: `TaskBook.reference_answers`.
+        examples: questions with reference answers: `TaskSet.reference_answers`.
         model: the folder to start from.
         folder: where everything that is written goes.
 
@@ -72,7 +71,7 @@ def warm_start(
         ClusterError: OpenRLHF failed; names its log and how that ends.
         DiskWriteError: a file could not be written.
     """
-    sft = _section(config)
+    sft = sft_section(config)
     paths = WarmStartPaths(folder)
     made_of = _made_of(config, examples=examples, model=model)
     if paths.done.exists():
@@ -80,37 +79,19 @@ def warm_start(
         _log.info("train.sft.found", path=str(paths.model))
         return paths.model
     flags = warm_start_flags(config, model=model, folder=folder)
-    rows = sft_rows(examples, sft, tokenizer=_tokenizer(model), seed=config.seed)
+    tokenizer: Any = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    rows = sft_rows(examples, sft, tokenizer=tokenizer, seed=config.seed)
     with disk_errors(folder):
         for old in (paths.trained, paths.model):
             shutil.rmtree(old, ignore_errors=True)
         folder.mkdir(parents=True, exist_ok=True)
     write_lines(paths.examples, rows)
-    _run(
-        config,
-        paths,
-        module=_TRAINER,
-        words=command_words(flags),
-        processes=processes_of(config),
-    )
+    processes = warm_start_processes(config)
+    _run(config, paths, module=_TRAINER, words=command_words(flags), processes=processes)
     _put_model(config, paths, model=model)
     write_text(paths.done, json.dumps(made_of, indent=2) + "\n")
     _log.info("train.sft.finished", path=str(paths.model), steps=sft.steps)
     return paths.model
-
-
-def warm_start_flags(
-    config: TrainConfig, *, model: Path, folder: Path | None = None
-) -> tuple[Flag, ...]:
-    """The command of a warm start; in the run's own folder unless another is given."""
-    paths = WarmStartPaths(folder or ClusterPaths(config.out).warm_start)
-    return sft_flags(config, model=model, paths=paths, processes=processes_of(config))
-
-
-def processes_of(config: TrainConfig) -> int:
-    """GPUs that take part: those of one machine that the run has; on a CPU one process."""
-    cluster = config.cluster
-    return 1 if cluster.device == "cpu" else cluster.gpus_per_node - cluster.judge_gpus_per_node
 
 
 def sft_rows(
@@ -244,7 +225,7 @@ def _made_of(
     lora = config.cluster.warm_start.lora
     return {
         "model": str(model),
-        "sft": _section(config).model_dump(mode="json"),
+        "sft": sft_section(config).model_dump(mode="json"),
         "lora": None if lora is None else lora.model_dump(mode="json"),
         "seed": config.seed,
         "examples_sha256": hashlib.sha256(json.dumps(content).encode()).hexdigest(),
@@ -262,13 +243,3 @@ def _check_same(paths: WarmStartPaths, made_of: dict[str, object]) -> None:
             "delete it to do it again, or choose another `out`",
             path=paths.folder,
         )
-
-
-def _section(config: TrainConfig) -> SftConfig:
-    if config.sft is None:
-        raise TrainConfigError("there is no warm start without the section sft", location="sft")
-    return config.sft
-
-
-def _tokenizer(model: Path) -> Any:
-    return AutoTokenizer.from_pretrained(model, local_files_only=True)

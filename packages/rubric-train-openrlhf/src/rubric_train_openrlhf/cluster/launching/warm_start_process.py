@@ -11,7 +11,7 @@ import signal
 import sys
 
 from rubric_train_openrlhf.cluster.cpu import install
-from rubric_train_openrlhf.cluster.processes.orphans import end_with
+from rubric_train_openrlhf.cluster.orphans import end_with
 
 
 def main() -> None:

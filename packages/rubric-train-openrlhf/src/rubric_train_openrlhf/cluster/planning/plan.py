@@ -1,188 +1,71 @@
-"""What a run on a cluster will do and need: the text of `rubric-train plan`. Nothing is started."""
+"""What a run on a cluster will do and need: the text of `rubric-train plan`. Nothing is started.
+
+Its last lines are traps: settings that run, but seldom do what was meant.
+"""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.command.refusals import check_command, openrlhf_installed
-from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, all_assumptions, model_shape
-from rubric_train_openrlhf.cluster.planning.sizing import (
-    checkpoint_bytes,
-    decode_tokens_per_s,
-    engine_room,
-    host_memory,
-    judge_load,
-    mean_response_tokens,
-    memory_while_sampling,
-    memory_while_scoring,
-    memory_while_training,
-    own_servers,
-    step_time,
-    total,
-    trainer_state_bytes,
+from jinja2 import Environment, StrictUndefined
+
+from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command.flags import (
+    Flag,
+    command_words,
+    grpo_flags,
+    warm_start_flags,
 )
-from rubric_train_openrlhf.cluster.planning.traps import traps
-from rubric_train_openrlhf.config import PathModel, dump_config
+from rubric_train_openrlhf.cluster.command.refusals import (
+    GRPO_PROGRAM,
+    SFT_PROGRAM,
+    check_command,
+    model_path,
+    openrlhf_installed,
+)
+from rubric_train_openrlhf.cluster.planning import sizing
+from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, model_shape
+from rubric_train_openrlhf.config import RolloutConfig, TrainConfig, dump_config
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from rubric_train_openrlhf.cluster.command.flags import Flag
     from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.cluster.planning.sizing import EngineRoom, JudgeLoad, StepTime
 
-
-_NAME = 38
-_COLUMN = 14
+_TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
-_SMALLER = (
-    "lower optim.micro_batch, switch optim.gradient_checkpointing on, or raise "
-    "cluster.deepspeed.zero_stage"
-)
-_PHASES = (
-    (
-        "while engines sample",
-        memory_while_sampling,
-        "lower cluster.engines.memory_frac, or raise cluster.deepspeed.zero_stage",
-    ),
-    (
-        "while log-probabilities are taken",
-        memory_while_scoring,
-        "lower cluster.deepspeed.forward_micro_batch",
-    ),
-    ("in an update", memory_while_training, _SMALLER),
-)
-"""When, how much, and what to do about it."""
+_MEMORY: Final = {
+    "while engines sample": sizing.memory_while_sampling,
+    "while log-probabilities are taken": sizing.memory_while_scoring,
+    "in an update": sizing.memory_while_training,
+}
+_ADVICE: Final = {
+    "while engines sample": "lower cluster.engines.memory_frac, or raise "
+    "cluster.deepspeed.zero_stage",
+    "while log-probabilities are taken": "lower cluster.deepspeed.forward_micro_batch",
+    "in an update": "lower optim.micro_batch, switch optim.gradient_checkpointing on, or raise "
+    "cluster.deepspeed.zero_stage",
+}
+_WIDE_FOR_SEQUENCES = 0.02
+"""Clips of GSPO are near 3e-4: a geometric mean over a response hardly leaves 1."""
+_MANY_PASSES = 8
+"""Sums of more gradients than so many lose bits that 8 bits of mantissa do not have."""
+_HERE = ("//localhost", "//127.", "//[::1]")
 
 
-def size_lines(config: TrainConfig) -> Iterator[str]:
-    """Lay out memory, time and judging of a step for each kind of GPU that we know."""
-    shape = model_shape(config.model.path) if isinstance(config.model, PathModel) else None
-    if shape is None:
-        yield (
-            "memory and time: unknown; there is no model at model.path, or it is of another family "
-            "than dense decoders of Llama's layout"
-        )
-        return
-    yield (
-        f"model: {shape.parameters:,} parameters; keys and values "
-        f"{shape.kv_bytes_per_token() / 1024:g} KiB a token"
-    )
-    if config.cluster.device != "cuda":
-        return
-    yield from _memory_lines(config, shape)
-    yield from _time_lines(config, shape)
-    yield from _judge_lines(config)
-    yield from _guess_lines()
-    yield from _problem_lines(config, shape)
+class GpuSizes(NamedTuple):
+    """Memory, time and judging of a step, if all GPUs are of one kind."""
 
-
-def _memory_lines(config: TrainConfig, shape: ModelShape) -> Iterator[str]:
-    yield _row("memory of a GPU that trains, GB", (gpu.name for gpu in GPUS))
-    for name, memory, _ in _PHASES:
-        columns = [memory(config, shape, gpu) for gpu in GPUS]
-        known = [column for column in columns if column is not None]
-        if not known:
-            continue
-        yield _row(f"  {name}", (_gb(total(column)) for column in known))
-        for part in known[0]:
-            if any(column[part] for column in known):
-                yield _row(f"    {part}", (_gb(column[part]) for column in known))
-    rooms = [engine_room(config, shape, gpu) for gpu in GPUS]
-    yield _row("  an engine: keys and values", (_gb(room.cache) for room in rooms))
-    yield _row("  an engine: responses at once", (str(room.sequences) for room in rooms))
-    host = _gb(host_memory(config, shape))
-    yield f"  a machine's own memory, for what steps aside: {host}"
-    checkpoint, state = checkpoint_bytes(config, shape), trainer_state_bytes(shape)
-    yield f"  on disk: a checkpoint {_gb(checkpoint)}, a state to go on from {_gb(state)}"
-
-
-def _time_lines(config: TrainConfig, shape: ModelShape) -> Iterator[str]:
-    times = [step_time(config, shape, gpu) for gpu in GPUS]
-    yield _row("time of a step, s", (gpu.name for gpu in GPUS))
-    yield _row("  sampling", (_s(time.sampling) for time in times))
-    if times[0].judging is not None:
-        yield _row("  judging, beside it", (_s(time.judging or 0.0) for time in times))
-    yield _row("  log-probabilities", (_s(time.scoring) for time in times))
-    yield _row("  updates", (_s(time.updates) for time in times))
-    yield _row("  weights to the engines", (_s(time.sync) for time in times))
-    yield _row("  in all", (_s(time.total) for time in times))
-    rates = (decode_tokens_per_s(config, shape, gpu) for gpu in GPUS)
-    yield _row("  tokens/s of an engine", (f"{rate:,.0f}" for rate in rates))
-    length = mean_response_tokens(config)
-    yield f"  for responses of {length:.0f} tokens; held-out passes and checkpoints come on top"
-
-
-def _judge_lines(config: TrainConfig) -> Iterator[str]:
-    judge = own_servers(config.judge.spec)
-    loads = [load for gpu in GPUS if (load := judge_load(config, gpu)) is not None]
-    if judge is None or not loads:
-        if config.judge.spec.type != "lexical":
-            yield f"judge: {config.batch_size} calls a step to a provider, whose rate is its own"
-        return
-    load = loads[0]
-    yield (
-        f"judge: {load.calls} calls a step on {load.servers} servers, "
-        f"{load.calls_per_server:.0f} at a time on each; sized as gpt-oss-20b, one GPU each"
-    )
-    yield (
-        f"  reads {load.sent_tokens / 1e6:.1f} million tokens, of which the prefix cache leaves "
-        f"{load.read_tokens / 1e6:.1f}; writes {load.written_tokens / 1e6:.1f} million"
-    )
-    yield _row("  calls/s", (f"{load.calls / load.seconds:.1f}" for load in loads))
-
-
-def _guess_lines() -> Iterator[str]:
-    yield "guessed, none measured here:"
-    for guess in all_assumptions():
-        yield f"  {_number(guess.value):>10}  {guess.meaning} ({guess.source})"
-
-
-def _problem_lines(config: TrainConfig, shape: ModelShape) -> Iterator[str]:
-    for gpu in GPUS:
-        for name, memory, advice in _PHASES:
-            parts = memory(config, shape, gpu)
-            if parts is not None and total(parts) > gpu.memory:
-                yield f"warning: {gpu.name}: {_gb(total(parts))} GB {name} do not fit; {advice}"
-        yield from _engine_problems(config, shape, gpu)
-
-
-def _engine_problems(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> Iterator[str]:
-    if engine_room(config, shape, gpu).sequences == 0:
-        yield (
-            f"warning: {gpu.name}: an engine's share holds no response beside the weights; raise "
-            "cluster.engines.memory_frac or cluster.engines.tensor_parallel"
-        )
-        return
-    time = step_time(config, shape, gpu)
-    if time.judging is not None and time.judging > time.sampling:
-        yield (
-            f"note: {gpu.name}: judging is slower than sampling, which adds "
-            f"{_s(time.judging - time.sampling)} s to a step; more servers of the judge, or more "
-            "calls at a time (judge.workers × judge.micro_batch), hide it"
-        )
-
-
-def _row(name: str, values: Iterable[str]) -> str:
-    return f"{name:<{_NAME}}" + "".join(f"{value:>{_COLUMN}}" for value in values)
-
-
-def _gb(size: float) -> str:
-    return f"{size / GB:.1f}"
-
-
-def _s(seconds: float) -> str:
-    return f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}"
-
-
-def _number(value: float) -> str:
-    return f"{value:.6g}" if value < _LONG else f"{value:.2e}"
-
-
-PROGRAM: Final = "openrlhf.cli.train_ppo_ray"
-SFT_PROGRAM: Final = "openrlhf.cli.train_sft"
+    gpu: Gpu
+    memory: dict[str, dict[str, float] | None]
+    """Bytes of each part, by phase of a step."""
+    room: EngineRoom
+    time: StepTime
+    tokens_per_s: float
+    """Of one engine."""
+    judge: JudgeLoad | None
 
 
 def describe_plan(config: TrainConfig) -> str:
@@ -194,115 +77,175 @@ def describe_plan(config: TrainConfig) -> str:
         PolicyLoadError: the model's config.json cannot be read.
     """
     flags = grpo_flags(config)
-    sft = () if config.sft is None else _sft_flags(config)
-    lines = [
-        dump_config(config),
-        *_layout_lines(config),
-        *_step_lines(config),
-        *size_lines(config),
-        *_flag_lines(flags),
-        *_command_lines(flags, sft),
-        *_warning_lines(config),
-    ]
-    return "\n".join(lines)
+    model = model_path(config)
+    sft_flags = () if config.sft is None else warm_start_flags(config, model=model)
+    shape = model_shape(model)
+    content: dict[str, Any] = {
+        "resolved": dump_config(config),
+        "shape": shape,
+        **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
+        "flags": flags,
+        "sft_flags": sft_flags,
+        "printed": _printed(flags, sft_flags) if openrlhf_installed() else None,
+        "traps": traps(config),
+    }
+    template = _environment().from_string(_TEMPLATE)
+    text = template.render(content, config=config, program=GRPO_PROGRAM, sft_program=SFT_PROGRAM)
+    return text.rstrip("\n")
 
 
-def _sft_flags(config: TrainConfig) -> tuple[Flag, ...]:
-    # Loads the tensor libraries, which a plan without a warm start has no need of.
-    from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags
+def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
+    return {
+        "sizes": [
+            GpuSizes(
+                gpu=gpu,
+                memory={phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
+                room=sizing.engine_room(config, shape, gpu),
+                time=sizing.step_time(config, shape, gpu),
+                tokens_per_s=sizing.decode_tokens_per_s(config, shape, gpu),
+                judge=sizing.judge_load(config, gpu),
+            )
+            for gpu in GPUS
+        ],
+        "advice": _ADVICE,
+        "host_memory": sizing.host_memory(config, shape),
+        "checkpoint": sizing.checkpoint_bytes(config, shape),
+        "state": sizing.trainer_state_bytes(shape),
+        "response_tokens": sizing.mean_response_tokens(config),
+        "assumptions": ASSUMPTIONS.values(),
+    }
 
-    # A model without a path was refused with the other flags.
-    return warm_start_flags(config, model=getattr(config.model, "path", config.out))
+
+def _printed(flags: Sequence[Flag], sft_flags: Sequence[Flag]) -> tuple[str, ...]:
+    """What OpenRLHF's own parser says of the commands that it accepts."""
+    printed = check_command(command_words(flags)).warnings
+    if sft_flags:
+        printed += check_command(command_words(sft_flags), program=SFT_PROGRAM).warnings
+    return printed
 
 
-def _layout_lines(config: TrainConfig) -> Iterator[str]:
-    cluster, deepspeed = config.cluster, config.cluster.deepspeed
-    kind = "GPUs" if cluster.device == "cuda" else "processes on a CPU"
-    yield f"layout: {cluster.nodes} × {cluster.gpus_per_node} {kind}"
-    together = cluster.colocation == "all"
-    shared = "policy, reference and engines in turns" if together else "policy and reference"
-    yield (
-        f"  train   {cluster.policy_gpus}: {shared}; ZeRO {deepspeed.zero_stage}, "
-        f"attention {cluster.attention}"
+def _environment() -> Environment:
+    environment = Environment(  # noqa: S701  # a text for a terminal
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    on = "on the same" if together else f"on {cluster.engine_gpus} more"
-    rests = ", asleep while the policy trains" if cluster.engines_sleep else ""
-    yield (
-        f"  sample  {cluster.engine_count} engines of {cluster.engines.tensor_parallel}, {on}, "
-        f"{cluster.engines.memory_frac:.0%} of the memory each{rests}"
-    )
-    kept = cluster.nodes * cluster.judge_gpus_per_node
-    if kept:
-        yield f"  judge   {kept} left alone, the last {cluster.judge_gpus_per_node} of each machine"
-    elif config.judge.spec.type in {"llm", "hybrid"}:
-        yield "  judge   none of them: its servers, or its provider, are elsewhere"
-    yield f"  ray     {_where(config)}"
+    filters: dict[str, Callable[[Any], object]] = {
+        "total": sizing.total,
+        "gb": lambda size: f"{size / GB:.1f}",
+        "million": lambda count: f"{count / 1e6:.1f}",
+        "seconds": lambda seconds: f"{seconds:.0f}" if seconds >= 1 else f"{seconds:.1f}",
+        "whole": lambda number: f"{number:,.0f}",
+        "number": lambda value: f"{value:.6g}" if value < _LONG else f"{value:.2e}",
+        "calls_per_s": lambda load: f"{load.calls / load.seconds:.1f}",
+        "shell": lambda flags: shlex.join(command_words(flags)),
+    }
+    environment.filters.update(filters)
+    return environment
 
 
-def _where(config: TrainConfig) -> str:
-    ray = config.cluster.ray
-    if ray.dashboard is not None:
-        return f"handed in at {ray.dashboard} with `ray job submit`"
-    if ray.address is not None:
-        return f"the cluster at {ray.address}"
-    return "a cluster of its own on this machine, which ends with the run"
+def traps(config: TrainConfig) -> tuple[str, ...]:
+    """Warnings about a configuration that is otherwise in order; each begins with its key."""
+    return (
+        *_update_traps(config),
+        *_number_traps(config),
+        *_folder_traps(config),
+        *_place_traps(config),
+    )
 
 
-def _step_lines(config: TrainConfig) -> Iterator[str]:
-    rollout, optim = config.rollout, config.optim
-    share = config.batch_size // optim.updates_per_rollout
-    passes = share // (optim.micro_batch * config.cluster.policy_gpus)
-    yield f"each of {config.steps} steps:"
-    yield (
-        f"  sample  {rollout.prompts} prompts × {rollout.group_size} responses = "
-        f"{config.batch_size}, at most {config.batch_size * rollout.max_new_tokens:,} tokens"
-    )
-    yield (
-        f"  judge   each response as soon as it is there, with {config.judge.spec.type!r}, at most "
-        f"{config.judge.workers} × {config.judge.micro_batch} at a time"
-    )
-    yield (
-        f"  update  {optim.updates_per_rollout} × {share} responses, in {passes} passes of "
-        f"{optim.micro_batch} on each of {config.cluster.policy_gpus}"
-    )
-    yield (
-        f"learning rate {optim.learning_rate:g} after {optim.warmup_steps} warm-up steps; "
-        f"{config.steps * optim.updates_per_rollout} optimiser updates in all"
-    )
-    if config.data.validation is not None:
+def _update_traps(config: TrainConfig) -> Iterator[str]:
+    objective, optim = config.objective, config.optim
+    if optim.updates_per_rollout == 1:
         yield (
-            f"held-out pass before the first step, every {config.validation.every} steps and after "
-            "the last; the best checkpoint is by its reward"
+            "optim.updates_per_rollout=1: the one update is made at the weights that sampled, so "
+            "the ratio is always about 1 and neither objective.clip_low nor objective.dual_clip "
+            "ever acts; the paper's figures match 4"
+        )
+    if config.steps <= optim.warmup_steps:
+        yield (
+            f"optim.warmup_steps={optim.warmup_steps} and steps={config.steps}: the run ends "
+            "before the learning rate is reached"
+        )
+    widest = max(objective.clip_low, objective.clip_high)
+    if objective.ratio == "sequence" and widest > _WIDE_FOR_SEQUENCES:
+        yield (
+            f"objective.clip_high={objective.clip_high} with ratio='sequence': the ratio is a mean "
+            "over the response and hardly leaves 1, so this never acts; GSPO uses about 3e-4"
+        )
+    if config.rollout.micro_batch != RolloutConfig().micro_batch:
+        yield "rollout.micro_batch has no effect here: engines take all prompts at once"
+
+
+def _number_traps(config: TrainConfig) -> Iterator[str]:
+    cluster = config.cluster
+    if config.precision == "float32" and cluster.device == "cuda":
+        yield (
+            "precision='float32' on GPUs: twice the memory and a fraction of the speed; runs of "
+            "this backend are made for bfloat16, whose master weights are float32 anyway"
+        )
+    share = config.batch_size // config.optim.updates_per_rollout
+    passes = share // (config.optim.micro_batch * cluster.policy_gpus)
+    if cluster.deepspeed.grad_accumulation == "bfloat16" and passes > _MANY_PASSES:
+        yield (
+            f"cluster.deepspeed.grad_accumulation='bfloat16' adds up the gradients of {passes} "
+            "passes with 8 bits each; use float32"
         )
 
 
-def _flag_lines(flags: tuple[Flag, ...]) -> Iterator[str]:
-    yield "flags, and the keys they follow from:"
-    for flag in flags:
-        words = command_words([flag])
-        shown = shlex.join(words) if words else f"(no --{flag.name})"
-        notes = [f"[{flag.keys}]" if flag.keys else "", flag.why]
-        yield f"  {shown:<58} {' '.join(note for note in notes if note)}".rstrip()
+def _folder_traps(config: TrainConfig) -> Iterator[str]:
+    if config.data.validation is None:
+        yield "data.validation is not set: without held-out reward the last checkpoint is the best"
+    if config.checkpoint.every > config.steps:
+        yield (
+            f"checkpoint.every={config.checkpoint.every} is more than steps={config.steps}: a run "
+            "that is killed has nothing to go on from"
+        )
+    elsewhere = config.cluster.nodes > 1 or config.cluster.ray.dashboard is not None
+    relative = [str(path) for path in _paths(config) if not path.is_absolute()]
+    if elsewhere and relative:
+        yield (
+            f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
+            f"on a file system that all share; these are relative: {', '.join(sorted(relative))}"
+        )
 
 
-def _command_lines(flags: tuple[Flag, ...], sft: tuple[Flag, ...]) -> Iterator[str]:
-    words, sft_words = command_words(flags), command_words(sft)
-    if sft:
-        yield "warm start, before it, on the GPUs of one machine:"
-        yield f"  {shlex.join(['python', '-m', SFT_PROGRAM, *sft_words])}"
-    yield "command, as `rubric-train run` starts it with our trainer, maker and actors in place:"
-    yield f"  {shlex.join(['python', '-m', PROGRAM, *words])}"
-    if not openrlhf_installed():
-        yield "  OpenRLHF is not installed here: its own parser was not asked"
-        return
-    printed = check_command(words).warnings
-    if sft:
-        printed += check_command(sft_words, program=SFT_PROGRAM).warnings
-    yield "  OpenRLHF's own parser accepts it"
-    for line in printed:
-        yield f"  and says: {line}"
+def _paths(config: TrainConfig) -> Iterator[Path]:
+    yield config.out
+    yield config.data.train
+    if config.data.validation is not None:
+        yield config.data.validation
+    if config.model.type == "path":
+        yield config.model.path
 
 
-def _warning_lines(config: TrainConfig) -> Iterator[str]:
-    for trap in traps(config):
-        yield f"warning: {trap}"
+def _place_traps(config: TrainConfig) -> Iterator[str]:
+    cluster, spec, judge = config.cluster, config.judge.spec, config.judge.language_model
+    addresses = [address for address in judge.addresses if address] if judge else []
+    here = [address for address in addresses if any(name in address for name in _HERE)]
+    if here and cluster.nodes > 1:
+        yield (
+            f"judge.spec.api_base={here[0]}: judge actors run on every one of {cluster.nodes} "
+            "machines, and this address is another server on each; give the judge's machine by name"
+        )
+    parallel, here_gpus = cluster.engines.tensor_parallel, cluster.run_gpus // cluster.nodes
+    if parallel > here_gpus:
+        yield (
+            f"cluster.engines.tensor_parallel={parallel} is more than the {here_gpus} GPUs of a "
+            "machine: every token of every response crosses the network several times"
+        )
+    if cluster.nodes > 1 and cluster.ray.is_own:
+        yield (
+            f"cluster.nodes={cluster.nodes} with neither cluster.ray.address nor "
+            "cluster.ray.dashboard: a run starts Ray on its own machine alone, and ends at once"
+        )
+    if cluster.judge_gpus_per_node and not addresses:
+        yield (
+            f"cluster.judge_gpus_per_node={cluster.judge_gpus_per_node} stay unused: "
+            f"judge.spec.type={spec.type!r} has no server of yours (judge.spec.api_base)"
+        )
+    servers = cluster.judge_gpus_per_node * cluster.nodes
+    if addresses and servers > len(addresses):
+        yield (
+            f"judge.spec.api_base names {len(addresses)} servers for {servers} GPUs that are kept "
+            "for the judge; one server per GPU, each with an address of its own, keeps a group's "
+            "calls where their prefix is"
+        )

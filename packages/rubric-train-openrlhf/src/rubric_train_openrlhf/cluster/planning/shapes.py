@@ -1,17 +1,15 @@
-"""Sizes of a decoder, and every number that a size or a time is guessed with."""
+"""Sizes of a decoder, and what sizes and times are guessed with."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple, cast
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple, cast
 
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
 
 GB = 1e9
 
@@ -43,74 +41,18 @@ class Assumption(NamedTuple):
     source: str
 
 
-PROMPT_TOKENS = Assumption(256, "tokens of a question with its chat template", "short questions")
-RESPONSE_FRAC = Assumption(
-    0.4, "mean response, as a share of rollout.max_new_tokens", "room for the long ones"
-)
-TRAIN_MFU = Assumption(
-    0.35,
-    "share of peak speed in training",
-    "Llama 3 reports 0.38 to 0.43 (arXiv 2407.21783, table 4); short padded batches reach less",
-)
-FORWARD_MFU = Assumption(0.4, "share of peak speed without gradients", "as training, no optimiser")
-DECODE_BANDWIDTH = Assumption(
-    0.6,
-    "share of peak bandwidth while sampling",
-    "vLLM and TensorRT-LLM reach 0.5 to 0.7 at large batches",
-)
-PREFILL_MFU = Assumption(0.4, "share of peak speed while a prompt is read", "as without gradients")
-PADDING = Assumption(
-    1.4, "tokens of a pass, padding included, without cluster.deepspeed.packing", "mixed lengths"
-)
-STRAGGLER = Assumption(
-    1.5, "sampling ends with the longest responses alone: factor on its time", "half-empty batches"
-)
-LOGIT_BYTES = Assumption(
-    10,
-    "bytes per logit of a pass with gradients",
-    "OpenRLHF's actor: float32 logits 4, their gradient 4, and its 16-bit copy 2",
-)
-FORWARD_LOGIT_BYTES = Assumption(
-    6, "bytes per logit of a pass without gradients", "16 bits and float32 side by side"
-)
-LAYER_BYTES = Assumption(
-    2,
-    "bytes per number that a layer keeps for its gradient; 8·hidden + 4·intermediate numbers",
-    "arXiv 2205.05198, with flash attention and gated feed-forward layers",
-)
-OVERHEAD_BYTES = Assumption(
-    5 * GB, "CUDA contexts, NCCL, DeepSpeed's buckets and unused fragments", "several processes"
-)
-ASLEEP_BYTES = Assumption(2 * GB, "what a sleeping engine keeps", "context and CUDA graphs")
-ENGINE_BYTES = Assumption(3 * GB, "an engine's activations and CUDA graphs", "vLLM's profile")
-SYNC_BYTES_PER_S = Assumption(2e10, "weights to engines, bytes a second", "one tensor at a time")
-
-JUDGE_ACTIVE = Assumption(
-    3.61e9, "weights of gpt-oss-20b that work on a token", "arXiv 2508.10925, table 1"
-)
-JUDGE_BYTES = Assumption(
-    12.8 * 2**30, "weights of gpt-oss-20b in MXFP4, bytes", "arXiv 2508.10925, table 1"
-)
-JUDGE_KV_BYTES = Assumption(
-    2 * 12 * 8 * 64 * 2,
-    "its cache for one token, bytes: every other of 24 layers looks at 128 tokens only",
-    "config.json: 8 key-value heads of 64",
-)
-CHARS_PER_TOKEN = Assumption(4, "characters of a passage per token", "English prose")
-JUDGE_SHARED_TOKENS = Assumption(
-    1500, "tokens of instructions, question and rubric", "5 to 10 criteria of 100 to 150 tokens"
-)
-JUDGE_OUTPUT_TOKENS = Assumption(
-    1000, "tokens of a judgement", "about 400 of low-effort reasoning, 60 to 80 a criterion"
-)
-JUDGE_MFU = Assumption(
-    0.2, "share of peak speed of a mixture of experts while it reads", "small experts"
-)
+ASSUMPTIONS: Final = {
+    name: Assumption(**row)
+    for name, row in tomllib.loads(
+        read_file(Path(__file__).with_name("assumptions.toml")).decode()
+    ).items()
+}
+"""Every guess by its name, in the order of `assumptions.toml`."""
 
 
-def all_assumptions() -> tuple[Assumption, ...]:
-    """Every guess, in the order of this file."""
-    return tuple(value for value in globals().values() if isinstance(value, Assumption))
+def assumed(name: str) -> float:
+    """Value of a guess."""
+    return ASSUMPTIONS[name].value
 
 
 _DENSE = frozenset({"llama", "mistral", "qwen2", "qwen3"})

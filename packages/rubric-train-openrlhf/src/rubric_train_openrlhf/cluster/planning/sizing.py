@@ -2,45 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from rubric_judge.config import HybridConfig, JudgeConfig
-from rubric_train_openrlhf.cluster.planning.shapes import (
-    ASLEEP_BYTES,
-    CHARS_PER_TOKEN,
-    DECODE_BANDWIDTH,
-    ENGINE_BYTES,
-    FORWARD_LOGIT_BYTES,
-    FORWARD_MFU,
-    JUDGE_ACTIVE,
-    JUDGE_BYTES,
-    JUDGE_KV_BYTES,
-    JUDGE_MFU,
-    JUDGE_OUTPUT_TOKENS,
-    JUDGE_SHARED_TOKENS,
-    LAYER_BYTES,
-    LOGIT_BYTES,
-    OVERHEAD_BYTES,
-    PADDING,
-    PREFILL_MFU,
-    PROMPT_TOKENS,
-    RESPONSE_FRAC,
-    STRAGGLER,
-    SYNC_BYTES_PER_S,
-    TRAIN_MFU,
-)
+from rubric_train_openrlhf.cluster.planning.shapes import assumed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rubric_judge import JudgeSpec
     from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
     from rubric_train_openrlhf.config import TrainConfig
 
 
-_WEIGHTS_SPLIT = 3
-_GRADIENTS_SPLIT = 2
-_OPTIMISER_SPLIT = 1
+_OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3
+"""The stage of ZeRO from which each is split."""
 
 
 class State(NamedTuple):
@@ -66,7 +39,7 @@ class EngineRoom(NamedTuple):
 
 def mean_response_tokens(config: TrainConfig) -> float:
     """Length of a response as the sizes assume it."""
-    return RESPONSE_FRAC.value * config.rollout.max_new_tokens
+    return assumed("response_frac") * config.rollout.max_new_tokens
 
 
 def policy_state(config: TrainConfig, shape: ModelShape) -> State:
@@ -81,8 +54,8 @@ def policy_state(config: TrainConfig, shape: ModelShape) -> State:
     See arXiv 1910.02054 (ZeRO), §3.
     """
     deepspeed, gpus = config.cluster.deepspeed, config.cluster.policy_gpus
+    count, number = shape.parameters, _number_bytes(config)
     single = config.precision == "float32"
-    count, number = shape.parameters, 4 if single else 2
 
     def share(size: float, *, stage: int) -> float:
         return size / gpus if deepspeed.zero_stage >= stage else size
@@ -103,11 +76,11 @@ def policy_state(config: TrainConfig, shape: ModelShape) -> State:
 
 def engine_room(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> EngineRoom:
     """What an engine's share of a GPU holds: weights, and keys and values with the rest."""
-    engines, number = config.cluster.engines, 4 if config.precision == "float32" else 2
+    engines, number = config.cluster.engines, _number_bytes(config)
     weights = number * shape.parameters / engines.tensor_parallel
-    cache = engines.memory_frac * gpu.memory - weights - ENGINE_BYTES.value
+    cache = engines.memory_frac * gpu.memory - weights - assumed("engine_bytes")
     per_token = shape.kv_bytes_per_token(number_bytes=number) / engines.tensor_parallel
-    tokens = PROMPT_TOKENS.value + mean_response_tokens(config)
+    tokens = assumed("prompt_tokens") + mean_response_tokens(config)
     held = int(max(0.0, cache) // (per_token * tokens))
     return EngineRoom(weights, cache, min(held, engines.max_sequences))
 
@@ -119,13 +92,10 @@ def memory_while_sampling(
     if config.cluster.colocation != "all":
         return None
     state = policy_state(config, shape)
-    moved = 0.0 if config.cluster.policy_sleeps else state.gradients + state.optimiser
     return {
         "engine": config.cluster.engines.memory_frac * gpu.memory,
-        "weights": state.weights,
-        "reference": state.reference,
-        "rest of the policy": moved,
-        "overhead": OVERHEAD_BYTES.value,
+        **_resting(config, state),
+        "overhead": assumed("overhead_bytes"),
     }
 
 
@@ -134,14 +104,11 @@ def memory_while_training(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> d
     state = policy_state(config, shape)
     tokens = config.optim.micro_batch * config.cluster.max_len
     return {
-        "weights": state.weights,
-        "gradients": state.gradients,
-        "optimiser": state.optimiser,
-        "reference": state.reference,
+        **state._asdict(),
         "activations": tokens * _activation_bytes_per_token(config, shape),
-        "logits": tokens * shape.vocabulary * LOGIT_BYTES.value,
+        "logits": tokens * shape.vocabulary * assumed("logit_bytes"),
         "engine": _engine_beside(config, gpu),
-        "overhead": OVERHEAD_BYTES.value,
+        "overhead": assumed("overhead_bytes"),
     }
 
 
@@ -149,21 +116,18 @@ def memory_while_scoring(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> di
     """Bytes on a GPU while log-probabilities are taken without gradients."""
     state = policy_state(config, shape)
     tokens = config.cluster.deepspeed.forward_micro_batch * config.cluster.max_len
-    moved = 0.0 if config.cluster.policy_sleeps else state.gradients + state.optimiser
     return {
-        "weights": state.weights,
-        "reference": state.reference,
-        "rest of the policy": moved,
-        "logits": tokens * shape.vocabulary * FORWARD_LOGIT_BYTES.value,
+        **_resting(config, state),
+        "logits": tokens * shape.vocabulary * assumed("forward_logit_bytes"),
         "engine": _engine_beside(config, gpu),
-        "overhead": OVERHEAD_BYTES.value,
+        "overhead": assumed("overhead_bytes"),
     }
 
 
 def host_memory(config: TrainConfig, shape: ModelShape) -> float:
     """Bytes of each machine's own memory for what is moved off its GPUs."""
     cluster, state = config.cluster, policy_state(config, shape)
-    number = 4 if config.precision == "float32" else 2
+    number = _number_bytes(config)
     per_gpu = state.gradients + state.optimiser if cluster.policy_sleeps else 0.0
     if cluster.deepspeed.offload_optimizer:
         per_gpu += 12 * shape.parameters / cluster.policy_gpus
@@ -175,7 +139,7 @@ def host_memory(config: TrainConfig, shape: ModelShape) -> float:
 
 def checkpoint_bytes(config: TrainConfig, shape: ModelShape) -> int:
     """Bytes on disk of one checkpoint in Hugging Face format."""
-    return (4 if config.precision == "float32" else 2) * shape.parameters
+    return _number_bytes(config) * shape.parameters
 
 
 def trainer_state_bytes(shape: ModelShape) -> int:
@@ -188,17 +152,27 @@ def total(parts: Mapping[str, float]) -> float:
     return sum(parts.values())
 
 
+def _resting(config: TrainConfig, state: State) -> dict[str, float]:
+    """What is on a GPU of the policy and its reference between updates."""
+    moved = 0.0 if config.cluster.policy_sleeps else state.gradients + state.optimiser
+    return {"weights": state.weights, "reference": state.reference, "rest of the policy": moved}
+
+
+def _number_bytes(config: TrainConfig) -> int:
+    return 4 if config.precision == "float32" else 2
+
+
 def _engine_beside(config: TrainConfig, gpu: Gpu) -> float:
     cluster = config.cluster
     if cluster.colocation != "all":
         return 0.0
     awake = cluster.engines.memory_frac * gpu.memory
-    return ASLEEP_BYTES.value if cluster.engines_sleep else awake
+    return assumed("asleep_bytes") if cluster.engines_sleep else awake
 
 
 def _activation_bytes_per_token(config: TrainConfig, shape: ModelShape) -> float:
-    number = 2 if config.precision == "float32" else 1
-    layer = number * LAYER_BYTES.value * (8 * shape.hidden + 4 * shape.intermediate)
+    number = _number_bytes(config) // 2
+    layer = number * assumed("layer_bytes") * (8 * shape.hidden + 4 * shape.intermediate)
     if not config.optim.gradient_checkpointing:
         return shape.layers * layer
     # One input is kept per layer, and one layer at a time is computed again.
@@ -243,8 +217,8 @@ class StepTime(NamedTuple):
 def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     """Estimate a step without a held-out pass and without a checkpoint."""
     gpus, count = config.cluster.policy_gpus, shape.parameters
-    tokens = config.batch_size * (PROMPT_TOKENS.value + mean_response_tokens(config))
-    tokens *= 1.0 if config.cluster.deepspeed.packing else PADDING.value
+    tokens = config.batch_size * (assumed("prompt_tokens") + mean_response_tokens(config))
+    tokens *= 1.0 if config.cluster.deepspeed.packing else assumed("padding")
     # Forward 2·N a token and backward twice that; checkpointing goes forward a second time.
     per_token = 8 if config.optim.gradient_checkpointing else 6
     models = 2 if config.objective.kl_coef > 0 else 1
@@ -252,9 +226,9 @@ def step_time(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> StepTime:
     return StepTime(
         sampling=_sampling_seconds(config, shape, gpu),
         judging=None if load is None else load.seconds,
-        scoring=2 * models * count * tokens / (gpus * gpu.flops * FORWARD_MFU.value),
-        updates=per_token * count * tokens / (gpus * gpu.flops * TRAIN_MFU.value),
-        sync=2 * count / SYNC_BYTES_PER_S.value,
+        scoring=2 * models * count * tokens / (gpus * gpu.flops * assumed("forward_mfu")),
+        updates=per_token * count * tokens / (gpus * gpu.flops * assumed("train_mfu")),
+        sync=2 * count / assumed("sync_bytes_per_s"),
     )
 
 
@@ -267,10 +241,10 @@ def decode_tokens_per_s(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> flo
     sequences = min(room.sequences, config.batch_size / config.cluster.engine_count)
     if sequences == 0:
         return 0.0
-    context = PROMPT_TOKENS.value + mean_response_tokens(config) / 2
+    context = assumed("prompt_tokens") + mean_response_tokens(config) / 2
     cached = sequences * context * shape.kv_bytes_per_token() / degree
-    reading = (room.weights + cached) / (gpu.bandwidth * DECODE_BANDWIDTH.value)
-    computing = 2 * shape.parameters * sequences / (degree * gpu.flops * PREFILL_MFU.value)
+    reading = (room.weights + cached) / (gpu.bandwidth * assumed("decode_bandwidth"))
+    computing = 2 * shape.parameters * sequences / (degree * gpu.flops * assumed("prefill_mfu"))
     return sequences / max(reading, computing)
 
 
@@ -280,23 +254,23 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     Returns:
         None for a judge that is a program or a provider's.
     """
-    judge = own_servers(config.judge.spec)
-    if judge is None:
+    judge = config.judge.language_model
+    if judge is None or judge.api_base is None:
         return None
     servers, group = len(judge.addresses), config.rollout.group_size
-    passage = judge.passage_chars / CHARS_PER_TOKEN.value
-    shared, own = passage + JUDGE_SHARED_TOKENS.value, mean_response_tokens(config)
+    passage = judge.passage_chars / assumed("chars_per_token")
+    shared, own = passage + assumed("judge_shared_tokens"), mean_response_tokens(config)
     sent = config.batch_size * (shared + own)
     if judge.prompt == "paper":  # the response stands before the criteria
-        shared, own = passage, own + JUDGE_SHARED_TOKENS.value
+        shared, own = passage, own + assumed("judge_shared_tokens")
     read = config.rollout.prompts * (shared + group * own)
-    written = min(JUDGE_OUTPUT_TOKENS.value, judge.max_tokens)
+    written = min(assumed("judge_output_tokens"), judge.max_tokens)
     at_once = min(config.judge.workers * config.judge.micro_batch, config.batch_size) / servers
-    cached = at_once * (shared + own + written / 2) * JUDGE_KV_BYTES.value
-    reading = (JUDGE_BYTES.value + cached) / (gpu.bandwidth * DECODE_BANDWIDTH.value)
-    computing = 2 * JUDGE_ACTIVE.value * at_once / (gpu.flops * JUDGE_MFU.value)
+    cached = at_once * (shared + own + written / 2) * assumed("judge_kv_bytes")
+    reading = (assumed("judge_bytes") + cached) / (gpu.bandwidth * assumed("decode_bandwidth"))
+    computing = 2 * assumed("judge_active") * at_once / (gpu.flops * assumed("judge_mfu"))
     decode = config.batch_size * written / servers * max(reading, computing) / at_once
-    prefill = 2 * JUDGE_ACTIVE.value * read / (servers * gpu.flops * JUDGE_MFU.value)
+    prefill = 2 * assumed("judge_active") * read / (servers * gpu.flops * assumed("judge_mfu"))
     return JudgeLoad(
         calls=config.batch_size,
         servers=servers,
@@ -308,14 +282,8 @@ def judge_load(config: TrainConfig, gpu: Gpu) -> JudgeLoad | None:
     )
 
 
-def own_servers(spec: JudgeSpec) -> JudgeConfig | None:
-    """The language model of a judge, if it runs on servers of yours."""
-    judge = spec.judge if isinstance(spec, HybridConfig) else spec
-    return judge if isinstance(judge, JudgeConfig) and judge.api_base is not None else None
-
-
 def _sampling_seconds(config: TrainConfig, shape: ModelShape, gpu: Gpu) -> float:
     rate = decode_tokens_per_s(config, shape, gpu) * config.cluster.engine_count
     if rate == 0:
         return float("inf")
-    return STRAGGLER.value * config.batch_size * mean_response_tokens(config) / rate
+    return assumed("straggler") * config.batch_size * mean_response_tokens(config) / rate

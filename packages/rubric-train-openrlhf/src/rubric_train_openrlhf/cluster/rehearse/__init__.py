@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request
-from rubric_train_openrlhf.cluster.rehearse.finding import (
+from rubric_train_openrlhf.cluster.rehearse.checking import (
     Finding,
+    JudgeChoice,
     Report,
+    Request,
     Status,
     failure_text,
     print_report,

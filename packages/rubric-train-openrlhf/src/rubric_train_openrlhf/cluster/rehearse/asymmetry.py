@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rubric_core import read_tasks
+from rubric_core import Criterion, Task, read_tasks
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, failed, passed, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-    from pathlib import Path
-
-    from rubric_core import Criterion, Task
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
     from rubric_train_openrlhf.config import TrainConfig
     from rubric_train_openrlhf.run import RunFolder
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
+from rubric_train_openrlhf.cluster.command.flags import (
+    command_words,
+    grpo_flags,
+    warm_start_flags,
+)
 from rubric_train_openrlhf.cluster.command.refusals import check_command, check_expressible
-from rubric_train_openrlhf.cluster.launching.warm_start import warm_start_flags
-from rubric_train_openrlhf.cluster.planning.traps import traps
-from rubric_train_openrlhf.cluster.rehearse.checking import UnknownError
-from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.planning.plan import traps
+from rubric_train_openrlhf.cluster.rehearse import checking
 from rubric_train_openrlhf.config import PathModel, TrainConfig, parse_config
 from rubric_train_openrlhf.errors import TrainConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
 
 
 class PartialConfig(TrainConfig):
@@ -29,7 +26,7 @@ class PartialConfig(TrainConfig):
     def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
-            raise UnknownError("configuration")
+            raise checking.UnknownError("configuration")
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -61,41 +58,40 @@ def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
 _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
 
 
-def check_configuration(subject: Subject) -> Iterator[Finding]:
+def check_configuration(subject: checking.Subject) -> Iterable[checking.Finding]:
     """Every key and value, and what the sections require of each other."""
     request = subject.request
     try:
-        subject.config = parse_config(request.values, source=str(request.source))
+        config = subject.config = parse_config(request.values, source=str(request.source))
     except TrainConfigError as error:
         # What is wrong between sections keeps nobody from looking at each of them.
-        partial, whole = sections_alone(request.values)
-        subject.config = partial
-        told = str(error).replace(f"{request.source}: ", "").splitlines()
-        for problem in partial.problems() if whole else told:
-            yield failed(problem, where=_key_in(problem))
-        return
-    config = subject.config
+        subject.config, whole = sections_alone(request.values)
+        lines = str(error).replace(f"{request.source}: ", "").splitlines()
+        problems = subject.config.problems() if whole else lines
+        return [checking.failed(problem, where=_key_in(problem)) for problem in problems]
     if config.backend != "openrlhf":
-        yield failed(
-            f"backend={config.backend!r} does not run on a cluster",
-            where="backend",
-            remedy="set backend: openrlhf, or run it here with `rubric-train run`",
-        )
-        return
-    yield passed(
+        return [
+            checking.failed(
+                f"backend={config.backend!r} does not run on a cluster",
+                where="backend",
+                remedy="set backend: openrlhf, or run it here with `rubric-train run`",
+            )
+        ]
+    said = (
         f"{config.steps} steps of {config.rollout.prompts} prompts × {config.rollout.group_size} "
         f"responses, {config.optim.updates_per_rollout} updates each, on {config.cluster.nodes} × "
         f"{config.cluster.gpus_per_node} GPUs"
     )
+    return [checking.passed(said)]
 
 
-def check_refusals(subject: Subject) -> Iterator[Finding]:
+def check_refusals(subject: checking.Subject) -> checking.Finding:
     """What the configuration may say and OpenRLHF cannot do."""
     check_expressible(subject.known)
-    yield passed("OpenRLHF can do everything that is asked for")
+    return checking.passed("OpenRLHF can do everything that is asked for")
 
 
-def check_flags(subject: Subject) -> Iterator[Finding]:
+def check_flags(subject: checking.Subject) -> Iterable[checking.Finding]:
     """The command, read by the parser of the OpenRLHF that is installed here."""
     config = subject.known
     path = config.model.path if isinstance(config.model, PathModel) else config.out
@@ -107,28 +103,21 @@ def check_flags(subject: Subject) -> Iterator[Finding]:
             checked = check_command(more, program="openrlhf.cli.train_sft")
             words, printed = [*words, *more], (*printed, *checked.warnings)
     except ImportError as error:
-        yield unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")
-        return
+        return [
+            checking.unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")
+        ]
     except TrainConfigError as error:
-        yield failed(
-            str(error),
-            where=error.location or ("cluster.extra_flags" if config.cluster.extra_flags else ""),
-            remedy="see `rubric-train plan` for which key sets which flag",
-        )
-        return
-    for line in printed:
-        yield warning(f"OpenRLHF says: {line}", where=_key_in(line))
-    if not printed:
-        yield passed(f"OpenRLHF's parser takes all {len(words)} words of the command")
+        where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
+        remedy = "see `rubric-train plan` for which key sets which flag"
+        return [checking.failed(str(error), where=where, remedy=remedy)]
+    return [
+        checking.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed
+    ] or [checking.passed(f"OpenRLHF's parser takes all {len(words)} words of the command")]
 
 
-def check_traps(subject: Subject) -> Iterator[Finding]:
+def check_traps(subject: checking.Subject) -> Iterable[checking.Finding]:
     """What runs, but seldom as meant."""
-    found = traps(subject.known)
-    for trap in found:
-        yield warning(trap, where=_key_in(trap))
-    if not found:
-        yield passed("none of the known ones")
+    return [checking.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
 
 def _key_in(problem: str) -> str:

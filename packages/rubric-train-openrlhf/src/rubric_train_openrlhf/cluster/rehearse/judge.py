@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
@@ -10,38 +11,21 @@ from zlib import crc32
 
 import anyio
 
-from rubric_core import Outcome, RubricError, normalized_reward
-from rubric_judge import HybridConfig, JudgeConfig, LexicalConfig, LimitsConfig, load_replicas
+from rubric_core import Judge, JudgeResult, Outcome, RubricError, Task, normalized_reward
+from rubric_judge import JudgeConfig, LexicalConfig, LimitsConfig, load_replicas
 from rubric_judge.capabilities import check, close
-from rubric_judge.testing import FakeEndpoint
-from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, warning
+from rubric_judge.testing import FakeCall, FakeEndpoint
+from rubric_train_openrlhf.cluster.rehearse.checking import Finding, failed, passed, warning
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.cluster.rehearse.tasks import TRAIN
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-
-    from rubric_core import Judge, JudgeResult, Task
     from rubric_judge import JudgeSpec
-    from rubric_judge.testing import FakeCall
-    from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Subject
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
     from rubric_train_openrlhf.config import ClusterConfig
 
 
-_PRIVATE: Final = tuple(
-    ipaddress.ip_network(network)
-    for network in (
-        "10.0.0.0/8",
-        "100.64.0.0/10",
-        "169.254.0.0/16",
-        "172.16.0.0/12",
-        "192.168.0.0/16",
-        "fc00::/7",
-        "fe80::/10",
-    )
-)
 _INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")
 """Ends of names that only the name servers of a network of one's own know."""
 
@@ -65,7 +49,7 @@ def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
         is_inside = "." not in host or host.endswith(_INSIDE)
     else:
         is_here = ip.is_loopback or ip.is_unspecified
-        is_inside = any(ip in network for network in _PRIVATE)
+        is_inside = not ip.is_global
     if not host or cluster.device == "cpu":
         return ""
     if is_here:
@@ -79,66 +63,44 @@ _LATENCY_S: Final = 0.05
 _OPENAI_COMPATIBLE: Final = ("openai/", "hosted_vllm/")
 
 
-def decided(
-    choice: JudgeChoice, spec: JudgeSpec, *, on_cluster: bool = False
-) -> Literal["config", "lexical", "fake"]:
-    """Say who judges.
-
-    Args:
-        choice: what was asked for.
-        spec: of the configuration.
-        on_cluster: whether the configuration's judge should be there.
+def chosen(subject: Subject) -> Literal["config", "lexical", "fake"]:
+    """Say who judges a rehearsal.
 
     Raises:
         TrainConfigError: the endpoint is asked for, and the configuration has no language model
             for it to stand in for.
     """
-    model = language_model(spec)
-    if choice == "auto":
-        return "config" if model is None or on_cluster else "fake"
-    if choice == "fake" and model is None:
+    request, judge = subject.request, subject.known.judge
+    if request.judge == "auto":
+        return "config" if judge.language_model is None or request.on_cluster else "fake"
+    if request.judge == "fake" and judge.language_model is None:
         raise TrainConfigError(
-            f"--judge fake speaks a language model's protocol, and judge.spec.type={spec.type!r} "
-            "has none; use --judge config or --judge lexical",
+            "--judge fake speaks a language model's protocol, and judge.spec.type="
+            f"{judge.spec.type!r} has none; use --judge config or --judge lexical",
             location="judge.spec",
         )
-    return choice
-
-
-def chosen(subject: Subject) -> Literal["config", "lexical", "fake"]:
-    """Who judges this rehearsal; see `decided`."""
-    request = subject.request
-    return decided(request.judge, subject.known.judge.spec, on_cluster=request.on_cluster)
-
-
-def language_model(spec: JudgeSpec) -> JudgeConfig | None:
-    """The language model in a judge, if there is one."""
-    inner = spec.judge if isinstance(spec, HybridConfig) else spec
-    return inner if isinstance(inner, JudgeConfig) else None
+    return request.judge
 
 
 @contextmanager
 def judging_with(subject: Subject) -> Generator[JudgeSpec]:
     """Keep the chosen judge's endpoint up, and say what its specification is."""
-    spec = subject.known.judge.spec
-    match chosen(subject):
-        case "config":
-            yield spec
-        case "lexical":
-            if not isinstance(spec, LexicalConfig):
-                subject.stand_in("judge: the lexical judge instead of judge.spec")
-            yield LexicalConfig()
-        case "fake":
-            model = language_model(spec)
-            assert model is not None  # noqa: S101  # `decided` saw to it
-            subject.stand_in(
-                f"judge: an endpoint on this machine instead of {model.model!r}; it speaks the "
-                "same protocol and draws its scores from the response's hash"
-            )
-            with FakeEndpoint(_scores, latency=_LATENCY_S, keep="counts") as endpoint:
-                fake = _aimed_at(endpoint.url, model)
-                is_hybrid = isinstance(spec, HybridConfig)
-                yield spec.model_copy(update={"judge": fake}) if is_hybrid else fake
+    spec, model = subject.known.judge.spec, subject.known.judge.language_model
+    judge = chosen(subject)
+    if judge == "lexical":
+        if not isinstance(spec, LexicalConfig):
+            subject.stand_in("judge: the lexical judge instead of judge.spec")
+        yield LexicalConfig()
+    elif judge == "config" or model is None:
+        yield spec
+    else:
+        subject.stand_in(
+            f"judge: an endpoint on this machine instead of {model.model!r}; it speaks the "
+            "same protocol and draws its scores from the response's hash"
+        )
+        with FakeEndpoint(_scores, latency=_LATENCY_S, keep="counts") as endpoint:
+            fake = _aimed_at(endpoint.url, model)
+            yield spec.model_copy(update={"judge": fake}) if spec is not model else fake
 
 
 def _scores(call: FakeCall) -> float:
@@ -169,22 +131,20 @@ _CHECK_WITHIN_S: Final = 40.0
 _ANSWER: Final = "I do not know the answer to this question."
 
 
-def check_reachable(subject: Subject) -> Iterator[Finding]:
+def check_reachable(subject: Subject) -> Finding:
     """Build the configuration's own judge and ask whether it is there, whoever judges here.
 
     What does not answer is a failure, unless only the cluster can be expected to reach it.
     """
-    spec = subject.known.judge.spec
-    model = language_model(spec)
+    spec, model = subject.known.judge.spec, subject.known.judge.language_model
     addresses = model.addresses if model else (None,)
     try:
         silent = anyio.run(_silent, spec, addresses)
     except RubricError as error:
         silent = dict.fromkeys(addresses, str(error))
     if not silent:
-        yield passed(f"{model.model if model else spec.type!r} is there", where="judge.spec")
-        return
-    yield _unanswered(subject, silent, asked=len(addresses))
+        return passed(f"{model.model if model else spec.type!r} is there")
+    return _unanswered(subject, silent, asked=len(addresses))
 
 
 def _unanswered(subject: Subject, silent: Mapping[str | None, str], *, asked: int) -> Finding:
@@ -193,53 +153,42 @@ def _unanswered(subject: Subject, silent: Mapping[str | None, str], *, asked: in
     # One that should answer says more than one that need not.
     reasons = {address: why_only_there(address, cluster) for address in silent}
     first = min(silent, key=lambda address: bool(reasons[address]))
-    more = f" ({len(silent)} of {asked} servers)" if asked > 1 else ""
-    said = f"{silent[first]}{more}"
+    said = silent[first] + (f" ({len(silent)} of {asked} servers)" if asked > 1 else "")
     if not is_needed and choice != "auto":
-        return warning(
-            f"{said}; --judge {choice} does without it",
-            where="judge.spec",
-            remedy="have it answer before the run",
-        )
+        said = f"{said}; --judge {choice} does without it"
+        return warning(said, remedy="have it answer before the run")
     if not is_needed and reasons[first]:
         return warning(
             f"{said}; it is {reasons[first]}, and a stand-in judges here",
-            where="judge.spec",
             remedy="start it before the run, and rehearse there with --on-cluster",
         )
     remedy = "repair the judge or judge.spec; the address must be one that the run reaches"
     if not is_needed:
         remedy += ". Where only the cluster reaches it: --judge fake"
-    return failed(said, where="judge.spec", remedy=remedy)
+    return failed(said, remedy=remedy)
 
 
-def check_contract(subject: Subject) -> Iterator[Finding]:
+def check_contract(subject: Subject) -> Finding:
     """Have the chosen judge score one task: one of the run's where they are here."""
     task = next(iter(subject.tasks.get(TRAIN, ())), made_tasks()[0])
     try:
         with judging_with(subject) as spec:
             result = anyio.run(_judge_one, spec, task)
     except RubricError as error:
-        remedy = "repair the judge or judge.spec"
-        yield failed(str(error), where="judge.spec", remedy=remedy)
-        return
+        return failed(str(error), remedy="repair the judge or judge.spec")
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
-        reason = result.reason.value if result.reason else "no reason"
-        yield failed(
-            f"the judgement of task {task.task_id} is {result.outcome.value}: {reason}"
-            f"{f', {result.detail}' if result.detail else ''}{who}",
-            where="judge.spec",
+        reasons = (result.reason.value if result.reason else "no reason", result.detail)
+        return failed(
+            f"the judgement of task {task.task_id} is {result.outcome.value}: "
+            f"{', '.join(filter(None, reasons))}{who}",
             remedy="every response would be treated like this one: repair the judge first",
         )
-        return
-    reward = normalized_reward(result, task.rubric)
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
-    yield passed(
+    return passed(
         f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
-        f"reward {reward:.2f}{who}",
-        where="judge.spec",
+        f"reward {normalized_reward(result, task.rubric):.2f}{who}"
     )
 
 

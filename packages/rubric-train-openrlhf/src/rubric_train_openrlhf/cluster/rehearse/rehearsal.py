@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from importlib.util import find_spec
 from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.console import Progress, Steps
@@ -14,20 +16,12 @@ from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import (
     aftermath,
     asymmetry,
+    checking,
     configuration,
     judge,
     machines,
     model,
     tasks,
-)
-from rubric_train_openrlhf.cluster.rehearse.checking import Check, Subject, run_checks
-from rubric_train_openrlhf.cluster.rehearse.finding import (
-    TWO_STEPS,
-    Report,
-    Status,
-    failed,
-    passed,
-    unchecked,
 )
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -35,48 +29,51 @@ from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from rubric_train_openrlhf.cluster.rehearse.checking import Request
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.checking import Finding
     from rubric_train_openrlhf.config import TrainConfig
 
 REPORT: Final = "rehearse.json"
 
 BEFORE: Final = (
-    Check("configuration", configuration.check_configuration),
-    Check("what OpenRLHF can do", configuration.check_refusals),
-    Check("flags", configuration.check_flags, needs=("configuration", "what OpenRLHF can do")),
-    Check("known traps", configuration.check_traps, needs=("configuration",)),
-    Check("training tasks", tasks.check_training_tasks),
-    Check("held-out tasks", tasks.check_heldout_tasks),
-    Check("tasks of a step", tasks.check_enough_tasks),
-    Check("split", tasks.check_splits),
-    Check("leaks", tasks.check_leaks),
-    Check("warm start", tasks.check_warm_start),
-    Check("model", model.check_model),
-    Check("tokenizer", model.check_tokenizer),
-    Check("questions", tasks.check_questions),
-    Check("prompt lengths", tasks.check_prompt_lengths),
-    Check("judge reachable", judge.check_reachable),
-    Check("judge's contract", judge.check_contract),
-    Check("output folder", machines.check_output_folder),
-    Check("disk", machines.check_disk, needs=("configuration",)),
-    Check("memory", machines.check_memory, needs=("configuration",)),
-    Check("judge's capacity", machines.check_judge_capacity, needs=("configuration",)),
-    Check("starting time", machines.check_bytecode),
+    checking.Check("configuration", configuration.check_configuration),
+    checking.Check("what OpenRLHF can do", configuration.check_refusals),
+    checking.Check(
+        "flags", configuration.check_flags, needs=("configuration", "what OpenRLHF can do")
+    ),
+    checking.Check("known traps", configuration.check_traps, needs=("configuration",)),
+    checking.Check("training tasks", tasks.check_training_tasks, where="data.train"),
+    checking.Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
+    checking.Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
+    checking.Check("split", tasks.check_splits, where="data.validation"),
+    checking.Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
+    checking.Check("warm start", tasks.check_warm_start, where="sft"),
+    checking.Check("model", model.check_model, where="model.path"),
+    checking.Check("tokenizer", model.check_tokenizer, where="model.path"),
+    checking.Check("questions", tasks.check_questions, where="data.train"),
+    checking.Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
+    checking.Check("judge reachable", judge.check_reachable, where="judge.spec"),
+    checking.Check("judge's contract", judge.check_contract, where="judge.spec"),
+    checking.Check("output folder", machines.check_output_folder, where="out"),
+    checking.Check("disk", machines.check_disk, needs=("configuration",), where="out"),
+    checking.Check("memory", machines.check_memory, needs=("configuration",), where="cluster"),
+    checking.Check(
+        "judge's capacity",
+        machines.check_judge_capacity,
+        needs=("configuration",),
+        where="judge.spec.api_base",
+    ),
+    checking.Check("starting time", machines.check_bytecode),
 )
 """Before anything is started."""
 _RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's contract")
 
 
 def rehearse(
-    request: Request,
+    request: checking.Request,
     *,
     progress: Progress | None = None,
     on_failure: Callable[[Finding], None] | None = None,
-) -> Report:
+) -> checking.Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
@@ -103,24 +100,24 @@ def rehearse(
             location="--out",
         ) from error
     started_s = time.perf_counter()
-    subject = Subject(request)
+    subject = checking.Subject(request)
     shown = progress or Progress.silent()
     with Steps(shown) as steps:
-        findings = run_checks(BEFORE, subject, on_check=steps.to)
+        findings = checking.run_checks(BEFORE, subject, on_check=steps.to)
         run = partial(
             _run_two_steps,
-            failures=[found for found in findings if found.status is Status.FAILED],
+            failures=[found for found in findings if found.status is checking.Status.FAILED],
             tell=on_failure or _silent,
             progress=shown,
         )
-        runs = (Check(TWO_STEPS, run, needs=_RUN_NEEDS),)
+        runs = (checking.Check(checking.TWO_STEPS, run, needs=_RUN_NEEDS),)
         if request.run:
-            findings += run_checks(runs, subject, on_check=steps.to, earlier=findings)
+            findings += checking.run_checks(runs, subject, on_check=steps.to, earlier=findings)
             if subject.rehearsed is not None:
                 after = _after(subject.rehearsed, subject.arguments)
-                findings += run_checks(after, subject, on_check=steps.to, earlier=findings)
-                findings += run_checks(machines.ONLY_ON_GPUS, subject, on_check=steps.to)
-    report = Report(
+                findings += checking.run_checks(after, subject, on_check=steps.to, earlier=findings)
+                findings += checking.run_checks(machines.ONLY_ON_GPUS, subject, on_check=steps.to)
+    report = checking.Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
         findings=tuple(findings),
@@ -131,7 +128,7 @@ def rehearse(
 
 
 def _run_two_steps(
-    subject: Subject,
+    subject: checking.Subject,
     *,
     failures: Sequence[Finding],
     tell: Callable[[Finding], None],
@@ -140,7 +137,7 @@ def _run_two_steps(
     request = subject.request
     lacking = [name for name in ("openrlhf", "vllm") if find_spec(name) is None]
     if lacking:
-        yield unchecked(
+        yield checking.unchecked(
             f"not installed here: {' and '.join(lacking)}",
             remedy="install the extra openrlhf-cpu, or openrlhf on a machine with GPUs",
         )
@@ -158,26 +155,26 @@ def _run_two_steps(
             )
     subject.arguments = ended.arguments
     if ended.status is None:
-        yield failed(
+        yield checking.failed(
             f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}",
             where=str(ended.log),
             remedy="give it longer with --deadline-s, or read where it hangs",
         )
     elif ended.status:
-        yield failed(
+        yield checking.failed(
             f"ended with status {ended.status}: {ended.cause}",
             where=str(ended.log),
             remedy="the cluster would stop there too; the log has all of it",
         )
     else:
-        yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+        yield checking.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
 
 
 def _silent(_: object) -> None:
     """Show nothing."""
 
 
-_AFTER: Final = {
+_AFTER: Final[dict[str, Callable[[TrainConfig, RunFolder], Finding | Iterator[Finding]]]] = {
     "rows": aftermath.check_steps,
     "rewards": aftermath.check_rewards,
     "advantages": aftermath.check_advantages,
@@ -187,16 +184,16 @@ _AFTER: Final = {
 }
 
 
-def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
+def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[checking.Check, ...]:
     folder = RunFolder(small.out)
     search = partial(asymmetry.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))
+            checking.Check(name, lambda _, ask=ask: ask(small, folder), needs=(checking.TWO_STEPS,))
             for name, ask in _AFTER.items()
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
-        Check("asymmetry", lambda _: search()),
+        checking.Check("asymmetry", lambda _: search()),
     )
 
 

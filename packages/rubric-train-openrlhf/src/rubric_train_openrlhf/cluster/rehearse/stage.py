@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from math import gcd
@@ -17,25 +18,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 
-from rubric_core import write_tasks
+from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.rehearse.judge import judging_with, language_model
+from rubric_train_openrlhf.cluster.rehearse.judge import judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
     made_tasks,
     shrink_model,
     stand_in_model,
 )
-from rubric_train_openrlhf.config import PathModel, dump_config, parse_config
+from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
-
-    from rubric_core import Task
     from rubric_judge import JudgeSpec
     from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-    from rubric_train_openrlhf.config import TrainConfig
 
 
 STEPS: Final = 2
@@ -196,7 +193,7 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
                 out=folder / "run",
             ),
         )
-        if small.dynamic_sampling is not None and language_model(spec) is None:
+        if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
             subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
             small = small.model_copy(update={"dynamic_sampling": None})

@@ -4,44 +4,26 @@ The model is of the same class, with random weights: same vocabulary, special to
 template; few layers and narrow ones.
 """
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# transformers and tokenizers annotate these in part only.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+import tomllib
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from rubric_core import Criterion, Grounding, Rubric, Task
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-
-_FACTS: Final = (
-    ("a heat pump", "moves heat", "electricity", "warmer side", "A pump of heat works by a cycle."),
-    ("a fuel cell", "oxidises hydrogen", "a catalyst", "water", "Cells turn fuel into current."),
-    ("a wind turbine", "slows the air", "rotor blades", "a generator", "Air pushes on blades."),
-    ("a transformer", "changes voltage", "two coils", "a magnetic core", "Coils share a field."),
-    ("a solar cell", "absorbs light", "a junction", "an electric field", "Light frees electrons."),
-    ("a flywheel", "stores energy", "rotation", "low friction", "A spinning mass keeps energy."),
-    ("a battery", "stores charge", "two electrodes", "an electrolyte", "Ions move between poles."),
-    ("a gas turbine", "burns fuel", "a compressor", "hot gas", "Compressed air meets a flame."),
-    ("a dam", "holds back water", "its height", "a penstock", "Falling water turns wheels."),
-    ("a boiler", "makes steam", "a burner", "high pressure", "Water takes up heat and boils."),
-    ("a condenser", "cools vapour", "a cold surface", "a liquid", "Vapour gives its heat away."),
-    ("a capacitor", "keeps charges apart", "two plates", "a dielectric", "Plates face each other."),
-)
+from rubric_core.files import read_file
 
 
 def made_tasks() -> tuple[Task, ...]:
     """Tasks whose rubrics both a program and a language model can score, one document each."""
-    return tuple(_task(*fact) for fact in _FACTS)
+    return tuple(_task(*fact) for fact in _tables()["facts"])
 
 
 def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Task:
@@ -49,25 +31,13 @@ def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Ta
         question=f"How does {thing} work? Name what it does, what it needs, and what comes of it.",
         grounding=Grounding(text=f"{passage} Key facts: {action}; {means}; {outcome}."),
         rubric=Rubric(
-            criteria=(
-                Criterion(
-                    id="action",
-                    weight=3,
-                    description="Says what happens",
-                    required_elements=(action,),
-                ),
-                Criterion(
-                    id="means",
-                    weight=2,
-                    description="Names what is needed",
-                    expected_keywords=(means,),
-                ),
-                Criterion(
-                    id="outcome",
-                    weight=1,
-                    description="Names the outcome",
-                    expected_keywords=(outcome,),
-                ),
+            criteria=tuple(
+                Criterion(id=name, weight=weight, description=said, expected_keywords=(keyword,))
+                for name, weight, said, keyword in (
+                    ("action", 3, "Says what happens", action),
+                    ("means", 2, "Names what is needed", means),
+                    ("outcome", 1, "Names the outcome", outcome),
+                )
             )
         ),
         reference_answer=f"It {action} by means of {means}, which leads to {outcome}.",
@@ -77,64 +47,32 @@ def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Ta
 _VOCABULARY: Final = 2048
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(NamedTuple):
     """How models of a family are called, and what stands around a message."""
 
+    named: list[str]
+    """Words in a model's name."""
     model_type: str
     """As transformers names it."""
     bos: str
     eos: str
     """Ends an answer."""
     pad: str
-    special: tuple[str, ...]
+    special: list[str]
     """Further special tokens of the chat template."""
     template: str
     """Jinja, one message after the other."""
 
 
-_LLAMA_3: Final = Family(
-    model_type="llama",
-    bos="<|begin_of_text|>",
-    eos="<|eot_id|>",
-    pad="<|finetune_right_pad_id|>",
-    special=("<|start_header_id|>", "<|end_header_id|>", "<|end_of_text|>"),
-    template=(
-        "{{ bos_token }}{% for message in messages %}"
-        "{{ '<|start_header_id|>' + message['role'] + '<|end_header_id|>\n\n' }}"
-        "{{ message['content'] | trim + '<|eot_id|>' }}{% endfor %}"
-        "{% if add_generation_prompt %}"
-        "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}"
-    ),
-)
-_CHATML: Final = (
-    "{% for message in messages %}"
-    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
-)
-_MISTRAL: Final = Family(
-    model_type="mistral",
-    bos="<s>",
-    eos="</s>",
-    pad="<pad>",
-    special=("[INST]", "[/INST]"),
-    template=(
-        "{{ bos_token }}{% for message in messages %}{% if message['role'] == 'user' %}"
-        "{{ '[INST] ' + message['content'] + '[/INST]' }}{% else %}"
-        "{{ ' ' + message['content'] + eos_token }}{% endif %}{% endfor %}"
-    ),
-)
-
-
 def family_of(name: str) -> Family:
     """Tell a family by a model's name; Llama 3 where it says nothing."""
-    lower = name.lower()
-    if "qwen" in lower:
-        kind = "qwen3" if "qwen3" in lower else "qwen2"
-        return Family(kind, "<|endoftext|>", "<|im_end|>", "<|pad|>", ("<|im_start|>",), _CHATML)
-    if "mistral" in lower or "ministral" in lower:
-        return _MISTRAL
-    return _LLAMA_3
+    families = (Family(**family) for family in _tables()["families"])
+    return next(one for one in families if any(word in name.lower() for word in one.named))
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(read_file(Path(__file__).with_name("stand_ins.toml")).decode())
 
 
 def write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:

@@ -1,26 +1,22 @@
 """Are the tasks there, well formed, apart from each other, and short enough to be asked?"""
 
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-# transformers annotates these methods in part only.
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from transformers import AutoTokenizer
 
 from rubric_core import RubricFileError, SchemaError, Task
 from rubric_core import read_tasks as read_parquet
+from rubric_core.data.leak import leaked_ngrams
 from rubric_core.files import read_each_line
-from rubric_core.leak import leaked_ngrams
-from rubric_train_openrlhf.cluster.rehearse.finding import failed, passed, unchecked, warning
+from rubric_train_openrlhf.cluster.rehearse.checking import failed, passed, unchecked, warning
 from rubric_train_openrlhf.config import PathModel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-    from rubric_train_openrlhf.cluster.rehearse.finding import Finding
+    from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Subject
 
 
 _REPORTED: Final = 5
@@ -29,115 +25,99 @@ TRAIN: Final = "data.train"
 HELDOUT: Final = "data.validation"
 
 
-def check_training_tasks(subject: Subject) -> Iterator[Finding]:
+def check_training_tasks(subject: Subject) -> Iterable[Finding]:
     """Read every row of the training file; with `--data`, of that file instead."""
-    config, given = subject.known, subject.request.data
-    if given is not None:
-        subject.stand_in(f"tasks: {str(given)!r} instead of {str(config.data.train)!r}")
-    yield from _read(subject, given or config.data.train, key=TRAIN, needed=given is not None)
+    configured, given = subject.known.data.train, subject.request.data
+    if given is None:
+        return _read(subject, configured, key=TRAIN)
+    subject.stand_in(f"tasks: {str(given)!r} instead of {str(configured)!r}")
+    if not given.exists():
+        missing = f"no file at {str(given)!r} on this machine"
+        return [failed(missing, remedy="give `--data` the path of a task file")]
+    return _read(subject, given, key=TRAIN)
 
 
-def check_heldout_tasks(subject: Subject) -> Iterator[Finding]:
+def check_heldout_tasks(subject: Subject) -> Iterable[Finding]:
     """Read every row of the held-out file, if the run has one."""
     path = subject.known.data.validation
     if path is None:
-        yield warning(
-            "no held-out tasks: the last checkpoint counts as the best",
-            where=HELDOUT,
-            remedy="name a file that shares no document with data.train",
-        )
-        return
-    yield from _read(subject, path, key=HELDOUT, needed=False)
+        said = "no held-out tasks: the last checkpoint counts as the best"
+        return [warning(said, remedy="name a file that shares no document with data.train")]
+    return _read(subject, path, key=HELDOUT)
 
 
-def check_enough_tasks(subject: Subject) -> Iterator[Finding]:
+def check_enough_tasks(subject: Subject) -> Finding:
     """A step should not ask the same question twice."""
     prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
-    if tasks < prompts:
-        yield warning(
-            f"rollout.prompts={prompts} is more than the {tasks} tasks of data.train: a step asks "
-            "some of them several times",
-            where="rollout.prompts",
-            remedy="lower it, or write more tasks",
-        )
-    else:
-        yield passed(f"{tasks} tasks for steps of {prompts}")
+    if tasks >= prompts:
+        return passed(f"{tasks} tasks for steps of {prompts}")
+    return warning(
+        f"rollout.prompts={prompts} is more than the {tasks} tasks of data.train: a step asks "
+        "some of them several times",
+        remedy="lower it, or write more tasks",
+    )
 
 
-def check_splits(subject: Subject) -> Iterator[Finding]:
+def check_splits(subject: Subject) -> Finding:
     """No document may be on both sides of the split."""
     heldout = subject.tasks.get(HELDOUT, ())
     shared = {task.doc_hash for task in subject.train_tasks} & {task.doc_hash for task in heldout}
     if shared:
-        yield failed(
+        return failed(
             f"{len(shared)} documents have tasks to train on and held-out ones, the first "
             f"{min(shared)!r}: the held-out reward would measure memory",
-            where=HELDOUT,
             remedy="split by document, as `rubric-synth run` does",
         )
-    elif heldout:
-        yield passed(f"no document of {len(heldout)} held-out tasks is trained on")
-    else:
-        yield unchecked("there are no held-out tasks to compare with", where=HELDOUT)
+    if not heldout:
+        return unchecked("there are no held-out tasks to compare with")
+    return passed(f"no document of {len(heldout)} held-out tasks is trained on")
 
 
-def check_leaks(subject: Subject) -> Iterator[Finding]:
+def check_leaks(subject: Subject) -> Iterable[Finding]:
     """No question may hold a run of words of its passage or its rubric."""
     n = subject.known.data.leak_ngram
     tasks = {**_by_id(subject.tasks.get(HELDOUT, ())), **_by_id(subject.train_tasks)}
-    leaks = [(key, found) for key, task in tasks.items() if (found := leaked_ngrams(task, n=n))]
-    for task_id, overlaps in leaks[:_REPORTED]:
-        sources = ", ".join(overlap.source for overlap in overlaps)
-        yield failed(
-            f"the question of task {task_id} shares {n} or more words in a row with its {sources}",
-            where="data.leak_ngram",
-            remedy="reword or drop the question",
-        )
-    if len(leaks) > _REPORTED:
-        yield failed(f"and {len(leaks) - _REPORTED} more questions do", where="data.leak_ngram")
+    leaks = [
+        f"the question of task {key} shares {n} or more words in a row with its "
+        f"{', '.join(overlap.source for overlap in overlaps)}"
+        for key, task in tasks.items()
+        if (overlaps := leaked_ngrams(task, n=n))
+    ]
     if not leaks:
-        yield passed(f"{len(tasks)} questions share no {n} words in a row with what is hidden")
+        return [passed(f"{len(tasks)} questions share no {n} words in a row with what is hidden")]
+    return _first(leaks, "questions do", remedy="reword or drop the question")
 
 
-def check_warm_start(subject: Subject) -> Iterator[Finding]:
+def check_warm_start(subject: Subject) -> Finding:
     """A warm start needs reference answers."""
     sft = subject.known.sft
     if sft is None:
-        yield passed("no warm start is asked for", where="sft")
-        return
+        return passed("no warm start is asked for")
     tasks = subject.train_tasks
     answered = sum(bool(task.reference_answer) for task in tasks)
     if not answered:
-        yield failed(
-            f"sft is on, but none of {len(tasks)} tasks has a reference_answer",
-            where="sft",
-            remedy="add answers with `rubric-synth run`, or remove the section",
-        )
-    elif answered < sft.batch_size:
-        yield warning(
-            f"{answered} reference answers are fewer than one batch of {sft.batch_size}",
-            where="sft.batch_size",
-        )
-    else:
-        yield passed(f"{answered} of {len(tasks)} tasks have a reference answer", where="sft")
+        said = f"sft is on, but none of {len(tasks)} tasks has a reference_answer"
+        return failed(said, remedy="add answers with `rubric-synth run`, or remove the section")
+    if answered < sft.batch_size:
+        said = f"{answered} reference answers are fewer than one batch of {sft.batch_size}"
+        return warning(said, where="sft.batch_size")
+    return passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
-def _read(subject: Subject, path: Path, *, key: str, needed: bool) -> Iterator[Finding]:
+def _first(problems: Sequence[str], others: str, *, remedy: str, where: str = "") -> list[Finding]:
+    """The first problems one by one, and how many more there are."""
+    more = len(problems) - _REPORTED
+    found = [failed(one, where=where, remedy=remedy) for one in problems[:_REPORTED]]
+    return found if more <= 0 else [*found, failed(f"and {more} more {others}", where=where)]
+
+
+def _read(subject: Subject, path: Path, *, key: str) -> Iterable[Finding]:
     if path.exists() and not path.is_file():
         remedy = "give the path of a JSONL or Parquet file of tasks"
-        yield failed(f"{str(path)!r} is a folder, not a file", where=key, remedy=remedy)
-        return
+        return [failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)]
     if not path.is_file():
-        missing = f"no file at {str(path)!r} on this machine"
-        if needed:
-            yield failed(missing, where=key, remedy="give `--data` the path of a task file")
-        else:
-            yield subject.absent(
-                missing,
-                where=key,
-                remedy="copy it here, give `--data`, or write it with `rubric-synth run`",
-            )
-        return
+        remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
+        return [subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)]
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -150,31 +130,19 @@ def _read(subject: Subject, path: Path, *, key: str, needed: bool) -> Iterator[F
     except RubricFileError as error:
         wrong.append(error)
     subject.tasks[key] = tuple(_by_id(tasks).values())
-    for error in wrong[:_REPORTED]:
-        yield failed(str(error), where=key, remedy=_remedy(error))
-    if len(wrong) > _REPORTED:
-        yield failed(f"{path}: and {len(wrong) - _REPORTED} more rows", where=key)
-    if not wrong:
-        yield from _counted(subject, path, key=key, rows=len(tasks))
-
-
-def _counted(subject: Subject, path: Path, *, key: str, rows: int) -> Iterator[Finding]:
-    tasks = len(subject.tasks[key])
+    if wrong:
+        remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
+        return _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
     if not tasks:
         remedy = "write one with `rubric-synth run`"
-        yield failed(f"{str(path)!r} holds no task", where=key, remedy=remedy)
-        return
-    yield passed(f"{rows} tasks in {str(path)!r}", where=key)
-    if tasks < rows:
-        yield warning(
-            f"{rows - tasks} rows are tasks that stand there already",
-            where=key,
-            remedy="drop them; the run reads each task once",
-        )
-
-
-def _remedy(error: RubricFileError) -> str:
-    return "repair the row or drop it" if error.line else "give a file of tasks"
+        return [failed(f"{str(path)!r} holds no task", remedy=remedy)]
+    repeated = len(tasks) - len(subject.tasks[key])
+    said = f"{repeated} rows are tasks that stand there already"
+    remedy = "drop them; the run reads each task once"
+    return [
+        passed(f"{len(tasks)} tasks in {str(path)!r}"),
+        *([warning(said, remedy=remedy)] if repeated else ()),
+    ]
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
@@ -193,67 +161,52 @@ def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
             yield f"{path}:{line}", wrong
 
 
-def _by_id(tasks: list[Task] | tuple[Task, ...]) -> dict[str, Task]:
+def _by_id(tasks: Iterable[Task]) -> dict[str, Task]:
     return {task.task_id: task for task in tasks}
 
 
-def check_questions(subject: Subject) -> Iterator[Finding]:
+def check_questions(subject: Subject) -> Iterable[Finding]:
     """Look for questions that would be read as something else, or scored in two ways."""
-    tasks = (*subject.train_tasks, *subject.tasks.get("data.validation", ()))
-    findings = [
-        *_asked_twice(subject, subject.train_tasks),
-        *_with_nul(subject, tasks),
-        *_with_special_tokens(subject, tasks),
-    ]
-    yield from findings
-    if not findings:
-        yield passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
-
-
-def _asked_twice(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """Tasks of one question are judged by different rubrics or passages: else they were one."""
+    tasks = (*subject.train_tasks, *subject.tasks.get(HELDOUT, ()))
+    findings: list[Finding] = []
     same: dict[str, list[Task]] = {}
-    for task in tasks:
+    for task in subject.train_tasks:
         same.setdefault(task.question, []).append(task)
-    repeated = [group for group in same.values() if len(group) > 1]
-    if repeated:
-        places = _named(subject, repeated[0])
-        yield warning(
-            f"{len(repeated)} questions are asked by several tasks, which reward the same answer "
-            f"differently, the first by {len(repeated[0])}: {places}",
-            where="data.train",
-            remedy="keep one task of each question, or say in the questions what differs",
+    # Tasks of one question are judged by different rubrics or passages: else they were one.
+    if repeated := [group for group in same.values() if len(group) > 1]:
+        findings += [
+            warning(
+                f"{len(repeated)} questions are asked by several tasks, which reward the same "
+                f"answer differently, the first by {len(repeated[0])}: "
+                f"{_named(subject, repeated[0])}",
+                remedy="keep one task of each question, or say in the questions what differs",
+            )
+        ]
+    if odd := [task for task in tasks if "\0" in task.question]:
+        said = f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}"
+        remedy = "remove it: the text was probably read from a file that is none"
+        findings += [warning(said, remedy=remedy)]
+    # One of these ends or begins a turn, as if the template had written it.
+    special = _special_tokens(subject)
+    if odd := [task for task in tasks if any(token in task.question for token in special)]:
+        token = min(token for token in special if token in odd[0].question)
+        said = (
+            f"{len(odd)} questions hold special tokens of the model, which it does not read as "
+            f"text, the first {token!r}: {_named(subject, odd)}"
         )
+        findings += [warning(said, remedy="reword the questions, or drop the tasks")]
+    return findings or [
+        passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
+    ]
 
 
-def _with_nul(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
-    if found := [task for task in tasks if "\0" in task.question]:
-        yield warning(
-            f"{len(found)} questions hold a NUL character: {_named(subject, found)}",
-            where="data.train",
-            remedy="remove it: the text was probably read from a file that is none",
-        )
-
-
-def _with_special_tokens(subject: Subject, tasks: Sequence[Task]) -> Iterator[Finding]:
-    """A special token in a question ends or begins a turn, as if the template had written it."""
+def _special_tokens(subject: Subject) -> set[str]:
     model = subject.known.model
     if subject.codec is None or not isinstance(model, PathModel):
-        return
-    read: Any = AutoTokenizer
-    tokenizer = read.from_pretrained(model.path, local_files_only=True)
-    added: list[Any] = list(tokenizer.added_tokens_decoder.values())
-    named: list[str] = tokenizer.all_special_tokens
-    special = {str(token) for token in added if token.special} | set(named)
-    found = [task for task in tasks if any(token in task.question for token in special)]
-    if found:
-        token = min(token for token in special if token in found[0].question)
-        yield warning(
-            f"{len(found)} questions hold special tokens of the model, which it does not read as "
-            f"text, the first {token!r}: {_named(subject, found)}",
-            where="data.train",
-            remedy="reword the questions, or drop the tasks",
-        )
+        return set()
+    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(model.path, local_files_only=True)
+    added: Iterable[Any] = tokenizer.added_tokens_decoder.values()
+    return {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
 
 
 def _named(subject: Subject, tasks: Sequence[Task]) -> str:
@@ -266,48 +219,36 @@ _TEMPLATE_BYTES: Final = 256
 """Room for a chat template around a question; a system text of Llama 3.1's has some 130 bytes."""
 
 
-def check_prompt_lengths(subject: Subject) -> Iterator[Finding]:
+def check_prompt_lengths(subject: Subject) -> Iterable[Finding]:
     """Count each prompt's tokens against what `cluster.max_len` leaves beside a response."""
-    config = subject.known
+    config, codec = subject.known, subject.codec
     limit = config.cluster.max_len - config.rollout.max_new_tokens
     room = (
         f"cluster.max_len={config.cluster.max_len} − "
         f"rollout.max_new_tokens={config.rollout.max_new_tokens} = {limit} tokens"
     )
-    tasks = (*subject.train_tasks, *subject.tasks.get("data.validation", ()))
-    if subject.codec is None:
+    tasks = (*subject.train_tasks, *subject.tasks.get(HELDOUT, ()))
+    if codec is None:
         # No tokenizer joins two words in one token.
-        words = {task.task_id: len(task.question.split()) for task in tasks}
-        too_long = list(_too_long(subject, words, "words, each a token or more", limit, room))
-        yield from too_long or [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
-        return
-    lengths = {
-        task.task_id: len(subject.codec.encode_prompt(task.policy_view()).token_ids)
-        for task in tasks
-    }
-    too_long = list(_too_long(subject, lengths, "tokens", limit, room))
-    yield from too_long
-    if not too_long:
-        yield passed(
-            f"the longest of {len(tasks)} prompts has {max(lengths.values())} tokens, of {room}"
-        )
-
-
-def _too_long(
-    subject: Subject, lengths: Mapping[str, int], unit: str, limit: int, room: str
-) -> Iterator[Finding]:
-    """Name the longest of those that do not fit, and count the others."""
+        unit = "words, each a token or more"
+        lengths = {task.task_id: len(task.question.split()) for task in tasks}
+    else:
+        unit = "tokens"
+        lengths = {
+            task.task_id: len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks
+        }
     over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
-    for task_id in over[:_REPORTED]:
-        yield failed(
-            f"the prompt of task {subject.place(task_id)} has {lengths[task_id]} {unit}: more than "
-            f"{room}",
-            where="cluster.max_len",
-            remedy="raise cluster.max_len, lower rollout.max_new_tokens, or drop the task",
-        )
-    if len(over) > _REPORTED:
-        more = f"and {len(over) - _REPORTED} more of {len(lengths)} prompts are too long"
-        yield failed(more, where="cluster.max_len")
+    if over:
+        said = [
+            f"the prompt of task {subject.place(key)} has {lengths[key]} {unit}: more than {room}"
+            for key in over
+        ]
+        remedy = "raise cluster.max_len, lower rollout.max_new_tokens, or drop the task"
+        return _first(said, f"of {len(lengths)} prompts are too long", remedy=remedy)
+    if codec is None:
+        return [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
+    longest = max(lengths.values())
+    return [passed(f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}")]
 
 
 def _bounded_by_bytes(

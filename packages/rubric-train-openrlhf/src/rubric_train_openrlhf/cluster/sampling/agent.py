@@ -1,17 +1,19 @@
 """What OpenRLHF's engines load by path: `AgentExecutor`, which judges while others generate."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
-# OpenRLHF has no types.
 from __future__ import annotations
 
 from typing import Any
 
 from openrlhf.utils.agent import AgentExecutorBase
 
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.sampling.groups import Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import (
+    SampleRequest,
+    Verdict,
+    judge_places,
+    judged_sample,
+)
 from rubric_train_openrlhf.cluster.sampling.judge_calls import find_coordinator, verdict_of
-from rubric_train_openrlhf.cluster.sampling.judged_sample import Asked, judge_places, judged_sample
+from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 
 
 class AgentExecutor(AgentExecutorBase):
@@ -53,9 +55,9 @@ class AgentExecutor(AgentExecutorBase):
             images: none here.
         """
         del images
-        asked = Asked(prompt, label, sampling_params, max_length)
+        request = SampleRequest(prompt, label, sampling_params, max_length)
         return await judged_sample(
-            asked, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
+            request, tokenizer=hf_tokenizer, engine=llm_engine, judge=self._judge
         )
 
     async def _judge(self, task_id: str, response: str) -> Verdict:

@@ -1,25 +1,22 @@
 """The engine that samples: OpenRLHF's vLLM actor, started with what its flags cannot say."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
-# OpenRLHF, Ray's actors and vLLM carry no types.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from openrlhf.trainer.ray import vllm_engine
 from transformers import AutoTokenizer
 from vllm.v1.engine.exceptions import EngineDeadError
 
 from rubric_train_openrlhf.cluster.cpu.worker import CpuWorkerExtension
-from rubric_train_openrlhf.cluster.processes.failure import shown
-from rubric_train_openrlhf.cluster.processes.orphans import end_once
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.sampling.engine_process import cause_of_death, end_with_engine
+from rubric_train_openrlhf.cluster.failure import shown
+from rubric_train_openrlhf.cluster.orphans import end_once
+from rubric_train_openrlhf.cluster.sampling.engine_process import end_with_engine, engine_error
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
 
 _EngineActor: Any = vllm_engine.RolloutRayActor.__ray_metadata__.modified_class
 
@@ -45,9 +42,7 @@ class RubricRolloutActor(_EngineActor):
             await super().__init__(*args, **options | engine_options(run))
         except RuntimeError as error:
             # vLLM says no more than that its own process failed.
-            raise ClusterError(
-                f"vLLM does not start: {cause_of_death() or shown(error)}"
-            ) from error
+            raise ClusterError(f"vLLM does not start: {engine_error() or shown(error)}") from error
         # Calls beside `generate`, as those with new weights, wait for ever on a process that died.
         end_once(self._has_lost_its_process)
         self._tokenizer = AutoTokenizer.from_pretrained(options["model"], local_files_only=True)

@@ -1,7 +1,5 @@
 """vLLM's own process behind an engine, which ends with the engine's."""
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# vLLM is typed in part only.
 from __future__ import annotations
 
 import contextlib
@@ -13,10 +11,10 @@ from typing import Any
 from vllm.v1.engine.core import EngineCoreProc
 
 from rubric_core.files import read_file
-from rubric_train_openrlhf.cluster.processes.failure import shown
-from rubric_train_openrlhf.cluster.processes.orphans import end_with
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
+from rubric_train_openrlhf.cluster.failure import shown
+from rubric_train_openrlhf.cluster.orphans import end_with
+from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 
 _run: Any = EngineCoreProc.run_engine_core
 
@@ -29,7 +27,7 @@ def run_engine_core(*args: Any, **options: Any) -> None:
         _run(*args, **options)
     except Exception as error:
         with contextlib.suppress(OSError):
-            _last_words(os.getppid()).write_text(shown(error), encoding="utf-8")
+            _error_file(os.getppid()).write_text(shown(error), encoding="utf-8")
         raise
 
 
@@ -38,15 +36,15 @@ def end_with_engine() -> None:
     EngineCoreProc.run_engine_core = staticmethod(run_engine_core)
 
 
-def cause_of_death() -> str | None:
+def engine_error() -> str | None:
     """What the process that this one started died of, on one line; None where it said nothing."""
     try:
-        return read_file(_last_words(os.getpid())).decode()
+        return read_file(_error_file(os.getpid())).decode()
     except OSError:
         return None
 
 
-def _last_words(engine: int) -> Path:
+def _error_file(engine: int) -> Path:
     """Where vLLM's process leaves its error to the engine that started it, and to a reader."""
     logs = ClusterPaths(read_policy_run().out).logs
     logs.mkdir(parents=True, exist_ok=True)

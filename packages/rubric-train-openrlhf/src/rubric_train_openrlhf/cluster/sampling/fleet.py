@@ -4,13 +4,12 @@ Ray starts a dead engine again, with the weights that the run began with. Whatev
 lost and is asked for again, once it holds the policy's weights like the others.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# Ray's actors and vLLM carry no types.
 from __future__ import annotations
 
 import os
 import time
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,13 +18,11 @@ import structlog
 from ray.exceptions import ActorDiedError, RayActorError
 
 from rubric_judge.console import Phase, current
-from rubric_train_openrlhf.cluster.processes.failure import last_line
+from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from vllm import SamplingParams
 
 _log = structlog.get_logger()
@@ -117,7 +114,9 @@ class EngineFleet:
         resent = 0
         with current().phase("responses", total=len(requests)) as phase:
             while missing:
-                self._bring_up_to_date()
+                self.check()
+                if self._are_stale:
+                    self._deliver(self._rejoin)
                 self._collect(requests, missing, received, phase=phase)
                 missing = [row for row in missing if row not in received.responses]
                 resent += len(missing)
@@ -193,23 +192,13 @@ class EngineFleet:
             ClusterError: one died for good, or does not come back.
         """
         identities = [_identity(engine, number=i) for i, engine in enumerate(self._engines)]
-        fresh = [
-            number
-            for number, (before, now) in enumerate(
-                zip(self._identities or identities, identities, strict=True)
-            )
-            if before != now
-        ]
+        known = zip(self._identities or identities, identities, strict=True)
+        fresh = [number for number, (before, now) in enumerate(known) if before != now]
         self._identities = identities
         if fresh:
             self._restarts += len(fresh)
             self._are_stale = True
             _log.warning("train.engine.restarted", engines=fresh)
-
-    def _bring_up_to_date(self) -> None:
-        self.check()
-        if self._are_stale:
-            self._deliver(self._rejoin)
 
     def _deliver(self, send: Callable[[], bool]) -> None:
         while True:
@@ -288,7 +277,7 @@ def _identity(engine: Engine, *, number: int) -> Identity:
         try:
             return ray.get(engine.__ray_call__.remote(_own_identity))
         except ActorDiedError as error:
-            raise died_for_good(error, number=number) from error
+            raise lost_engine(error, number=number) from error
         except RayActorError as error:
             if time.monotonic() > deadline:
                 raise ClusterError(
@@ -298,7 +287,7 @@ def _identity(engine: Engine, *, number: int) -> Identity:
             time.sleep(_PAUSE_S)
 
 
-def died_for_good(error: ActorDiedError, *, number: int) -> ClusterError:
+def lost_engine(error: ActorDiedError, *, number: int) -> ClusterError:
     """Say why Ray does not start an engine again; it never does where a start raised an error."""
     cause = last_line(error)
     if error.actor_init_failed:

@@ -5,23 +5,26 @@ All that the policy's side learns of a judgement is a `Verdict`: its name, and a
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 from uuid import uuid4
+from weakref import WeakKeyDictionary
 
-from rubric_core import Reason
+import structlog
+
+from rubric_core import PolicyView, Reason
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.run.writing import write_lines
 from rubric_train_openrlhf.step.passes import Timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from rubric_core import PolicyView
     from rubric_train_openrlhf.policy import ChatCodec
-
 
 _PARTS = 3
 
@@ -140,7 +143,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class Draw:
     """Groups in the order of their prompts, and what they took."""
 
     groups: list[Group]
@@ -152,7 +155,7 @@ class Drawn:
     """Drawn in all; more than there are groups where dynamic sampling dropped some."""
 
     @classmethod
-    def of_rounds(cls, rounds: Sequence[Drawn], *, groups: list[Group]) -> Drawn:
+    def of_rounds(cls, rounds: Sequence[Draw], *, groups: list[Group]) -> Draw:
         """What some rounds took together, for the groups that were kept."""
         return cls(
             groups=groups,
@@ -163,22 +166,12 @@ class Drawn:
         )
 
 
-Source = Literal["train", "heldout"]
-
-
-class TooLong(NamedTuple):
-    """A prompt that leaves no room for a response."""
-
-    task_id: str
-    tokens: int
-
-
 def write_prompts(
     path: Path,
     views: Sequence[PolicyView],
     *,
     codec: ChatCodec,
-    source: Source,
+    source: Literal["train", "heldout"],
     max_prompt_tokens: int,
 ) -> None:
     """Write the dataset that OpenRLHF reads prompts from, in the order of the views.
@@ -197,36 +190,141 @@ def write_prompts(
         TrainConfigError: a prompt is longer.
         DiskWriteError: the file could not be written.
     """
-    if too_long := list(long_prompts(views, codec=codec, max_prompt_tokens=max_prompt_tokens)):
-        longest = max(too_long, key=lambda one: one.tokens)
+    lengths = {view.task_id: len(codec.encode_prompt(view).token_ids) for view in views}
+    # OpenRLHF would cut them from the left: the policy would be asked something else.
+    if too_long := {name: n for name, n in lengths.items() if n > max_prompt_tokens}:
+        longest = max(too_long, key=too_long.__getitem__)
         raise TrainConfigError(
             f"{len(too_long)} of {len(views)} {source} prompts are longer than the "
             f"{max_prompt_tokens} tokens that rollout.max_new_tokens leaves of cluster.max_len; "
-            f"the longest has {longest.tokens} (task {longest.task_id}): raise cluster.max_len to "
+            f"the longest has {too_long[longest]} (task {longest}): raise cluster.max_len to "
             "it and the response together, or leave such tasks out",
             location="cluster.max_len",
         )
-    write_lines(path, _rows(views, codec=codec))
+    rows = (
+        {"input": codec.prompt_text(view), "label": view.task_id, "question": view.question}
+        for view in views
+    )
+    write_lines(path, map(json.dumps, rows))
 
 
-def long_prompts(
-    views: Sequence[PolicyView], *, codec: ChatCodec, max_prompt_tokens: int
-) -> Iterator[TooLong]:
-    """Find the prompts that leave no room for a response.
+_OF_LOOPS: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()
+"""An engine's process has one event loop, and a semaphore belongs to one."""
 
-    OpenRLHF would cut them from the left: the policy would be asked something else.
+
+def judge_places(n: int) -> asyncio.Semaphore:
+    """Limit the judge calls of this process; every caller in it gets the same limiter.
+
+    It is no part of `agent.py`, which OpenRLHF executes anew for each executor that it makes.
+
+    Args:
+        n: most calls under way, which is the same for all of a run.
+
+    Raises:
+        RuntimeError: no event loop is running.
     """
-    for view in views:
-        tokens = len(codec.encode_prompt(view).token_ids)
-        if tokens > max_prompt_tokens:
-            yield TooLong(view.task_id, tokens)
+    return _OF_LOOPS.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(n))
 
 
-def _rows(views: Sequence[PolicyView], *, codec: ChatCodec) -> Iterator[str]:
-    for view in views:
-        row = {
-            "input": codec.prompt_text(view),
-            "label": view.task_id,
-            "question": view.question,
-        }
-        yield json.dumps(row)
+_log = structlog.get_logger()
+
+_ENDED: Final = "stop"
+_ANSWERED: Final = (_ENDED, "length", "repetition")
+"""Reasons of vLLM's to finish that the policy gave. The others, `abort` and `error`, are the
+engine's own."""
+_TRIES: Final = 3
+"""For a response that the engine does not finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What one response is asked for with."""
+
+    prompt: str
+    task_id: str
+    sampling: Any
+    """`vllm.SamplingParams`."""
+    max_length: int
+    """Longest prompt and response together, in tokens."""
+
+
+async def judged_sample(
+    request: SampleRequest,
+    *,
+    tokenizer: Any,
+    engine: Any,
+    judge: Callable[[str, str], Awaitable[Verdict]],
+) -> dict[str, object]:
+    """Generate a response and have it judged.
+
+    Args:
+        request: prompt, task and sampling.
+        tokenizer: of the policy.
+        engine: OpenRLHF's actor around an engine of vLLM.
+        judge: judges by task id; never raises.
+
+    Returns:
+        A rollout as OpenRLHF's executors give it. An invalid judgement is reward 0; one that did
+        not happen is reward 0 too, and the label, its name, tells the coordinator to mask
+        it. So does that of a response that the engine did not finish, which no judge sees.
+
+    Raises:
+        Exception: whatever the engine raises. No reward is made up for an engine that died.
+    """
+    prompt_ids = list(tokenizer(text=request.prompt, add_special_tokens=False)["input_ids"])
+    completion = await _completion(request, engine, prompt_ids)
+    generated_s = time.perf_counter()
+    tokens = list(completion.token_ids) if completion else []
+    # As the policy's codec decodes: the judge reads no special token.
+    response = tokenizer.decode(tokens, skip_special_tokens=True).strip()
+    if completion:
+        verdict = await judge(request.task_id, response)
+    else:
+        verdict = Verdict.unreachable(request.task_id, Reason.NO_RESPONSE)
+    reward = verdict.reward or 0.0
+    return {
+        "prompt": request.prompt,
+        "label": verdict.judgement,
+        "images": None,
+        "mm_train_inputs": None,
+        "observation_tokens": prompt_ids + tokens,
+        "action_ranges": [(len(prompt_ids), len(prompt_ids) + len(tokens))],
+        "rollout_log_probs": _logprobs(completion, prompt_tokens=len(prompt_ids)),
+        "truncated": completion is None or completion.finish_reason != _ENDED,
+        "reward": reward,
+        "scores": reward,
+        "text": response,
+        "extra_logs": {"rubric/judge_s": time.perf_counter() - generated_s},
+    }
+
+
+async def _completion(request: SampleRequest, engine: Any, prompt_ids: list[int]) -> Any:
+    """Generate a response, and again where the engine leaves it unfinished.
+
+    Returns:
+        vLLM's completion; None where the engine never finished: what it left is nobody's answer.
+    """
+    sampling = deepcopy(request.sampling)
+    room = max(1, request.max_length - len(prompt_ids))
+    sampling.max_tokens = room if sampling.max_tokens is None else min(sampling.max_tokens, room)
+    for left in reversed(range(_TRIES)):
+        completion = (await engine.generate(prompt_ids, sampling)).outputs[0]
+        if completion.finish_reason in _ANSWERED:
+            return completion
+        _log.warning(
+            "cluster.response.unfinished",
+            task_id=request.task_id,
+            finish_reason=completion.finish_reason,
+            tries_left=left,
+        )
+    return None
+
+
+def _logprobs(completion: Any, *, prompt_tokens: int) -> list[float] | None:
+    """The engine's log-probabilities of what it drew, 0 for the prompt; None if not asked for."""
+    if completion is None:
+        return [0.0] * prompt_tokens
+    if completion.logprobs is None:
+        return None
+    drawn = zip(completion.token_ids, completion.logprobs, strict=True)
+    return [0.0] * prompt_tokens + [float(at[token].logprob) for token, at in drawn]

@@ -1,11 +1,10 @@
 """How the other processes of a run ask the judge's side, which may die and come back."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# Ray's handles have no types.
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -13,13 +12,10 @@ import structlog
 from ray.exceptions import ActorUnavailableError, RayActorError, RayTaskError
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.sampling.groups import Verdict
+from rubric_train_openrlhf.cluster.sampling.groups import Group, Verdict
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from rubric_train_openrlhf.cluster.sampling.groups import Group
     from rubric_train_openrlhf.step.credit import StepCredit
     from rubric_train_openrlhf.step.passes import HeldoutReward
 
@@ -60,7 +56,7 @@ def ask(method: Any, *args: object) -> Any:
         ClusterError: the coordinator stays away.
         Exception: whatever the method raises.
     """
-    patience = _Patience()
+    patience = _Deadline()
     while True:
         try:
             return ray.get(method.remote(*args))
@@ -68,7 +64,7 @@ def ask(method: Any, *args: object) -> Any:
             # Ray's error quotes the worker's stack; the cause is what was raised there.
             raise error.cause from None
         except RayActorError as error:
-            if not _may_come_back(error) or patience.ends():
+            if patience.ends(error):
                 raise _gone(error) from None
         time.sleep(_TRY_AGAIN_S)
 
@@ -79,12 +75,12 @@ async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
     Returns:
         The verdict; `unavailable` where the coordinator fails or stays away. Nothing is raised.
     """
-    patience = _Patience()
+    patience = _Deadline()
     while True:
         try:
             return await coordinator.judge.remote(task_id, response)
         except RayActorError as error:
-            if not _may_come_back(error) or patience.ends():
+            if patience.ends(error):
                 return _unreachable(task_id, Reason.CONNECTION, error)
         # The named boundary of the executor: a response without a verdict is masked, and the
         # share of those stops the run when it grows.
@@ -93,23 +89,19 @@ async def verdict_of(coordinator: Any, task_id: str, response: str) -> Verdict:
         await asyncio.sleep(_TRY_AGAIN_S)
 
 
-class _Patience:
+class _Deadline:
     """Of one call, which may take as long as it likes while the coordinator lives."""
 
     def __init__(self) -> None:
         self._gives_up_s: float | None = None
 
-    def ends(self) -> bool:
-        """Note that the coordinator is away, and tell whether that has lasted too long."""
+    def ends(self, error: RayActorError) -> bool:
+        """Note that the coordinator is away; whether it has ended, or that has lasted too long."""
         now_s = time.monotonic()
         if self._gives_up_s is None:
             self._gives_up_s = now_s + PATIENCE_S
-        return now_s > self._gives_up_s
-
-
-def _may_come_back(error: RayActorError) -> bool:
-    """Whether the coordinator is being started again: it is for ever, unless the run was ended."""
-    return isinstance(error, ActorUnavailableError)
+        # It is started again for ever, unless the run was ended.
+        return not isinstance(error, ActorUnavailableError) or now_s > self._gives_up_s
 
 
 def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
@@ -177,8 +169,5 @@ class CoordinatorClient:
 def _columns(
     groups: Sequence[Group],
 ) -> tuple[list[list[str]], list[list[int]], list[list[bool]]]:
-    return (
-        [group.judgements for group in groups],
-        [group.lengths for group in groups],
-        [group.ended for group in groups],
-    )
+    judgements_PG = [group.judgements for group in groups]
+    return judgements_PG, [group.lengths for group in groups], [group.ended for group in groups]

@@ -5,31 +5,25 @@ of a token has a seed of its own, so a resumed run asks for what the killed one 
 repeat it as far as their kernels give the same numbers for batches of another make-up.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false
-# OpenRLHF and vLLM carry no types.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
 
 from rubric_core.files import open_file
-from rubric_train_openrlhf.cluster.sampling.fleet import Request
-from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group, JudgementId, Prompt, Sample
+from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet, Request
+from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group, JudgementId, Prompt, Sample
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.passes import draw_informative
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Protocol
-
-    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-    from rubric_train_openrlhf.cluster.sampling.fleet import Answers, EngineFleet
-    from rubric_train_openrlhf.randomness import Purpose
+    from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 
     class Spread(Protocol):
         """The judge's side, as far as dynamic sampling asks it."""
@@ -70,7 +64,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         self._heldout = heldout
         self._order = PromptOrder(len(prompts), seed=run.seed)
 
-    def draw_step(self, *, step: int, position: int) -> Drawn:
+    def draw_step(self, *, step: int, position: int) -> Draw:
         """Sample and judge the groups of one step.
 
         Args:
@@ -93,47 +87,42 @@ class RubricSamplesGenerator(SamplesGenerator):
             step=step,
         )
         kept = [drawn.groups[place] for drawn, places in rounds for place in places]
-        return Drawn.of_rounds([drawn for drawn, _ in rounds], groups=kept)
+        return Draw.of_rounds([drawn for drawn, _ in rounds], groups=kept)
 
-    def draw_heldout(self) -> Drawn:
+    def draw_heldout(self) -> Draw:
         """Sample and judge the held-out questions, with the same draws in every pass."""
         validation = self._run.validation
-        parameters = self._sampling(temperature=validation.temperature)
-        requests = [
-            self._request(
-                prompt,
-                group=number,
-                sampling=parameters,
-                seed=self._seed("validation", step=0, part=number * validation.samples + member),
-            )
-            for number, prompt in enumerate(self._heldout)
-            for member in range(validation.samples)
-        ]
-        return self._answered(self._heldout, requests)
+        return self._answered(
+            self._heldout,
+            size=validation.samples,
+            temperature=validation.temperature,
+            seed_of=lambda row: derived_seed(
+                self._run.seed, step=0, purpose="validation", part=row
+            ),
+        )
 
-    def _draw(self, n: int, *, step: int, position: int) -> Drawn:
-        size = self._run.rollout.group_size
+    def _draw(self, n: int, *, step: int, position: int) -> Draw:
+        run, size = self._run, self._run.rollout.group_size
+
+        def seed_of(row: int) -> int | None:
+            if not run.cluster.engines.seeded:
+                return None
+            return derived_seed(run.seed, step=step, purpose="rollout", part=position * size + row)
+
         prompts = [self._prompts[index] for index in self._order.take(n, start=position)]
-        parameters = self._sampling(temperature=self._run.rollout.temperature)
-        requests = [
-            self._request(
-                prompt,
-                group=number,
-                sampling=parameters,
-                seed=self._seed("rollout", step=step, part=(position + number) * size + member),
-            )
-            for number, prompt in enumerate(prompts)
-            for member in range(size)
-        ]
-        return self._answered(prompts, requests)
+        return self._answered(
+            prompts, size=size, temperature=run.rollout.temperature, seed_of=seed_of
+        )
 
-    def _seed(self, purpose: Purpose, *, step: int, part: int) -> int | None:
-        if purpose == "rollout" and not self._run.cluster.engines.seeded:
-            return None
-        return derived_seed(self._run.seed, step=step, purpose=purpose, part=part)
-
-    def _sampling(self, *, temperature: float) -> dict[str, Any]:
-        return {
+    def _answered(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        size: int,
+        temperature: float,
+        seed_of: Callable[[int], int | None],
+    ) -> Draw:
+        sampling: dict[str, Any] = {
             "temperature": temperature,
             "max_tokens": self._run.rollout.max_new_tokens,
             # OpenRLHF forbids an end token at first, which no policy in training would know of.
@@ -141,29 +130,22 @@ class RubricSamplesGenerator(SamplesGenerator):
             "skip_special_tokens": False,
             "logprobs": 0,
         }
-
-    def _request(
-        self, prompt: Prompt, *, group: int, sampling: dict[str, Any], seed: int | None
-    ) -> Request:
-        return Request(
-            group=group,
-            prompt=prompt.text,
-            label=prompt.task_id,
-            sampling=SamplingParams(**sampling, seed=seed),
-        )
-
-    def _answered(self, prompts: Sequence[Prompt], requests: Sequence[Request]) -> Drawn:
+        requests = [
+            Request(
+                group=row // size,
+                prompt=prompts[row // size].text,
+                label=prompts[row // size].task_id,
+                sampling=SamplingParams(**sampling, seed=seed_of(row)),
+            )
+            for row in range(len(prompts) * size)
+        ]
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("wake_up")
         answers = self._fleet.ask(requests)
         if self._run.cluster.engines_sleep:
             self._fleet.on_all("sleep")
-        return self._drawn(prompts, answers)
-
-    def _drawn(self, prompts: Sequence[Prompt], answers: Answers) -> Drawn:
         samples = [self._sample(response) for response in answers.responses]
-        size = len(samples) // len(prompts)
-        return Drawn(
+        return Draw(
             groups=[
                 Group(prompt, tuple(samples[number * size : (number + 1) * size]))
                 for number, prompt in enumerate(prompts)

@@ -5,29 +5,25 @@
 OpenRLHF's own reward arithmetic, penalties and normalisations are not run.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
-# OpenRLHF and torch are typed in part or not at all.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
 
-from rubric_train_openrlhf.cluster.training.trained import update_order
+from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
-
-    import numpy.typing as npt
     from openrlhf.trainer.ppo_utils.experience import Experience
 
     from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.cluster.training.trained import Shares
     from rubric_train_openrlhf.step.credit import StepCredit
 
     class Crediting(Protocol):
@@ -54,7 +50,8 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     _step: int
     _groups: Sequence[Group]
     _credit: StepCredit
-    _gap: _Gap
+    _gaps: list[torch.Tensor]
+    """|log π_engine − log π_policy| of each token trained on."""
 
     def __init__(
         self,
@@ -87,10 +84,11 @@ class RubricExperienceMaker(RemoteExperienceMaker):
         Raises:
             JudgeAbortError: too many judgements failed.
         """
-        self._step, self._groups, self._gap = step, groups, _Gap()
+        self._step, self._groups, self._gaps = step, groups, []
         rows = [sample.experience for group in groups for sample in group.samples]
         batches = self.make_experience_batch(rows)
-        return Experiences(batches, self._credit, self._gap.mean)
+        gap = torch.cat(self._gaps).double()
+        return Experiences(batches, self._credit, float(gap.sum()) / max(len(gap), 1))
 
     def split_rollout_samples(self, rollout_samples: list[Experience]) -> list[Experience]:
         """Cut the responses into passes; `index` keeps which row of the step each one is."""
@@ -111,56 +109,36 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             )
         credit = self._judge_side.credit(self._step, self._groups)
         self._credit = credit
-        advantages_B = credit.advantages_PG.reshape(-1)
-        valid_B = credit.valid_PG.reshape(-1)
-        rewards_B = np.nan_to_num(credit.shaped_PG.reshape(-1), nan=0.0)
-        for experience in experiences:
-            self._fill(
-                experience,
-                advantages_B=advantages_B[experience.index],
-                valid_B=valid_B[experience.index],
-                rewards_B=rewards_B[experience.index],
+        advantages_N, valid_N, rewards_N = (
+            torch.tensor(values_PG.reshape(-1))
+            for values_PG in (
+                credit.advantages_PG,
+                credit.valid_PG,
+                np.nan_to_num(credit.shaped_PG),
             )
+        )
+        for one in experiences:
+            self._fill(one, advantages_N[one.index], valid_N[one.index], rewards_N[one.index])
         return experiences
 
     def _fill(
         self,
         experience: Experience,
-        *,
-        advantages_B: npt.NDArray[np.float64],
-        valid_B: npt.NDArray[np.bool_],
-        rewards_B: npt.NDArray[np.float64],
+        advantages_B: torch.Tensor,
+        valid_B: torch.Tensor,
+        rewards_B: torch.Tensor,
     ) -> None:
-        mask_BT = experience.action_mask * torch.from_numpy(valid_B)[:, None].to(
-            experience.action_mask
-        )
-        advantages_BT = torch.from_numpy(advantages_B).to(torch.float32)[:, None] * mask_BT
+        mask_BT = experience.action_mask * valid_B[:, None].to(experience.action_mask)
+        advantages_BT = advantages_B.to(torch.float32)[:, None] * mask_BT
         experience.action_mask = mask_BT
         experience.advantages = advantages_BT
         experience.returns = advantages_BT.clone()
-        experience.rewards = torch.from_numpy(rewards_B).to(torch.float32)
+        experience.rewards = rewards_B.to(torch.float32)
         experience.scores = None
         experience.kl = None
-        self._gap.add(experience)
+        gap_BT = experience.rollout_log_probs.float() - experience.action_log_probs.float()
+        self._gaps.append(gap_BT[mask_BT.bool()].abs())
         if self._ratio_to_sampler:
             experience.action_log_probs = experience.rollout_log_probs * mask_BT
         # What is left here becomes a mean over all responses in OpenRLHF's log, masked ones too.
         experience.info = {}
-
-
-class _Gap:
-    """Sums |log π_engine − log π_policy| over tokens."""
-
-    def __init__(self) -> None:
-        self._total = 0.0
-        self._tokens = 0.0
-
-    def add(self, experience: Experience) -> None:
-        mask_BT = experience.action_mask.bool()
-        gap_BT = experience.rollout_log_probs.float() - experience.action_log_probs.float()
-        self._total += float(gap_BT[mask_BT].abs().double().sum())
-        self._tokens += float(mask_BT.sum())
-
-    @property
-    def mean(self) -> float:
-        return self._total / max(self._tokens, 1.0)

@@ -4,33 +4,26 @@ OpenRLHF shuffles responses between updates, weighs means that are normalised al
 gradient of the last update alone, and divides by zero where every response of a pass is masked.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
-# OpenRLHF carries no types, torch in part.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import torch
 from openrlhf.trainer.ray import ppo_actor
+from torch import Tensor
 
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.training.trained import trained_samples
+from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.training.trained import TrainedSample, trained_samples
 from rubric_train_openrlhf.cluster.training.weight_transfer import WeightTransfer
 from rubric_train_openrlhf.objective import sequence_ratio, token_ratio
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
-
-    from torch import Tensor
-
-    from rubric_train_openrlhf.cluster.training.trained import TrainedSample
-
-_SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped")
-"""Sums over the tokens, or the responses, of an update."""
-_PARTS: Final = ("loss", "grad_norm")
-"""Parts that add up to the value of an update."""
+_SUMMED: Final = ("tokens", "responses", "kl", "clip_frac", "ratio_mean", "dropped", "loss")
+"""Sums over the passes of an update, which has its `grad_norm` too when it ends."""
 
 FIGURES: Final = "rubric/"
 """Stands before the names of our figures in OpenRLHF's status."""
@@ -113,10 +106,11 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         """Make one pass, and an update if it is the last of one."""
         self._kl_BT = None
         self.trained += trained_samples(experience)
-        result = super().training_step(experience, kl_ctl, step, loss_batch_info)
+        result: dict[str, Any] = super().training_step(experience, kl_ctl, step, loss_batch_info)
         passes = max(int(self.strategy.accumulated_gradient), 1)
-        ends = (step + 1) % passes == 0
-        self._record(experience, result, kl_ctl=kl_ctl, passes=passes, ends=ends)
+        self._record(experience, result, kl_ctl=kl_ctl, passes=passes)
+        if (step + 1) % passes == 0:
+            self._windows[-1]["grad_norm"] = float(result["metrics"]["actor_grad_norm"])
         return _countable(result)
 
     def broadcast_to_vllm(self, *, rejoin: bool = False) -> bool:
@@ -159,10 +153,9 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         *,
         kl_ctl: float,
         passes: int,
-        ends: bool,
     ) -> None:
         if not self._windows or "grad_norm" in self._windows[-1]:
-            self._windows.append(dict.fromkeys((*_SUMMED, "loss"), 0.0))
+            self._windows.append(dict.fromkeys(_SUMMED, 0.0))
         window, metrics = self._windows[-1], result["metrics"]
         mask_BT = experience.action_mask.bool()
         tokens = float(mask_BT.sum())
@@ -179,8 +172,6 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             )
             if self._kl_BT is not None:
                 window["kl"] += float(self._kl_BT[mask_BT].double().sum())
-        if ends:
-            window["grad_norm"] = float(metrics["actor_grad_norm"])
 
     def _dropped(
         self, metrics: dict[str, Any], *, tokens: float, responses: float, rows: int
@@ -198,7 +189,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         """Means over updates, of all ranks together; the same on each."""
         if not self._windows:
             return {"updates": 0.0}
-        names = (*_SUMMED, *_PARTS)
+        names = (*_SUMMED, "grad_norm")
         sums_UK = torch.tensor(
             [[window[name] for name in names] for window in self._windows], dtype=torch.float64
         )

@@ -4,13 +4,14 @@ What OpenRLHF builds inside is replaced where it is looked up, in the process of
 before the actor builds it: number format, groups of the optimiser, schedule and divergence.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false, reportPrivateUsage=false
-# OpenRLHF, Ray's actors and DeepSpeed carry no types.
+# pyright: reportAttributeAccessIssue=false
+
 # ruff: noqa: SLF001
 from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,18 +21,14 @@ from openrlhf.trainer.ray import launcher, ppo_actor
 from openrlhf.utils import utils as openrlhf_dtypes
 from openrlhf.utils.deepspeed import deepspeed as openrlhf_deepspeed
 
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
 from rubric_train_openrlhf.cluster.training.learner import RubricLearner
-from rubric_train_openrlhf.objective import bounded_divergence
+from rubric_train_openrlhf.objective import ObjectiveConfig, bounded_divergence
 from rubric_train_openrlhf.objective.schedule import StepSchedule
 from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
-
-    from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
     from rubric_train_openrlhf.cluster.training.trained import TrainedSample
-    from rubric_train_openrlhf.objective import ObjectiveConfig
 
 _PolicyActor: Any = ppo_actor.PolicyModelActor.__ray_metadata__.modified_class
 _ReferenceActor: Any = launcher.ReferenceModelActor.__ray_metadata__.modified_class

@@ -5,12 +5,11 @@ process of the policy reports what reached its loss: the tokens, which of them c
 advantage.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownArgumentType=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# torch is typed in part.
 from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +20,7 @@ from rubric_train_openrlhf.run.records import ClusterStep
 from rubric_train_openrlhf.step.rows import Answer, StepRecord, UpdateMetrics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
+    from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
     from rubric_train_openrlhf.step.credit import StepCredit
 
 
@@ -54,6 +51,7 @@ def update_order(n: int, shares: Shares) -> list[int]:
     return [int(row) for row in rows.transpose(1, 0, 2).reshape(-1)]
 
 
+_MEANS = ("loss", "kl", "clip_frac", "ratio_mean", "grad_norm", "lr")
 _DIGEST_BYTES = 16
 _CLOSE = 1e-6
 """Of an advantage, which the loss has in float32, relative to 1 or to itself."""
@@ -96,7 +94,7 @@ def _digests(experience: Any) -> list[bytes]:
     ]
 
 
-def by_row(
+def in_row_order(
     reports: Sequence[Sequence[TrainedSample]], *, shares: Shares, step: int
 ) -> list[TrainedSample]:
     """Bring what the ranks trained on into the order of the step's rows.
@@ -115,10 +113,8 @@ def by_row(
             f"step {step}: {len(reports)} ranks trained on {[len(report) for report in reports]} "
             f"responses, which is no equal part of {shares.updates} updates on {shares.ranks} ranks"
         )
-    order = update_order(len(samples), shares)
-    return [
-        sample for _, sample in sorted(zip(order, samples, strict=True), key=lambda one: one[0])
-    ]
+    by_row = dict(zip(update_order(len(samples), shares), samples, strict=True))
+    return [by_row[row] for row in range(len(samples))]
 
 
 def check_trained(
@@ -180,21 +176,11 @@ def check_update(figures: Mapping[str, float], *, step: int) -> None:
 
 
 @dataclass(frozen=True)
-class StepTimes:
-    """Where the seconds of a step went, beside sampling and judging."""
-
-    experience_s: float
-    update_s: float
-    sync_s: float
-    step_s: float
-
-
-@dataclass(frozen=True)
 class ClusterRecord:
     """All that one step has to say on the policy's side."""
 
     step: int
-    drawn: Drawn
+    drawn: Draw
     credit: StepCredit
     trained: Sequence[TrainedSample]
     """What the learner made of it, by row."""
@@ -202,52 +188,43 @@ class ClusterRecord:
     """Of the updates, as `RubricLearner` names them."""
     sampler_gap: float
     engine_restarts: int
-    times: StepTimes
+    ended_at: Mapping[str, float]
+    """When each part of the step ended, in seconds of one clock; `start` is when it began."""
 
     def of_step(self) -> StepRecord:
         """Bring it into the form that both backends write rows from."""
-        drawn, figures, times = self.drawn, self.figures, self.times
+        drawn, figures, at = self.drawn, self.figures, self.ended_at
+        samples = [(group.prompt, sample) for group in drawn.groups for sample in group.samples]
         return StepRecord(
             step=self.step,
             credit=self.credit,
-            answers=tuple(self._answers()),
+            answers=[
+                Answer(
+                    task_id=prompt.task_id,
+                    question=prompt.question,
+                    text=sample.text,
+                    tokens=sample.tokens,
+                    ended=sample.ended,
+                    advantage=trained.advantage,
+                    is_finished=sample.judgement.is_answer,
+                )
+                for (prompt, sample), trained in zip(samples, self.trained, strict=True)
+            ],
             prompts_drawn=drawn.prompts,
             generated_tokens=drawn.generated_tokens,
             timing=drawn.timing,
-            update=UpdateMetrics(
-                loss=figures["loss"],
-                kl=figures["kl"],
-                clip_frac=figures["clip_frac"],
-                ratio_mean=figures["ratio_mean"],
-                entropy=None,
-                grad_norm=figures["grad_norm"],
-                lr=figures["lr"],
-            ),
-            update_s=times.update_s,
-            step_s=times.step_s,
+            update=UpdateMetrics(entropy=None, **{name: figures[name] for name in _MEANS}),
+            update_s=at["update"] - at["experience"],
+            step_s=at["sync"] - at["start"],
             cluster=ClusterStep(
                 sampler_gap=self.sampler_gap,
                 dropped_frac=figures.get("dropped_frac"),
                 updates=int(figures["updates"]),
-                experience_s=times.experience_s,
-                sync_s=times.sync_s,
+                experience_s=at["experience"] - at["draw"],
+                sync_s=at["sync"] - at["update"],
                 engine_restarts=self.engine_restarts,
                 resent_responses=drawn.resent,
                 judge_restarts=self.credit.judge_restarts,
                 attribution=self.credit.attribution_abs,
             ),
         )
-
-    def _answers(self) -> Iterator[Answer]:
-        trained = iter(self.trained)
-        for group in self.drawn.groups:
-            for sample in group.samples:
-                yield Answer(
-                    task_id=group.prompt.task_id,
-                    question=group.prompt.question,
-                    text=sample.text,
-                    tokens=sample.tokens,
-                    ended=sample.ended,
-                    advantage=next(trained).advantage,
-                    is_finished=sample.judgement.is_answer,
-                )

@@ -5,13 +5,15 @@ OpenRLHF's evaluates neither before training nor after it, keeps the value of an
 pass beside a checkpoint, and ends an epoch in a partial batch.
 """
 
-# pyright: reportMissingImports=false, reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportAttributeAccessIssue=false
-# OpenRLHF and Ray's actors carry no types.
+# pyright: reportAttributeAccessIssue=false
+
 from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import ray
@@ -19,20 +21,19 @@ import structlog
 from openrlhf.trainer import ppo_trainer
 
 from rubric_judge.console import Progress
-from rubric_train_openrlhf.cluster.processes.policy_run import read_policy_run
-from rubric_train_openrlhf.cluster.processes.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
+from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
 from rubric_train_openrlhf.cluster.sampling.samples import RubricSamplesGenerator, read_prompts
+from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.experience import RubricExperienceMaker
 from rubric_train_openrlhf.cluster.training.learner import FIGURES
 from rubric_train_openrlhf.cluster.training.trained import (
     ClusterRecord,
     Shares,
-    StepTimes,
-    by_row,
     check_trained,
     check_update,
+    in_row_order,
 )
 from rubric_train_openrlhf.cluster.training.trainer_states import (
     DeepSpeedStates,
@@ -43,13 +44,10 @@ from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
-from rubric_train_openrlhf.step.rows import log_figures, metrics_row, rollout_rows
+from rubric_train_openrlhf.step.rows import StepRecord, log_figures, metrics_row, rollout_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from rubric_train_openrlhf.cluster.sampling.groups import Drawn, Group
+    from rubric_train_openrlhf.cluster.sampling.groups import Draw, Group
     from rubric_train_openrlhf.cluster.training.trained import TrainedSample
     from rubric_train_openrlhf.run.records import MetricsRow
     from rubric_train_openrlhf.step.credit import StepCredit
@@ -73,7 +71,9 @@ class RubricPPOTrainer(_Trainer):
         )
         self._coordinator = CoordinatorClient(find_coordinator(run.namespace))
         self._fleet = EngineFleet(
-            self.vllm_engines, max_len=run.cluster.max_len, rejoin=self._rejoin_engines
+            self.vllm_engines,
+            max_len=run.cluster.max_len,
+            rejoin=partial(self._send_weights, "rejoin_engines"),
         )
         paths = ClusterPaths(run.out)
         self._states = DeepSpeedStates(paths.trainer_state)
@@ -166,7 +166,7 @@ class RubricPPOTrainer(_Trainer):
         self._checkpoints.go_back(position.step)
         self._fleet.check()
         if position.step:
-            self._fleet.synchronise(self._broadcast)
+            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
 
     def _one_step(self, step: int, *, position: int, events: EventWriter) -> tuple[MetricsRow, int]:
         """Sample, judge, update and hand the new weights over.
@@ -174,21 +174,20 @@ class RubricPPOTrainer(_Trainer):
         Returns:
             The step's figures, and how many prompts were drawn.
         """
-        phase = self._progress.phase
-        started = time.perf_counter()
+        phase, at = self._progress.phase, {"start": time.perf_counter()}
         with phase("sampling and judging"):
-            drawn: Drawn = self.samples_generator.draw_step(step=step, position=position)
-        drawn_at = time.perf_counter()
+            drawn: Draw = self.samples_generator.draw_step(step=step, position=position)
+        at["draw"] = time.perf_counter()
         with phase("log-probabilities of policy and reference"):
             made = self.experience_maker.make_step(step, drawn.groups)
-        made_at = time.perf_counter()
+        at["experience"] = time.perf_counter()
         with phase("updating"):
             figures = self._update(made.batches, step=step)
             trained = self._trained(drawn.groups, made.credit, step=step)
-        updated_at = time.perf_counter()
+        at["update"] = time.perf_counter()
         with phase("giving the engines the new weights"):
-            self._fleet.synchronise(self._broadcast)
-        synced_at = time.perf_counter()
+            self._fleet.synchronise(partial(self._send_weights, "broadcast_to_vllm"))
+        at["sync"] = time.perf_counter()
         record = ClusterRecord(
             step=step,
             drawn=drawn,
@@ -197,26 +196,17 @@ class RubricPPOTrainer(_Trainer):
             figures=figures,
             sampler_gap=made.sampler_gap,
             engine_restarts=self._fleet.take_restarts(),
-            times=StepTimes(
-                experience_s=made_at - drawn_at,
-                update_s=updated_at - made_at,
-                sync_s=synced_at - updated_at,
-                step_s=synced_at - started,
-            ),
+            ended_at=at,
         )
-        return self._write_step(record, events=events), drawn.prompts
+        return self._write_step(record.of_step(), events=events), drawn.prompts
 
     def _update(self, batches: Sequence[Any], *, step: int) -> dict[str, float]:
         """Make the updates of a step."""
-        ray.get(
-            self.actor_model_group.async_run_method_batch(method_name="append", experience=batches)
-        )
+        actors = self.actor_model_group
+        ray.get(actors.async_run_method_batch(method_name="append", experience=batches))
         status = self.ppo_train(step)
-        figures = {
-            name.removeprefix(FIGURES): value
-            for name, value in status.items()
-            if name.startswith(FIGURES)
-        }
+        ours = [name for name in status if name.startswith(FIGURES)]
+        figures = {name.removeprefix(FIGURES): status[name] for name in ours}
         check_update(figures, step=step)
         return figures
 
@@ -225,14 +215,13 @@ class RubricPPOTrainer(_Trainer):
     ) -> list[TrainedSample]:
         """Ask the learner what it trained on, which must be what it was to train on."""
         reports = ray.get(self.actor_model_group.async_run_method(method_name="trained"))
-        trained = by_row(reports, shares=self._shares(), step=step)
+        trained = in_row_order(reports, shares=self._shares(), step=step)
         check_trained(trained, groups, credit, step=step)
         return trained
 
-    def _write_step(self, record: ClusterRecord, *, events: EventWriter) -> MetricsRow:
-        step = record.of_step()
-        row = metrics_row(step)
-        self._folder.write_rollouts(row.step, rollout_rows(step))
+    def _write_step(self, record: StepRecord, *, events: EventWriter) -> MetricsRow:
+        row = metrics_row(record)
+        self._folder.write_rollouts(row.step, rollout_rows(record))
         self._folder.write_metrics(row)
         events.write("train", row, step=row.step)
         self.tensorboard_logger.log_train(row.step, log_figures(row))
@@ -246,8 +235,7 @@ class RubricPPOTrainer(_Trainer):
             return False
         self._summary_file.heldout(row)
         events.write("heldout", row, step=step)
-        figures = row.model_dump(exclude={"step", "best", "criteria"})
-        self.tensorboard_logger.log_eval(step, figures)
+        self.tensorboard_logger.log_eval(step, row.model_dump(exclude={"step", "best", "criteria"}))
         return row.best
 
     def _ask_heldout(self, step: int) -> tuple[HeldoutReward, list[int]]:
@@ -270,12 +258,6 @@ class RubricPPOTrainer(_Trainer):
 
     def _write_policy(self, path: Path) -> None:
         ray.get(self.actor_model_group.async_run_method(method_name="save_policy", path=str(path)))
-
-    def _broadcast(self) -> bool:
-        return self._send_weights("broadcast_to_vllm")
-
-    def _rejoin_engines(self) -> bool:
-        return self._send_weights("rejoin_engines")
 
     def _send_weights(self, method: str) -> bool:
         if self._run.cluster.engines_sleep:

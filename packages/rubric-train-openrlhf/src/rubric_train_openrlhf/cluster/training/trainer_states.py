@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt, ValidationError
@@ -20,9 +22,6 @@ from rubric_train_openrlhf.run.checkpoints import (
 from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from pathlib import Path
-
     from rubric_train_openrlhf.config.sections import CheckpointConfig
     from rubric_train_openrlhf.run import RunFolder
 
@@ -133,10 +132,10 @@ class DeepSpeedStates:
             ResumeError: the mark is damaged; nothing was deleted.
             DiskWriteError: a folder could not be deleted, or a file not be written.
         """
-        mark = self._read_mark()
-        drop_after(self._folder, step=mark.step if mark else 0)
-        if mark:
-            write_text(self._latest, self.path(mark.step).name)
+        last = self._last_step
+        drop_after(self._folder, step=last)
+        if last:
+            write_text(self._latest, self.path(last).name)
         else:
             with disk_errors(self._latest):
                 self._latest.unlink(missing_ok=True)
@@ -150,14 +149,17 @@ class DeepSpeedStates:
         Raises:
             ResumeError: it has loaded another.
         """
-        mark = self._read_mark()
-        last = mark.step if mark else 0
-        if step != last:
+        if step != (last := self._last_step):
             raise ResumeError(
                 f"DeepSpeed has loaded the state of step {step} from {str(self._folder)!r}, where "
                 f"the last whole one is that of step {last}; start with --resume again",
                 path=self._folder,
             )
+
+    @property
+    def _last_step(self) -> int:
+        mark = self._read_mark()
+        return mark.step if mark else 0
 
     def _read_mark(self) -> StateMark | None:
         try:

@@ -1,22 +1,20 @@
 """Weights on their way from the policy to the engines, any of which may die over them."""
 
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-# Ray's handles and OpenRLHF's groups carry no types.
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import ray
 import structlog
 from ray.exceptions import RayActorError, RayError
 
 from rubric_train_openrlhf.cluster.cpu.patches import JOIN_TIMEOUT, GlooGroup
-from rubric_train_openrlhf.cluster.processes.failure import last_line
+from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _SETTLE_S = JOIN_TIMEOUT.total_seconds() + 30
 """For engines to give up a transfer that another one's death has ended."""
@@ -33,7 +31,7 @@ class WeightTransfer:
 
     def __init__(self, engines: Sequence[Any]) -> None:
         """Take the engines, Ray's handles."""
-        self.engines = [_Line(self, engine, number) for number, engine in enumerate(engines)]
+        self.engines = [_EngineProxy(self, engine, number) for number, engine in enumerate(engines)]
         self.group: Any = None
         """Of the policy's rank 0 and the engines, called as vLLM's communicator; None once it is
         broken, on other ranks, and where engines read the GPU's memory."""
@@ -129,24 +127,18 @@ class WeightTransfer:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _EngineProxy:
     """An engine's handle, which is called no more once the transfer is broken."""
 
     transfer: WeightTransfer
     engine: Any
     number: int
 
-    def __getattr__(self, name: str) -> _Method:
-        return _Method(self, name)
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        return SimpleNamespace(remote=partial(self._call, name))
 
-
-@dataclass(frozen=True)
-class _Method:
-    line: _Line
-    name: str
-
-    def remote(self, *words: Any, **named: Any) -> Any:
-        if self.line.transfer.is_broken:
+    def _call(self, name: str, *words: Any, **named: Any) -> Any:
+        if self.transfer.is_broken:
             return None
-        ref = getattr(self.line.engine, self.name).remote(*words, **named)
-        return self.line.transfer.sent(ref, number=self.line.number)
+        ref = getattr(self.engine, name).remote(*words, **named)
+        return self.transfer.sent(ref, number=self.number)

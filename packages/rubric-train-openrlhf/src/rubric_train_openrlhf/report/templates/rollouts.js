@@ -148,7 +148,7 @@
 
   function zCell(z) {
     const cell = element("td", "z", element("span", "", number(z, 2)));
-    cell.style.setProperty("--z", `${100 * (z ?? 0)}%`);
+    cell.style.setProperty("--z", String(z ?? 0));
     return cell;
   }
 

@@ -19,8 +19,8 @@ import torch
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command
-from rubric_train_openrlhf.cluster.processes.policy_run import PolicyRun
-from rubric_train_openrlhf.cluster.processes.settings import RUN_FILE, ClusterPaths
+from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
+from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch
 from rubric_train_openrlhf.objective import adamw, warmup

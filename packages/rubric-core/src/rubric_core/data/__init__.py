@@ -1,0 +1,1 @@
+"""Tasks in files: formats, splits, leaks, and the content of model folders."""

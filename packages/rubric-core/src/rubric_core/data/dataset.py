@@ -1,0 +1,121 @@
+"""Tasks in files: JSON Lines, and Parquet with the `parquet` extra.
+
+A dataset file holds passages and rubrics: it is for the judge's side and for synthesis.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
+
+from rubric_core.data import parquet
+from rubric_core.errors import ConfigError, RubricFileError, SchemaError
+from rubric_core.files import read_lines, replacing, write_lines
+from rubric_core.schema.task import Task
+
+
+def read_tasks(path: Path | str) -> Iterator[Task]:
+    """Read tasks one at a time, in file order, in memory that does not grow with the file.
+
+    Args:
+        path: a `.jsonl` file with the paper's JSON on every line (blank lines are skipped), or a
+            `.parquet` file with the same columns.
+
+    Raises:
+        RubricFileError: at the first line that does not hold a well-formed task, with the path,
+            the line and the field; or at once for another suffix.
+        MissingExtraError: Parquet without pyarrow.
+        OSError: the file cannot be read.
+    """
+    path = Path(path)
+    return _tasks(path, _format_of(path).read(path))
+
+
+def write_tasks(path: Path | str, tasks: Iterable[Task]) -> int:
+    """Write tasks, passages and rubrics included; return how many.
+
+    The file appears under its name only when it is complete and on disk. Whatever goes wrong
+    before (a full disk, an error in `tasks`, an interrupt) leaves an older file as it was, and
+    nothing else behind.
+
+    Raises:
+        RubricFileError: a suffix other than `.jsonl` and `.parquet`.
+        MissingExtraError: Parquet without pyarrow.
+        OSError: the file cannot be written.
+    """
+    path = Path(path)
+    write = _format_of(path).write
+    count = 0
+
+    def rows() -> Iterator[dict[str, object]]:
+        nonlocal count
+        for task in tasks:
+            count += 1
+            yield task.to_json(reveal_grounding=True)
+
+    with replacing(path) as file:
+        write(file, rows())
+    return count
+
+
+class _Format(NamedTuple):
+    read: Callable[[Path], Iterator[tuple[int, dict[str, object]]]]
+    write: Callable[[BinaryIO, Iterator[dict[str, object]]], None]
+
+
+def _format_of(path: Path) -> _Format:
+    match path.suffix.lower():
+        case ".jsonl":
+            return _Format(read_lines, write_lines)
+        case ".parquet":
+            return _Format(parquet.read_rows, parquet.write_rows)
+        case suffix:
+            raise RubricFileError(
+                f"the suffix is {suffix!r}: tasks are kept in .jsonl or .parquet files", path=path
+            )
+
+
+def _tasks(path: Path, rows: Iterator[tuple[int, dict[str, object]]]) -> Iterator[Task]:
+    for line, row in rows:
+        try:
+            yield Task.from_json(row)
+        except SchemaError as error:
+            raise RubricFileError(str(error), path=path, line=line, field=error.field) from None
+
+
+Split: TypeAlias = Literal["train", "validation", "test"]
+
+_HASH_BITS = 64
+
+
+def split_of(doc_hash: str, *, train: float = 0.70, validation: float = 0.15) -> Split:
+    """Return the side of a document: the same for all its tasks, in every run and order.
+
+    Args:
+        doc_hash: identifies the document.
+        train: share of documents for training.
+        validation: share for validation; the rest is for the test.
+
+    Raises:
+        SchemaError: no text, or one that UTF-8 cannot hold.
+        ConfigError: shares that are negative or add up to more than 1.
+
+    Source: paper, §4, Dataset.
+    """
+    if not (train >= 0 and validation >= 0 and train + validation <= 1):
+        raise ConfigError(
+            f"shares must be ≥ 0 and add up to at most 1, not {train!r} and {validation!r}",
+            location="train" if not 0 <= train <= 1 else "validation",
+        )
+    try:
+        digest = hashlib.sha256(doc_hash.encode()).digest()
+    except (AttributeError, UnicodeEncodeError):
+        raise SchemaError(
+            f"doc_hash must be a text that UTF-8 can hold, not {doc_hash!r}", field="doc_hash"
+        ) from None
+    position = int.from_bytes(digest[: _HASH_BITS // 8]) / 2**_HASH_BITS
+    if position < train:
+        return "train"
+    return "validation" if position < train + validation else "test"

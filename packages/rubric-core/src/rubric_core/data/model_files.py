@@ -1,0 +1,132 @@
+"""A model folder by content: two are one model only where every byte that counts is the same."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
+
+from rubric_core.errors import ConfigError
+from rubric_core.files import open_file, read_file
+
+if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+_WEIGHTS: Final = frozenset({".bin", ".gguf", ".pt", ".pth", ".safetensors"})
+_COUNTED: Final = _WEIGHTS | {".jinja", ".json", ".model", ".py", ".tiktoken", ".txt"}
+_OF_TRAINING: Final = frozenset(
+    {"optimizer.bin", "optimizer.pt", "scheduler.bin", "scheduler.pt", "training_args.bin"}
+)
+"""Beside the weights of a checkpoint, and of no weight in an answer."""
+_ADAPTER: Final = "adapter_config.json"
+_TEMPLATES: Final = "additional_chat_templates"
+
+
+def model_files(folder: Path) -> dict[str, JsonValue]:
+    """Return the SHA-256 of each file of a model folder that may change an answer.
+
+    Weights, configuration, tokenizer, chat templates and code; an adapter's base model too, where
+    it is a folder. A file is read once in a process, unless its size or time changes.
+
+    Args:
+        folder: in the Hugging Face layout.
+
+    Returns:
+        Digests by file name, in hexadecimal; under "base", those of an adapter's base model.
+
+    Raises:
+        ConfigError: there is no such folder, no weights in it, or a file that cannot be read.
+    """
+    return _model_files(folder, above=())
+
+
+def _model_files(folder: Path, *, above: tuple[Path, ...]) -> dict[str, JsonValue]:
+    if not folder.is_dir():
+        raise ConfigError(
+            f"there is no model folder at {str(folder)!r}: give the path of one that holds "
+            "config.json, weights and a tokenizer"
+        )
+    try:
+        files = sorted(_counted(folder))
+        digests: dict[str, JsonValue] = {
+            path.relative_to(folder).as_posix(): _digest(path) for path in files
+        }
+        base = adapter_base(folder)
+    except OSError as error:
+        raise ConfigError(
+            f"the model folder {str(folder)!r} cannot be read: {error.strerror or error}"
+        ) from None
+    if not any(path.suffix in _WEIGHTS for path in files):
+        raise ConfigError(
+            f"the model folder {str(folder)!r} holds no weights (*.safetensors or *.bin): copy the "
+            "whole model, or give another folder"
+        )
+    if base is not None and base.resolve() not in above:
+        digests["base"] = _model_files(base, above=(*above, folder.resolve()))
+    return digests
+
+
+def _counted(folder: Path) -> Iterator[Path]:
+    for path in (*folder.iterdir(), *(folder / _TEMPLATES).glob("*")):
+        hidden = path.name.startswith(".")
+        counts = path.suffix in _COUNTED and path.name not in _OF_TRAINING
+        if counts and not hidden and path.is_file():
+            yield path
+
+
+def adapter_base(folder: Path) -> Path | None:
+    """Return the folder of an adapter's base model.
+
+    None for a model that is no adapter, or an adapter's that names its base otherwise than by a
+    folder that is there.
+    """
+    path = folder / _ADAPTER
+    if not path.is_file():
+        return None
+    try:
+        settings = json.loads(read_file(path))
+    except (ValueError, RecursionError):
+        return None
+    name = cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
+    base = name.get("base_model_name_or_path")
+    if not isinstance(base, str) or not base:
+        return None
+    return next((one for one in (Path(base), folder / base) if one.is_dir()), None)
+
+
+def _digest(path: Path) -> str:
+    state = path.stat()
+    # The time of the last change of anything, which no program can set back, is in it.
+    stamp = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+    return _sha256(path, stamp)
+
+
+@lru_cache(maxsize=4096)
+def _sha256(path: Path, stamp: tuple[int, ...]) -> str:
+    del stamp
+    with open_file(path) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+PromptForm: TypeAlias = Literal["chat", "plain"]
+
+_FILES: Final = ("chat_template.jinja", "additional_chat_templates/default.jinja")
+
+
+def prompt_form(folder: Path) -> PromptForm:
+    """Return how questions are put to the model of a tokenizer's folder.
+
+    Args:
+        folder: that the tokenizer is read from; `model_files` has the hash of each of its files.
+    """
+    if any((folder / name).is_file() for name in _FILES):
+        return "chat"
+    try:
+        content = json.loads(read_file(folder / "tokenizer_config.json"))
+    except (OSError, ValueError):  # what is wrong is said when the tokenizer loads
+        return "plain"
+    settings = cast("dict[str, object]", content) if isinstance(content, dict) else {}
+    return "chat" if settings.get("chat_template") else "plain"

@@ -1,0 +1,249 @@
+"""Rows of Parquet files, bounded before they are in memory; pyarrow is imported at the first use.
+
+A value that a column repeats is stored once, so that a file of two kilobytes can stand for
+gigabytes. What the file declares is checked first; then repeated values stay stored once until
+each row's size is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple, cast, get_args, get_origin
+
+from pydantic import BaseModel
+
+from rubric_core.errors import (
+    MissingExtraError,
+    RubricFileError,
+    install_command,
+)
+from rubric_core.files import Expansion, TooLargeError, open_file
+from rubric_core.schema.task import TaskRow
+
+_BATCH_ROWS: Final = 256
+_BUFFER_BYTES: Final = 1 << 20  # read pages, not whole columns of a row group
+_MOST_ROW_BYTES: Final = 1 << 26  # of a task
+_MOST_BATCH_BYTES: Final = 1 << 26  # above it, row by row
+_VALUE_BYTES: Final = 8  # that a value takes in memory at least
+_TEXT_TYPES: Final = frozenset({"NONE", "STRING", "JSON", "ENUM"})
+
+
+class LongRow(NamedTuple):
+    """A row that was not read, since it is too large."""
+
+    size_bytes: int
+    """Of its values in memory."""
+
+
+def read_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """Yield (1-based row, its columns without the nulls), a batch in memory at a time.
+
+    Raises:
+        RubricFileError: not a readable Parquet file, or a file or row that is too large.
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    with open_file(path) as file:
+        try:
+            for number, row in enumerate(bounded_rows(file), start=1):
+                if isinstance(row, LongRow):
+                    raise RubricFileError(
+                        f"the row has {row.size_bytes} bytes and may have {_MOST_ROW_BYTES}: "
+                        "shorten its texts",
+                        path=path,
+                        line=number,
+                    )
+                yield number, cast("dict[str, object]", _without_nulls(row))
+        except TooLargeError as error:
+            raise RubricFileError(str(error), path=path) from None
+        except (pa.ArrowException, OSError):
+            raise RubricFileError(
+                "not a readable Parquet file: write it again", path=path
+            ) from None
+
+
+def bounded_rows(
+    file: BinaryIO,
+    *,
+    columns: tuple[str, ...] | None = None,
+    most_row_bytes: int = _MOST_ROW_BYTES,
+) -> Iterator[dict[str, object] | LongRow]:
+    """Yield the rows of a Parquet file, some hundred in memory at a time.
+
+    Args:
+        file: Opened for reading bytes.
+        columns: Names of those to read, as far as the file has them; all if None.
+        most_row_bytes: Of one row; a larger one is passed over.
+
+    Raises:
+        TooLargeError: The file declares, or unpacks to, more than 200 times its size and more than
+            256 MiB.
+        pyarrow.ArrowException: Not a readable Parquet file.
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    plain: Any = pa.parquet.ParquetFile(file, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    schema: Any = plain.schema_arrow
+    if columns is not None:
+        present = set(columns)
+        schema = pa.schema([field for field in schema if field.name in present])
+    leaves = [plain.schema.column(index) for index in range(len(plain.schema))]
+    chosen = [leaf.path.partition(".")[0] in schema.names for leaf in leaves]
+    size = file.seek(0, 2)
+    expansion = Expansion(size)
+    _check_declared(plain.metadata, chosen, size, most=expansion.most)
+    if not schema.names:  # pyarrow makes no rows without columns
+        yield from ({} for _ in range(plain.metadata.num_rows))
+        return
+    joined = {field.name for field in schema if _can_be_joined(pa, field.type)}
+    stored_once: Any = pa.parquet.ParquetFile(
+        file,
+        metadata=plain.metadata,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
+        read_dictionary=[
+            leaf.path
+            for leaf in leaves
+            if leaf.path.partition(".")[0] in joined
+            and leaf.physical_type == "BYTE_ARRAY"
+            and leaf.logical_type.type in _TEXT_TYPES
+        ],
+    )
+    number = 0
+    # Group by group: a nested column has one set of values in a batch.
+    for group in range(plain.metadata.num_row_groups):
+        for batch in stored_once.iter_batches(
+            _BATCH_ROWS, row_groups=[group], columns=schema.names, use_threads=False
+        ):
+            for row, size in _rows(pa, batch, schema, most_row_bytes):
+                number += 1
+                expansion.add(size, place=f"row {number}")
+                yield row
+
+
+def _rows(
+    pa: Any,
+    batch: Any,
+    schema: Any,
+    most_row_bytes: int,
+) -> Iterator[tuple[dict[str, object] | LongRow, int]]:
+    """Yield the rows of a batch, each measured before its values are joined, and what they take."""
+    size = _size(pa, batch.to_struct_array())
+    if size <= min(_MOST_BATCH_BYTES, most_row_bytes):
+        for row in cast("list[dict[str, object]]", batch.cast(schema).to_pylist()):
+            yield row, size // batch.num_rows
+        return
+    for index in range(batch.num_rows):
+        row = batch.slice(index, 1)
+        size = _size(pa, row.to_struct_array())
+        if size > most_row_bytes:
+            yield LongRow(size), 0
+        else:
+            yield row.cast(schema).to_pylist()[0], size
+
+
+def _check_declared(
+    metadata: Any,
+    chosen: list[bool],
+    file_bytes: int,
+    *,
+    most: int,
+) -> None:
+    """Refuse a file whose footer declares far more than its size can hold."""
+    chunks = [
+        metadata.row_group(group).column(index)
+        for group in range(metadata.num_row_groups)
+        for index, is_chosen in enumerate(chosen)
+        if is_chosen
+    ]
+    values = max(metadata.num_rows, sum(chunk.num_values for chunk in chunks))
+    declared = _VALUE_BYTES * values + sum(chunk.total_uncompressed_size for chunk in chunks)
+    if declared > most:
+        raise TooLargeError(
+            f"a Parquet file of {file_bytes} bytes that declares {values} values and {declared} "
+            f"bytes, above the {most} that it may: write it again, in several files"
+        )
+
+
+def _can_be_joined(pa: Any, kind: Any) -> bool:
+    """Say whether pyarrow can turn values stored once into ordinary ones, inside this type."""
+    if pa.types.is_map(kind) or pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return False
+    return all(_can_be_joined(pa, kind.field(index).type) for index in range(kind.num_fields))
+
+
+def _size(pa: Any, array: Any) -> int:
+    """Return the bytes of the values of an array, each counted as often as it is repeated."""
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        sizes = pa.compute.take(pa.compute.binary_length(array.dictionary), array.indices)
+        return int(pa.compute.sum(sizes).as_py() or 0) + array.indices.nbytes
+    if pa.types.is_struct(kind):
+        return sum(_size(pa, part) for part in array.flatten())
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _size(pa, array.flatten()) + _VALUE_BYTES * len(array)
+    return int(array.nbytes)
+
+
+def write_rows(file: BinaryIO, rows: Iterator[dict[str, object]]) -> None:
+    """Write rows under the paper's names, a batch in memory at a time.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    pa = _pyarrow()
+    schema = task_schema()
+    with pa.parquet.ParquetWriter(file, schema) as writer:
+        while batch := list(islice(rows, _BATCH_ROWS)):
+            writer.write_batch(pa.RecordBatch.from_pylist(batch, schema=schema))
+
+
+def _pyarrow() -> Any:
+    try:
+        import_module("pyarrow.compute")
+        import_module("pyarrow.parquet")
+        return import_module("pyarrow")
+    except ImportError as error:
+        raise MissingExtraError(
+            "Parquet files need pyarrow: "
+            f"{install_command('rubric-core', 'parquet')}; or use .jsonl"
+        ) from error
+
+
+def task_schema() -> Any:
+    """Return the columns of a file of tasks, the same whatever the tasks hold.
+
+    Raises:
+        MissingExtraError: pyarrow is not installed.
+    """
+    return _pyarrow().schema(_columns(TaskRow))
+
+
+def _columns(model: type[BaseModel]) -> dict[str, Any]:
+    return {name: _column(field.annotation) for name, field in model.model_fields.items()}
+
+
+def _column(kind: Any) -> Any:
+    """Return Arrow's type for that of a field: a text, a number, a model, or a tuple of these."""
+    pa = _pyarrow()
+    if args := get_args(kind):  # of a tuple, of a type or None, or of what a type must satisfy
+        inner = _column(args[0])
+        return pa.list_(inner) if get_origin(kind) is tuple else inner
+    if issubclass(kind, BaseModel):
+        return pa.struct(_columns(kind))
+    return pa.float64() if kind is float else pa.string()
+
+
+def _without_nulls(value: object) -> object:
+    """Parquet spells an absent field as null, at any depth."""
+    match value:
+        case dict():
+            fields = cast("dict[str, object]", value)
+            return {key: _without_nulls(v) for key, v in fields.items() if v is not None}
+        case list():
+            return [_without_nulls(v) for v in cast("list[object]", value)]
+        case _:
+            return value

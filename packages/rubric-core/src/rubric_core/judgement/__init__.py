@@ -1,0 +1,1 @@
+"""What a judge says of a response, read strictly."""

@@ -1,0 +1,191 @@
+"""A judge's reply, read by the contract: everything that departs from it has a named reason.
+
+Nothing is repaired or clipped: a reply is either wholly valid or it earns nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from rubric_core.errors import RepeatedKeyError, ReplyError, SchemaError
+from rubric_core.files import decode
+from rubric_core.outcome import Reason
+
+if TYPE_CHECKING:
+    from rubric_core.schema.rubric import Rubric
+
+TOTAL_TOLERANCE: Final = 1e-6
+"""Slack of `total` and `max_total`, relative to max(1, W): judges print few digits."""
+
+_REQUIRED: Final = frozenset({"scores", "total", "max_total"})
+_KEYS: Final = _REQUIRED | {"reasoning", "evidence"}
+
+_WHITE_SPACE: Final = " \t\n\r"
+"""JSON's; Python's has more."""
+_OF_NUMBERS: Final = "+-.0123456789Ee"
+_NUMBER: Final = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([Ee][+-]?\d+)?", re.ASCII)
+_BEGUN_ESCAPE: Final = re.compile(r"u[0-9a-fA-F]{0,4}")
+_BEGUN_VALUES: Final = frozenset(
+    ["-", *(word[:end] for word in ("true", "false", "null") for end in range(1, len(word)))]
+)
+
+
+class Reply(NamedTuple):
+    """What is kept of a valid reply; its totals agree with the scores and the rubric."""
+
+    scores: dict[str, float]
+    reasoning: str
+    quotes: dict[str, str]
+    """What the reply quotes for each criterion, unverified; empty unless asked for."""
+
+
+def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Reply:
+    """Read `{"scores": {id: s_j}, "total": Σ s_j, "max_total": W, "reasoning": …}`.
+
+    Valid means: every criterion id exactly once and no other; 0 ≤ s_j ≤ w_j, finite numbers;
+    |total − Σ s_j| and |max_total − W| ≤ 1e-6·max(1, W); `reasoning` text, or left out; no other
+    key; one JSON object and nothing around it. `with_evidence`, there is also `evidence`, an object
+    of one quote per criterion, text and possibly empty; without it, that is a key too many.
+
+    Raises:
+        ReplyError: the first departure found, with its reason. The detail holds no reply text.
+        SchemaError: not given a text at all, which is no fault of the judge's.
+
+    Source: paper, §3.1, Eq. judge_scores.
+    """
+    reply = _object(rubric, text, required=_REQUIRED | {"evidence"} if with_evidence else _REQUIRED)
+    scores = _scores(rubric, reply["scores"])
+    total = _number(reply["total"], "total")
+    max_total = _number(reply["max_total"], "max_total")
+    reasoning = reply.get("reasoning", "")
+    if not isinstance(reasoning, str):
+        raise ReplyError(f"reasoning is {_kind(reasoning)}, not a string", reason=Reason.WRONG_TYPE)
+    slack = TOTAL_TOLERANCE * max(1.0, rubric.total_weight)
+    awarded = math.fsum(scores.values())
+    if abs(total - awarded) > slack:
+        raise ReplyError(
+            f"total {total!r}, scores add up to {awarded!r}", reason=Reason.TOTAL_MISMATCH
+        )
+    if abs(max_total - rubric.total_weight) > slack:
+        detail = f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
+        raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
+    quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
+    return Reply(scores, _writable(reasoning), quotes)
+
+
+def _writable(text: str) -> str:
+    # A lone surrogate, which JSON escapes can spell, would make every later UTF-8 write fail.
+    return text.encode("utf-8", "replace").decode()
+
+
+def _object(rubric: Rubric, text: str, *, required: frozenset[str]) -> Mapping[str, object]:
+    reply = _decoded(rubric, text)
+    if not isinstance(reply, dict):
+        raise ReplyError(f"the reply is {_kind(reply)}, not an object", reason=Reason.WRONG_TYPE)
+    fields = cast("dict[str, object]", reply)
+    if missing := required - fields.keys():
+        raise ReplyError(f"the reply has no {min(missing)!r}", reason=Reason.WRONG_TYPE)
+    if extra := fields.keys() - required - {"reasoning"}:
+        raise ReplyError(
+            f"the reply has {len(extra)} keys beyond the contract", reason=Reason.WRONG_TYPE
+        )
+    return fields
+
+
+def _decoded(rubric: Rubric, text: str) -> object:
+    if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+        raise SchemaError(f"a reply is a str, not {type(text).__name__}: a fault of the caller")
+    if not text.strip():
+        raise ReplyError("the reply is empty", reason=Reason.EMPTY)
+    try:
+        return decode(text)
+    except RepeatedKeyError as error:
+        among_scores = error.key in rubric.ids or error.key not in _KEYS
+        reason = Reason.DUPLICATE_CRITERION if among_scores else Reason.NOT_JSON
+        raise ReplyError(str(error), reason=reason) from None
+    except json.JSONDecodeError as error:
+        reason = Reason.TRUNCATED if _cut_off(text, error) else Reason.NOT_JSON
+        problem = f"{error.msg.removesuffix(' at')} at character {error.pos}"
+        raise ReplyError(problem, reason=reason) from None
+    except RecursionError:
+        raise ReplyError("the reply is nested too deeply", reason=Reason.NOT_JSON) from None
+
+
+def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
+    """Whether the reply begins as an object and is well formed as far as it goes."""
+    if not text.lstrip(_WHITE_SPACE).startswith("{"):
+        return False
+    kept = text.rstrip(_WHITE_SPACE)
+    rest = kept[error.pos :]
+    begun = not rest
+    match error.msg.partition(" starting")[0].removesuffix(" at"):
+        case "Unterminated string":
+            begun = True
+        case "Invalid control character":
+            begun = False
+        case "Invalid \\uXXXX escape":
+            begun = _BEGUN_ESCAPE.fullmatch(rest) is not None
+        case "Expecting value":
+            begun = begun or rest in _BEGUN_VALUES
+        case "Expecting ',' delimiter" if rest:
+            number = kept[len(kept.rstrip(_OF_NUMBERS)) :]
+            begun = len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
+        case _:
+            pass
+    return begun
+
+
+def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
+    if not isinstance(value, dict):
+        raise ReplyError(f"{key} is {_kind(value)}, not an object", reason=Reason.WRONG_TYPE)
+    given = cast("dict[str, object]", value)
+    known = set(rubric.ids)
+    if unknown := given.keys() - known:
+        raise ReplyError(
+            f"{len(unknown)} ids are not in the rubric", reason=Reason.UNKNOWN_CRITERION
+        )
+    if missing := known - given.keys():
+        first = next(name for name in rubric.ids if name in missing)
+        raise ReplyError(f"no {each} for {first!r}", reason=Reason.MISSING_CRITERION)
+    return given
+
+
+def _quotes(rubric: Rubric, value: object) -> dict[str, str]:
+    given = _by_criterion(rubric, value, key="evidence", each="quote")
+    quotes: dict[str, str] = {}
+    for name in rubric.ids:
+        quote = given[name]
+        if not isinstance(quote, str):
+            detail = f"the quote of {name!r} is {_kind(quote)}, not a string"
+            raise ReplyError(detail, reason=Reason.WRONG_TYPE)
+        quotes[name] = _writable(quote)
+    return quotes
+
+
+def _scores(rubric: Rubric, value: object) -> dict[str, float]:
+    given = _by_criterion(rubric, value, key="scores", each="score")
+    scores: dict[str, float] = {}
+    for criterion in rubric:
+        score = _number(given[criterion.id], f"the score of {criterion.id!r}")
+        if not 0 <= score <= criterion.weight:
+            detail = f"the score of {criterion.id!r} is {score!r}, not in [0, {criterion.weight!r}]"
+            raise ReplyError(detail, reason=Reason.SCORE_OUT_OF_RANGE)
+        scores[criterion.id] = score
+    return scores
+
+
+def _number(value: object, what: str) -> float:
+    if not isinstance(value, float):
+        raise ReplyError(f"{what} is {_kind(value)}, not a number", reason=Reason.WRONG_TYPE)
+    if not math.isfinite(value):
+        raise ReplyError(f"{what} is {value!r}", reason=Reason.NOT_FINITE)
+    return value + 0.0  # −0.0 becomes 0.0
+
+
+def _kind(value: object) -> str:
+    names = {"dict": "an object", "list": "a list", "str": "a string", "float": "a number"}
+    return names.get(type(value).__name__, "a boolean or null")

@@ -1,0 +1,268 @@
+"""The record of one judgement."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Self, TypedDict, TypeVar, Unpack
+
+from pydantic import Field, model_validator
+
+from rubric_core.errors import ReplyError, SchemaError
+from rubric_core.judgement.evidence import Evidence, find_quote
+from rubric_core.judgement.reply import read_reply
+from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.sealed import Amount, Count, Sealed, Text
+
+if TYPE_CHECKING:
+    from rubric_core.schema.rubric import Rubric
+
+
+class Usage(Sealed):
+    """What one judge call consumed."""
+
+    prompt_tokens: Count = 0
+    """Tokens read, cached ones included."""
+
+    completion_tokens: Count = 0
+    """Tokens written."""
+
+    cached_tokens: Count | None = None
+    """Prompt tokens that the server had in its prefix cache; None where it does not say."""
+
+    cost_usd: Amount | None = None
+    """Price of the call, or None when it is not known."""
+
+    def plus(self, other: Usage | None) -> Usage:
+        """Add what another attempt of the same call consumed; a figure not known adds nothing."""
+        if other is None:
+            return self
+        return Usage(
+            prompt_tokens=self.prompt_tokens + other.prompt_tokens,
+            completion_tokens=self.completion_tokens + other.completion_tokens,
+            cached_tokens=_sum_known(self.cached_tokens, other.cached_tokens),
+            cost_usd=_sum_known(self.cost_usd, other.cost_usd),
+        )
+
+
+_Figure = TypeVar("_Figure", int, float)
+
+
+def _sum_known(one: _Figure | None, other: _Figure | None) -> _Figure | None:
+    if one is None or other is None:
+        return one if other is None else other
+    return one + other
+
+
+class Answerer(Sealed):
+    """Who answered one judge call. Scores of another model are another reward."""
+
+    model: Text
+    """The model, as the server names it; as the configuration does where the server does not."""
+
+    deployment: Text = ""
+    """Host and port of the server, or the `id` of its deployment in a `litellm_config`; empty for
+    the provider's own address. Never a key."""
+
+    fallback: Text = ""
+    """The group of a `litellm_config` that answered in place of the one that was asked."""
+
+
+_DETAIL_CHARS = 200
+
+
+class Call(TypedDict, total=False):
+    """What is known of the call that a result came from; the fields of `JudgeResult`."""
+
+    judge: str | None
+    answered_by: Answerer | None
+    usage: Usage | None
+    latency_s: float | None
+    attempts: int | None
+    passage_truncated: bool | None
+
+
+class JudgeResult(Sealed):
+    """Scores, or the reason why there are none. A failure is never a number.
+
+    Make one with `from_reply`, `from_quoting_reply`, `scored`, `invalid` or `unavailable`, which
+    check the scores against the rubric. `repr` leaves out the reasoning and the quotes, which may
+    be the passage's; `model_dump` keeps them, for the judgement files that only the judge's side
+    reads.
+    """
+
+    outcome: Outcome
+    """Scored, invalid or unavailable."""
+
+    scores: dict[str, Amount] = Field(default_factory=dict)
+    """s_j by criterion id, in the rubric's order; empty unless scored."""
+
+    total: Amount | None = None
+    """Σ s_j; None unless scored."""
+
+    max_total: Amount | None = None
+    """W; None unless scored."""
+
+    reasoning: Text = Field(default="", repr=False)
+    """The judge's own words."""
+
+    evidence: dict[str, Evidence] = Field(default_factory=dict)
+    """Quotes by criterion id, in the rubric's order; empty unless scored and asked for."""
+
+    reason: Reason | None = None
+    """Why there are no scores; None when there are."""
+
+    judge: Text = ""
+    """Name of the judge."""
+
+    answered_by: Answerer | None = None
+    """The deployment and the model that answered; None where no model did."""
+
+    usage: Usage | None = None
+    """Tokens and cost, where the judge reports them."""
+
+    latency_s: Amount | None = None
+    """Seconds from the first attempt to the answer."""
+
+    attempts: Count = 1
+    """Calls made, retries included; 0 for a judgement cancelled before its first."""
+
+    passage_truncated: bool = False
+    """Whether the judge saw only the first part of the passage."""
+
+    detail: Text = Field(default="", max_length=_DETAIL_CHARS)
+    """One machine-made line on the reason: numbers and ids, no text of the reply."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        scored = self.outcome is Outcome.SCORED
+        if self.reason is not None and self.reason.outcome is not self.outcome:
+            family = self.reason.outcome.value
+            raise ValueError(
+                f"reason {self.reason.value!r} means {family!r}, not {self.outcome.value!r}"
+            )
+        numbers = (bool(self.scores), self.total is not None, self.max_total is not None)
+        if numbers != (scored, scored, scored) or (self.reason is None) is not scored:
+            raise ValueError(
+                "a scored result has scores, total and max_total; any other has only a reason"
+            )
+        if unscored := self.evidence.keys() - self.scores.keys():
+            raise ValueError(f"there is evidence for {len(unscored)} criteria without a score")
+        return self
+
+    @classmethod
+    def from_reply(
+        cls,
+        rubric: Rubric,
+        text: str,
+        **call: Unpack[Call],
+    ) -> Self:
+        """Read a judge's reply strictly: scored, or invalid with the first departure found.
+
+        Never raises for what the reply holds; `read_reply` lists the contract.
+
+        Raises:
+            SchemaError: `text` is no str.
+        """
+        try:
+            reply = read_reply(rubric, text)
+        except ReplyError as error:
+            result = cls.invalid(error.reason, detail=str(error))
+        else:
+            result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
+        return result.with_call(**call)
+
+    @classmethod
+    def from_quoting_reply(
+        cls, rubric: Rubric, text: str, *, response: str, passage: str, required: bool
+    ) -> Self:
+        """Read a reply that also quotes its evidence, and look every quote up.
+
+        As `from_reply`; each quote is kept with the place where it stands. Put what is known of
+        the call in by `with_call`.
+
+        Args:
+            rubric: what was scored.
+            text: the reply.
+            response: y, where a quote is looked for first.
+            passage: g, as far as the judge saw it.
+            required: whether a score above 0 whose quote is found nowhere makes the reply invalid.
+
+        Raises:
+            SchemaError: `text` is no str.
+        """
+        try:
+            reply = read_reply(rubric, text, with_evidence=True)
+        except ReplyError as error:
+            return cls.invalid(error.reason, detail=str(error))
+        evidence = {
+            name: Evidence(
+                quote=quote, found_in=find_quote(quote, response=response, passage=passage)
+            )
+            for name, quote in reply.quotes.items()
+        }
+        bare = [name for name in rubric.ids if reply.scores[name] and not evidence[name].found_in]
+        if required and bare:
+            detail = f"{len(bare)} scores above 0 without a quote that is found, first {bare[0]!r}"
+            return cls.invalid(Reason.EVIDENCE_NOT_FOUND, detail=detail)
+        result = cls.scored(rubric, reply.scores, judge="", reasoning=reply.reasoning)
+        return cls.model_validate({**dict(result), "evidence": evidence})
+
+    @classmethod
+    def scored(
+        cls,
+        rubric: Rubric,
+        scores: Mapping[str, float],
+        *,
+        judge: str,
+        reasoning: str = "",
+        latency_s: float | None = None,
+    ) -> Self:
+        """Record the scores of a judge that is a program; the totals are computed.
+
+        Raises:
+            SchemaError: an id is missing or unknown, or a score is not in [0, w_j]: a fault of
+                the program, where a language model's would be an invalid result.
+        """
+        rubric.check_scores(scores)
+        return cls(
+            outcome=Outcome.SCORED,
+            scores={key: float(scores[key]) for key in rubric.ids},
+            total=math.fsum(scores.values()),
+            max_total=rubric.total_weight,
+            reasoning=reasoning,
+            judge=judge,
+            latency_s=latency_s,
+        )
+
+    @classmethod
+    def invalid(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:
+        """Record an answer outside the contract: reward 0.
+
+        Raises:
+            SchemaError: the reason is one for `unavailable`.
+        """
+        return cls._failed(Outcome.INVALID, reason, detail).with_call(**call)
+
+    @classmethod
+    def unavailable(cls, reason: Reason, *, detail: str = "", **call: Unpack[Call]) -> Self:
+        """Record a judgement that did not happen: no reward.
+
+        Raises:
+            SchemaError: the reason is one for `invalid`.
+        """
+        return cls._failed(Outcome.UNAVAILABLE, reason, detail).with_call(**call)
+
+    def with_call(self, **call: Unpack[Call]) -> Self:
+        """Return a copy with what is known of the call; None keeps what is there."""
+        known = {key: value for key, value in call.items() if value is not None}
+        return type(self).model_validate({**dict(self), **known})
+
+    @classmethod
+    def _failed(cls, outcome: Outcome, reason: Reason, detail: str) -> Self:
+        if reason.outcome is not outcome:
+            raise SchemaError(
+                f"reason {reason.value!r} belongs to {reason.outcome.value!r} results",
+                field="reason",
+            )
+        return cls(outcome=outcome, reason=reason, detail=detail[:_DETAIL_CHARS])

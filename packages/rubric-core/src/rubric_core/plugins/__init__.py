@@ -1,0 +1,1 @@
+"""What installed packages add: judges, trainers, responders and kinds of settings."""

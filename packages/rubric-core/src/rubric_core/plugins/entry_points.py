@@ -1,0 +1,199 @@
+"""Judges, trainers and responders that installed packages offer through entry points.
+
+A package adds a judge with `[project.entry-points."rubric.judges"] NAME = "module:factory"`, where
+`factory(options)` returns a `Judge`; and a trainer likewise under `rubric.trainers`, where the
+target is a class, or a function of no arguments, that returns a `TrainerBackend`; and a responder
+under `rubric.responders`, where the target is `factory(options)` that returns a `Responder`. Kinds
+of a setting, such as advantage estimators, are found by `rubric_core.plugins.variants`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, cast, runtime_checkable
+
+from rubric_core.configuration import may_be_key, nearest_key
+from rubric_core.errors import PluginError, RubricError
+
+if TYPE_CHECKING:
+    from rubric_core.judgement.result import JudgeResult
+    from rubric_core.plugins.responding import ResponderFactory
+    from rubric_core.schema.task import JudgeView
+
+
+@runtime_checkable
+class Judge(Protocol):
+    """Scores responses against rubrics."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the judge and its version in results and reports."""
+        ...
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Score one response.
+
+        Never raises for what a model, a network or a response does: that is an `invalid` or
+        `unavailable` result. Cancellation passes through.
+        """
+        ...
+
+
+class JudgeFactory(Protocol):
+    """Makes a judge from the options of a configuration file; the target of an entry point."""
+
+    def __call__(self, options: Mapping[str, object], /) -> Judge:
+        """Make the judge, or raise ConfigError for options that do not fit."""
+        ...
+
+
+@runtime_checkable
+class TrainerBackend(Protocol):
+    """Trains a policy from a configuration."""
+
+    @property
+    def name(self) -> str:
+        """Identifies the backend in configurations and run folders."""
+        ...
+
+    def plan(self, config: Mapping[str, object]) -> str:
+        """Return what `run` would do, in full, without a GPU and without doing it."""
+        ...
+
+    def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
+        """Train, and return the run folder; `resume` continues one that was cut off."""
+        ...
+
+
+_KindT = TypeVar("_KindT")
+
+JUDGES: Final = "rubric.judges"
+TRAINERS: Final = "rubric.trainers"
+RESPONDERS: Final = "rubric.responders"
+
+
+def judge_names() -> tuple[str, ...]:
+    """Return the names of all installed judges, sorted, without loading them."""
+    return plugin_names(JUDGES)
+
+
+def trainer_names() -> tuple[str, ...]:
+    """Return the names of all installed trainers, sorted, without loading them."""
+    return plugin_names(TRAINERS)
+
+
+def responder_names() -> tuple[str, ...]:
+    """Return the names of all installed responders, sorted, without loading them."""
+    return plugin_names(RESPONDERS)
+
+
+def plugin_names(group: str) -> tuple[str, ...]:
+    """Return the names in one group of entry points, sorted, without loading them."""
+    return tuple(sorted(entry_points(group=group).names))
+
+
+def find_judge(name: str) -> JudgeFactory:
+    """Return the factory of an installed judge.
+
+    Raises:
+        PluginError: no judge or several have this name, or its module does not load. The factory
+            raises it too, for any error of the package's own.
+    """
+    return cast("JudgeFactory", _callable(name, group=JUDGES))
+
+
+def find_trainer(name: str) -> TrainerBackend:
+    """Return an installed trainer backend.
+
+    Raises:
+        PluginError: no trainer or several have this name, its module does not load, or it makes
+            something that is not a `TrainerBackend`.
+    """
+    backend = _callable(name, group=TRAINERS)()
+    if not isinstance(backend, TrainerBackend):
+        raise PluginError(
+            f"{name!r} in {TRAINERS!r} makes a {type(backend).__name__}, not a TrainerBackend"
+        )
+    return backend
+
+
+def find_responder(name: str) -> ResponderFactory:
+    """Return the factory of an installed responder.
+
+    Raises:
+        PluginError: no responder or several have this name, or its module does not load. The
+            factory raises it too, for any error of the package's own.
+    """
+    return cast("ResponderFactory", _callable(name, group=RESPONDERS))
+
+
+def find_class(name: str, *, group: str, kind: type[_KindT]) -> type[_KindT]:
+    """Return an installed subclass of `kind`.
+
+    Raises:
+        PluginError: none or several have this name, its module does not load, or it is no such
+            class.
+    """
+    target = _loaded(name, group=group)
+    if not (isinstance(target, type) and issubclass(target, kind)):
+        raise PluginError(
+            f"{name!r} in {group!r} is {_shown(cast('object', target))}, not a subclass of "
+            f"{kind.__name__}"
+        )
+    return target
+
+
+def _callable(name: str, *, group: str) -> Callable[..., object]:
+    target = _loaded(name, group=group)
+    if not callable(target):
+        raise PluginError(f"{name!r} in {group!r} is {_shown(target)}, which cannot be called")
+
+    def made(*options: object) -> object:
+        try:
+            return target(*options)
+        except RubricError:
+            raise
+        # The named boundary for the code of a package that is not ours.
+        except Exception as error:
+            # The options are in no message that we write; a plugin may repeat a key of them.
+            said = f"{type(error).__name__}: {error}".partition("\n")[0]
+            shown = type(error).__name__ if may_be_key(said) else said
+            raise PluginError(
+                f"{name!r} in {group!r} could not be made of its options: {shown}"
+            ) from error
+
+    return made
+
+
+def _loaded(name: str, *, group: str) -> object:
+    found = entry_points(group=group, name=name)
+    if not found:
+        known = plugin_names(group)
+        close = nearest_key(name, known)
+        near = f"did you mean {close!r}? " if close else ""
+        raise PluginError(
+            f"nothing called {name!r} is installed under {group!r}; {near}installed: "
+            f"{', '.join(known) or 'none'}"
+        )
+    if len(found) > 1:
+        owners = ", ".join(sorted(entry.dist.name if entry.dist else "?" for entry in found))
+        raise PluginError(
+            f"{name!r} in {group!r} is in several packages ({owners}): uninstall all but one"
+        )
+    (entry,) = found
+    try:
+        return entry.load()
+    # The named boundary for the code of a package that is not ours, which may raise anything, or
+    # leave, when it is imported.
+    except (Exception, SystemExit) as error:
+        expected = isinstance(error, ImportError | AttributeError)
+        reason = str(error) if expected else f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise PluginError(
+            f"{name!r} in {group!r} points to {entry.value!r}, which does not load: {reason}"
+        ) from error
+
+
+def _shown(target: object) -> str:
+    return target.__name__ if isinstance(target, type) else f"a {type(target).__name__}"

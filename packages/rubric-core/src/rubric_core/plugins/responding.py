@@ -1,0 +1,147 @@
+"""What answers questions for an evaluation: one contract for local models, servers and plugins.
+
+A responder gets `PolicyView`s, which cannot hold a passage or a criterion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from enum import StrEnum
+from typing import Annotated, Protocol, Self, runtime_checkable
+
+from pydantic import Field, JsonValue, model_validator
+
+from rubric_core.outcome import Outcome, Reason
+from rubric_core.schema.sealed import Many, Sealed, Text
+from rubric_core.schema.task import PolicyView
+
+
+class Decoding(Sealed):
+    """How tokens are drawn; the same for every model that is compared."""
+
+    temperature: float = Field(default=0.0, ge=0, le=10)
+    """0 takes the most likely token."""
+
+    top_p: float = Field(default=1.0, gt=0, le=1)
+    """Smallest set of tokens with this probability is drawn from; 1 draws from all."""
+
+    top_k: int | None = Field(default=None, ge=1)
+    """Most likely tokens drawn from; None draws from all."""
+
+    max_tokens: int = Field(default=1024, ge=1)
+    """Tokens after which an answer is cut."""
+
+    stop: Many[Annotated[str, Field(min_length=1)]] = ()
+    """Texts that end an answer and do not belong to it."""
+
+
+class Ask(Sealed):
+    """One answer that is wanted."""
+
+    view: PolicyView
+    """What the model sees."""
+
+    seed: int = Field(ge=0)
+    """Of the draw; different for each sample of a question."""
+
+
+class Finish(StrEnum):
+    """How an answer ended."""
+
+    COMPLETE = "complete"
+    TRUNCATED = "truncated"
+    """At `max_tokens`, or where the model has no position left."""
+    REFUSED = "refused"
+    """By a filter of whoever serves the model; the text is what came before."""
+
+
+class Reply(Sealed):
+    """An answer, or why there is none; a failure is never a text."""
+
+    text: Text | None = Field(default=None, repr=False)
+    """The answer without special tokens, None where none came."""
+
+    finish: Finish | None = None
+    tokens: int | None = Field(default=None, ge=0)
+    """Of the answer, where they were counted."""
+
+    reason: Reason | None = None
+    """Why no answer came."""
+
+    detail: str = ""
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        failed = self.reason is not None and self.reason.outcome is Outcome.UNAVAILABLE
+        if failed == (self.text is not None) or (self.finish is None) != failed:
+            raise ValueError("give a text and how it ended, or a reason why none came")
+        return self
+
+    @classmethod
+    def answered(
+        cls, text: str, *, finish: Finish = Finish.COMPLETE, tokens: int | None = None
+    ) -> Self:
+        """An answer that came, an empty one too."""
+        return cls(text=text, finish=finish, tokens=tokens)
+
+    @classmethod
+    def unavailable(cls, reason: Reason, detail: str = "") -> Self:
+        """No answer: the model could not be reached or did not run."""
+        return cls(reason=reason, detail=detail)
+
+
+@runtime_checkable
+class Responder(Protocol):
+    """A model that answers questions."""
+
+    @property
+    def identity(self) -> Mapping[str, JsonValue]:
+        """All that may change an answer to the same question, decoding left out; no key.
+
+        Two responders with the same identity may use each other's answers, so weights are in it by
+        content or by an immutable name, and so are template, adapter and number format.
+        """
+        ...
+
+    def respond(self, asks: Sequence[Ask], decoding: Decoding) -> AsyncIterator[tuple[int, Reply]]:
+        """Answer questions, in any order, as they are done.
+
+        Args:
+            asks: N questions.
+            decoding: how. What this responder cannot do is refused at once, never left out.
+
+        Yields:
+            Index into `asks` and the reply; every index once. What a model or a network does is a
+            reply, not an error.
+
+        Raises:
+            ConfigError: the decoding asks for what this responder cannot do.
+            ResponderError: nothing can be answered: the model does not load.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Free the model or close the connections."""
+        ...
+
+
+@runtime_checkable
+class SaysPromptForm(Protocol):
+    """What a responder may say beside its identity; models that differ in it are not compared."""
+
+    @property
+    def prompt_form(self) -> str:
+        """How questions are put to the model.
+
+        "chat" for a chat template or messages, "plain" for `Question: …` and `Answer:` on two
+        lines, or a word of its own.
+        """
+        ...
+
+
+class ResponderFactory(Protocol):
+    """Makes a responder from the options of a specification; the target of an entry point."""
+
+    def __call__(self, options: Mapping[str, object], /) -> Responder:
+        """Make the responder, or raise ConfigError for options that do not fit."""
+        ...

@@ -1,0 +1,1 @@
+"""The paper's rewards and advantages, in float64."""

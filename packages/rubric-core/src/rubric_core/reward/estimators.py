@@ -1,0 +1,206 @@
+"""Advantage estimators as settings: what `advantage.estimator` may name.
+
+The formulas are functions in `advantage` and `attribution`; here each is given its keys. A package
+adds one under the entry point `rubric.advantages`.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, cast
+
+import numpy as np
+from pydantic import ConfigDict, Field, SerializeAsAny
+
+from rubric_core.errors import PluginError, RubricError
+from rubric_core.plugins.variants import Variant, chosen
+from rubric_core.reward.advantage import Std, group_advantages  # pydantic resolves Std at runtime
+from rubric_core.reward.attribution import criterion_attribution, decoupled_advantages
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from rubric_core.arrays import BoolArray, FloatArray
+
+ADVANTAGES: Final = "rubric.advantages"
+
+
+@dataclass(frozen=True)
+class JudgedGroups:
+    """P groups of G judged responses, with up to M criteria each; the arrays are read-only."""
+
+    rewards_PG: FloatArray
+    """What the policy is trained on: the judge's rewards with the penalties that are on; nan where
+    masked."""
+    valid_PG: BoolArray
+    """False for responses that are left out, such as those that no judge could be reached for."""
+    z_PGM: FloatArray
+    """Criterion scores in [0, 1], without penalties; nan where there is none."""
+    weights_PM: FloatArray
+    """Criterion weights, padded with 0."""
+
+    def __post_init__(self) -> None:
+        """Keep an estimator from changing what is written to disk later."""
+        for name, array in vars(self).items():
+            view = array.view()
+            view.flags.writeable = False
+            object.__setattr__(self, name, view)
+
+
+class AdvantageEstimator(Variant):
+    """From rewards to advantages.
+
+    A subclass gives `estimator` the name of its entry point, as
+    `estimator: str = "acme-rank"`, declares its settings as fields, and overrides
+    `advantages`.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(allow_inf_nan=False)
+
+    group: ClassVar[str] = ADVANTAGES
+    key: ClassVar[str] = "estimator"
+    reads_rewards: ClassVar[bool] = True
+    """Whether `rewards_PG` has an influence; an estimator without it refuses penalties, which
+    change nothing else."""
+    estimator: str
+    """Which one: the name of an entry point `rubric.advantages`."""
+
+    @abstractmethod
+    def advantages(self, groups: JudgedGroups) -> FloatArray:
+        """Return one advantage for each response, [P, G].
+
+        Finite for every valid response; what it says of the others is not read. A group in which
+        nothing differs teaches nothing and should get exact zeros.
+        """
+
+    def attribution(self, groups: JudgedGroups) -> FloatArray | None:
+        """Split each advantage into its criteria's parts, [P, G, M]; None where there is no split.
+
+        The groups hold the judge's own rewards here: what penalties add is reported beside it.
+        """
+        del groups
+        return None
+
+
+class GroupAdvantages(AdvantageEstimator):
+    """A = (R − mean of the other responses' R) / (σ + δ); 0 for groups whose rewards are equal.
+
+    Source: paper, §3.2.
+    """
+
+    estimator: str = "group"
+    std: Std = "sample"
+    """Divisor of a group's centred rewards."""
+    delta: Annotated[float, Field(gt=0.0)] = 1e-8
+    """Stabiliser δ beside the standard deviation."""
+
+    def advantages(self, groups: JudgedGroups) -> FloatArray:
+        """Return `group_advantages`."""
+        return group_advantages(
+            groups.rewards_PG, std=self.std, delta=self.delta, valid_PG=groups.valid_PG
+        )
+
+    def attribution(self, groups: JudgedGroups) -> FloatArray | None:
+        """Return `criterion_attribution`, exact since the advantage is linear in the scores."""
+        return criterion_attribution(
+            groups.z_PGM,
+            groups.weights_PM,
+            std=self.std,
+            delta=self.delta,
+            valid_PG=groups.valid_PG,
+        )
+
+
+class DecoupledAdvantages(AdvantageEstimator):
+    """Each criterion normalised in its group, then weighted, then scaled over the batch.
+
+    Source: GDPO, group-wise decoupled normalisation.
+    """
+
+    reads_rewards: ClassVar[bool] = False
+    estimator: str = "decoupled"
+    std: Std = "sample"
+    """Not read: configurations that name it, as they may for `group`, stay valid."""
+    delta: Annotated[float, Field(gt=0.0)] = 1e-8
+    """Stabiliser δ beside the standard deviation of the batch."""
+
+    def advantages(self, groups: JudgedGroups) -> FloatArray:
+        """Return `decoupled_advantages`."""
+        return decoupled_advantages(
+            groups.z_PGM, groups.weights_PM, delta=self.delta, valid_PG=groups.valid_PG
+        )
+
+
+AdvantageConfig: TypeAlias = Annotated[
+    SerializeAsAny[AdvantageEstimator], chosen(AdvantageEstimator, default="group")
+]
+"""For a field that takes any installed estimator; a mapping that names none is of `group`."""
+
+
+def estimated_advantages(estimator: AdvantageEstimator, groups: JudgedGroups) -> FloatArray:
+    """Ask an estimator, and check what it says.
+
+    Returns:
+        Shape [P, G], float64, finite; 0 for masked responses.
+
+    Raises:
+        PluginError: it raises, or gives another shape or a number that is not finite.
+        RewardError: the rewards or scores cannot be used.
+    """
+    valid_PG = groups.valid_PG
+    given = _asked(estimator, estimator.advantages, groups)
+    advantages_PG = _real(given, estimator, shape=valid_PG.shape, of="advantages")
+    if not np.isfinite(advantages_PG[valid_PG]).all():
+        first = tuple(int(i) for i in np.argwhere(valid_PG & ~np.isfinite(advantages_PG))[0])
+        raise PluginError(
+            f"advantage.estimator={estimator.estimator!r} gave {advantages_PG[first]} for response "
+            f"{first[1]} of group {first[0]}: an advantage must be a finite number"
+        )
+    return np.where(valid_PG, advantages_PG, 0.0)
+
+
+def estimated_attribution(estimator: AdvantageEstimator, groups: JudgedGroups) -> FloatArray | None:
+    """Ask an estimator for the criteria's parts, and check what it says.
+
+    Returns:
+        Shape [P, G, M], float64; None where it has no such split.
+
+    Raises:
+        PluginError: it raises, or gives another shape.
+        RewardError: the scores cannot be used.
+    """
+    given = _asked(estimator, estimator.attribution, groups)
+    if given is None:
+        return None
+    return _real(given, estimator, shape=groups.z_PGM.shape, of="an attribution")
+
+
+def _asked(
+    estimator: AdvantageEstimator, ask: Callable[[JudgedGroups], object], groups: JudgedGroups
+) -> object:
+    try:
+        return ask(groups)
+    except RubricError:
+        raise
+    # The named boundary for an estimator that is not ours; it sees numbers alone, so that its
+    # message can hold no text.
+    except Exception as error:
+        raise PluginError(
+            f"advantage.estimator={estimator.estimator!r} raised {type(error).__name__}: {error}"
+        ) from error
+
+
+def _real(
+    given: object, estimator: AdvantageEstimator, *, shape: tuple[int, ...], of: str
+) -> FloatArray:
+    known = isinstance(given, np.ndarray | list | tuple)
+    array: NDArray[Any] | None = np.asarray(cast("ArrayLike", given)) if known else None
+    if array is None or array.dtype.kind not in "fiu" or array.shape != shape:
+        found = type(given).__name__ if array is None else f"{array.dtype} of shape {array.shape}"
+        raise PluginError(
+            f"advantage.estimator={estimator.estimator!r} gave {found} for {of}: real numbers of "
+            f"shape {shape} are needed"
+        )
+    return array.astype(np.float64)

@@ -1,0 +1,238 @@
+"""A rubric: criteria with unique ids and a positive total weight."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
+
+from pydantic import AfterValidator, Field
+from pydantic_core import core_schema
+
+from rubric_core.errors import SchemaError
+from rubric_core.schema.sealed import Amount, Identifier, Many, Sealed, Text
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler
+
+    from rubric_core.arrays import FloatArray
+
+
+class Criterion(Sealed):
+    """c_j = (w_j, η_j, E_j, κ_j, ν_j), with the scoring guide and concepts of the data schema.
+
+    `repr` and `model_dump` show the id and the weight only, so that a log or a dump cannot carry a
+    criterion to the policy's side; `reveal` returns every field.
+
+    Source: paper, §3, Def. rubric.
+    """
+
+    id: Identifier
+    """Unique within its rubric; the key of its score in a judge's reply."""
+
+    weight: Amount
+    """w_j ≥ 0, finite: the largest score s_j that the criterion can award."""
+
+    name: Text = Field(default="", repr=False, exclude=True)
+    """A short title."""
+
+    description: Text = Field(default="", repr=False, exclude=True)
+    """η_j: what is asked, in words."""
+
+    required_elements: Many[Text] = Field(default=(), repr=False, exclude=True)
+    """E_j: what a full answer must contain."""
+
+    scoring_guide: Text = Field(default="", repr=False, exclude=True)
+    """How partial credit is given."""
+
+    verification_method: Text = Field(default="", repr=False, exclude=True)
+    """ν_j: how to check the criterion; program judges read directives in it."""
+
+    expected_keywords: Many[Text] = Field(default=(), repr=False, exclude=True)
+    """κ_j: terminology that a good answer uses."""
+
+    expected_concepts: Many[Text] = Field(default=(), repr=False, exclude=True)
+    """Ideas that a good answer conveys."""
+
+    def reveal(self) -> dict[str, object]:
+        """Return every field under the paper's names, texts included: for judges and datasets."""
+        return {name: v if isinstance(v, str | float) else list(v) for name, v in self}
+
+
+def _well_formed(criteria: Many[Criterion]) -> Many[Criterion]:
+    if not criteria:
+        raise ValueError("a rubric needs at least one criterion")
+    repeated = [key for key, count in Counter(c.id for c in criteria).items() if count > 1]
+    if repeated:
+        raise ValueError(
+            f"criterion ids must be unique, {repeated[0]!r} occurs more than once: rename one"
+        )
+    try:
+        total = math.fsum(c.weight for c in criteria)
+    except OverflowError:
+        total = math.inf
+    if not 0 < total < math.inf:
+        raise ValueError(
+            f"the total weight must be positive and finite, not {total!r}: change the weights"
+        )
+    return criteria
+
+
+Criteria = Annotated[Many[Criterion], AfterValidator(_well_formed)]
+
+
+class Rubric(Sealed):
+    """R = {c_1, …, c_M}: at least one criterion, unique ids, W = Σ w_j > 0 and finite.
+
+    `len` is M, iteration yields the criteria in order, `rubric[id]` is one criterion. `repr` and
+    `model_dump` show ids and weights only; `reveal` returns the texts too.
+
+    Source: paper, §3, Def. rubric.
+    """
+
+    criteria: Criteria
+    """The criteria in order; the M axis of every array follows it."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """Criterion ids in order."""
+        return tuple(c.id for c in self.criteria)
+
+    @property
+    def total_weight(self) -> float:
+        """W = Σ w_j, correctly rounded."""
+        return math.fsum(c.weight for c in self.criteria)
+
+    @property
+    def weights_M(self) -> FloatArray:
+        """w_j, shape [M], read-only."""
+        import numpy as np  # half of the package's import time, not needed to load
+
+        weights_M = np.array([c.weight for c in self.criteria], dtype=np.float64)
+        weights_M.setflags(write=False)
+        return weights_M
+
+    @property
+    def shares_M(self) -> FloatArray:
+        """α_j = w_j / W, shape [M], sums to 1, read-only."""
+        shares_M = self.weights_M / self.total_weight
+        shares_M.setflags(write=False)
+        return shares_M
+
+    @property
+    def effective_criteria(self) -> float:
+        """M_eff = W² / Σ w_j², between 1 and M."""
+        from rubric_core.effective import effective_criteria  # imports numpy
+
+        return effective_criteria(self.weights_M)
+
+    def check_scores(self, scores: Mapping[str, float]) -> None:
+        """Refuse scores that are not this rubric's: every id once, 0 ≤ s_j ≤ w_j.
+
+        Raises:
+            SchemaError: other ids, or a score out of bounds.
+        """
+        if set(scores) != set(self.ids):
+            different = sorted(set(scores) ^ set(self.ids))
+            raise SchemaError(
+                f"the scores have {len(scores)} ids, the rubric has {len(self)}; only one of the "
+                f"two has {different[0]!r}",
+                field="scores",
+            )
+        for criterion in self:
+            if not 0 <= scores[criterion.id] <= criterion.weight:
+                raise SchemaError(
+                    f"the score of {criterion.id!r} is {scores[criterion.id]!r}, "
+                    f"not in [0, {criterion.weight!r}]",
+                    field=f"scores.{criterion.id}",
+                )
+
+    def reveal(self) -> list[dict[str, object]]:
+        """Return every criterion with its texts, in the paper's JSON: for judges and datasets."""
+        return [c.reveal() for c in self.criteria]
+
+    def __len__(self) -> int:
+        return len(self.criteria)
+
+    def __iter__(self) -> Iterator[Criterion]:  # pyright: ignore[reportIncompatibleMethodOverride]  # pydantic's own yields field pairs, of which there is one
+        return iter(self.criteria)
+
+    def __getitem__(self, criterion_id: str) -> Criterion:
+        for criterion in self.criteria:
+            if criterion.id == criterion_id:
+                return criterion
+        raise KeyError(criterion_id)
+
+
+_LONE_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+class Grounding:
+    """g: text that does not print, log or serialise itself; only `reveal` returns it.
+
+    `repr`, `str`, `format` and every pydantic dump show its hash and length. Equality and hash are
+    those of the text. A pickle does hold the text, so that judge workers in other processes can
+    read it: never send one to the policy's side.
+
+    Raises:
+        SchemaError: the text is not a `str`, or holds lone surrogates.
+
+    Source: paper, §3.3, Privileged grounding.
+    """
+
+    __slots__ = ("_text",)
+    _text: str
+
+    def __init__(self, text: str) -> None:
+        if not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+            raise SchemaError(
+                f"the passage must be a str, not {type(text).__name__}", field="passage"
+            )
+        if _LONE_SURROGATE.search(text):
+            raise SchemaError(
+                f"the passage ({len(text)} characters) holds lone surrogates: decode it as UTF-8",
+                field="passage",
+            )
+        object.__setattr__(self, "_text", text)
+
+    def reveal(self) -> str:
+        """Return the text: for judges and dataset files only."""
+        return self._text
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest of the text in UTF-8."""
+        return hashlib.sha256(self._text.encode()).hexdigest()
+
+    def __len__(self) -> int:
+        return len(self._text)
+
+    def __repr__(self) -> str:
+        """Show what identifies the text, not the text."""
+        return f"Grounding(sha256={self.sha256[:16]!r}, chars={len(self)})"
+
+    def __eq__(self, other: object) -> bool:
+        return self._text == other._text if isinstance(other, Grounding) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: a passage does not change."""
+        raise AttributeError(f"Grounding is frozen, {name!r} cannot be set")
+
+    def __reduce__(self) -> tuple[type[Grounding], tuple[str]]:
+        """Rebuild from the text."""
+        return type(self), (self._text,)
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: type[Grounding], handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Accept instances only, and dump as `str` does."""
+        return core_schema.is_instance_schema(
+            cls, serialization=core_schema.to_string_ser_schema(when_used="always")
+        )

@@ -1,0 +1,113 @@
+"""What schemas are made of: frozen, closed models, silent about their values, and their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, ClassVar, NoReturn, Self, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+)
+
+from rubric_core.errors import SchemaError
+
+_T = TypeVar("_T")
+_LONGEST_KEY = 60
+
+
+class Sealed(BaseModel):
+    """Refuses unknown fields and changes, and shows no value in its errors.
+
+    Construction and `model_validate*` raise `SchemaError`: pydantic's own error keeps the whole
+    input, and gives it away in `errors()`, in `json()` and in a pickle. Inside of a model that is
+    not sealed, pydantic raises its own; keep texts out of such models.
+    """
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True
+    )
+
+    def __init__(self, **data: object) -> None:
+        """Check and keep the fields.
+
+        Raises:
+            SchemaError: a missing, unknown or ill-typed field, named with its path.
+        """
+        _validated(super().__init__, **data)
+
+    # Tells pydantic to validate a nested model in the same pass, with its place in the path.
+    __init__.__pydantic_base_init__ = True  # pyright: ignore[reportFunctionMemberAccess]
+
+    @classmethod
+    def model_validate(cls, obj: object, **options: object) -> Self:
+        """Check a mapping or pass an instance through; raise SchemaError."""
+        return _validated(super().model_validate, obj, **options)
+
+    @classmethod
+    def model_validate_json(cls, json_data: str | bytes | bytearray, **options: object) -> Self:
+        """Check a JSON document; raise SchemaError."""
+        return _validated(super().model_validate_json, json_data, **options)
+
+    @classmethod
+    def model_validate_strings(cls, obj: object, **options: object) -> Self:
+        """Check a mapping of strings; raise SchemaError."""
+        return _validated(super().model_validate_strings, obj, **options)
+
+    # pydantic's own refusal shows the value, whatever `hide_input_in_errors` says.
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"{type(self).__name__} is frozen, {name!r} cannot be set")
+
+
+def _validated(validate: Callable[..., _T], /, *args: object, **options: object) -> _T:
+    try:
+        return validate(*args, **options)
+    except ValidationError as error:
+        refusal = _schema_error(error)
+    # Raised out here, for `from None` would still carry pydantic's error along as its context.
+    raise refusal
+
+
+def _schema_error(error: ValidationError) -> SchemaError:
+    problems = error.errors(include_url=False, include_context=False)
+    first = problems[0]
+    # An unknown key may be anything, and as long.
+    field = ".".join(str(part)[:_LONGEST_KEY] for part in first["loc"])
+    # A number may be shown; any other input may be the text of a passage or a criterion.
+    shown = f", not {first['input']!r}" if isinstance(first["input"], float) else ""
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+    wrong = first["msg"].removeprefix("Value error, ")
+    where = f"field {field!r}" if field else error.title
+    return SchemaError(f"{where}: {wrong}{shown}{more}", field=field or None)
+
+
+def not_blank(text: str) -> str:
+    """Return the text; refuse one that holds nothing but white space.
+
+    Raises:
+        ValueError: nothing to read, as pydantic wants it of a validator.
+    """
+    if not text.strip():
+        raise ValueError(f"there must be a text, not {len(text)} characters of white space")
+    return text
+
+
+# A length bound, even 0, makes pydantic refuse lone surrogates, which no UTF-8 file can hold.
+Text = Annotated[str, StringConstraints(strict=True, min_length=0)]
+Identifier = Annotated[str, StringConstraints(strict=True, min_length=1)]
+Prose = Annotated[Text, AfterValidator(not_blank)]
+Amount = Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(strict=True, ge=0)]
+
+_Item = TypeVar("_Item")
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    Many = Sequence[_Item]
+    """The type of a field that holds a tuple, and may be made of a list."""
+else:
+    Many = tuple[_Item, ...]

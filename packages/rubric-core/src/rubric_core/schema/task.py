@@ -1,0 +1,288 @@
+"""A task: question, passage and rubric; and what each side of the information asymmetry sees."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, cast
+
+from pydantic import AfterValidator, Field
+
+from rubric_core.errors import RepeatedKeyError, SchemaError
+from rubric_core.files import decode
+from rubric_core.schema.rubric import Criteria, Grounding, Rubric
+from rubric_core.schema.sealed import Identifier, Many, Prose, Sealed, Text, not_blank
+
+
+class PolicyView(Sealed):
+    """x: all that the policy sees of a task."""
+
+    task_id: Identifier
+    """Joins rollouts with their task."""
+
+    question: Text
+    """The prompt."""
+
+
+class JudgeView(Sealed):
+    """(x, g, y, R): all that the judge sees of one response.
+
+    `repr` and `model_dump` leave out the passage, the response and the criteria's texts. It can be
+    pickled, with its texts, for judge workers in other processes.
+    """
+
+    task_id: Identifier
+    """The task that the response answers."""
+
+    question: Text
+    """x: what the policy was asked."""
+
+    grounding: Grounding = Field(repr=False, exclude=True)
+    """g: the passage to check against."""
+
+    response: Text = Field(repr=False, exclude=True)
+    """y: the policy's answer, untrusted text."""
+
+    rubric: Rubric
+    """R: what to score."""
+
+
+class SftExample(Sealed):
+    """A question with a reference answer, for the supervised warm start of the policy."""
+
+    task_id: Identifier
+    """The task that the answer belongs to."""
+
+    question: Text
+    """The prompt."""
+
+    answer: Text = Field(repr=False)
+    """What the policy learns to write."""
+
+
+def paper_row(row: Mapping[str, object]) -> dict[str, object]:
+    """Return a row whose criteria are under the paper's key, `criteria`.
+
+    Args:
+        row: has `criteria`, and comes back as it is; or has them in `rubric`, as a list, as
+            `{"criteria": [...]}`, or as one of these in JSON.
+
+    Raises:
+        SchemaError: a rubric that is a text and not JSON.
+    """
+    if row.get("rubric") is None or row.get("criteria") is not None:
+        return dict(row)
+    rest = {name: value for name, value in row.items() if name not in {"rubric", "criteria"}}
+    return {**rest, "criteria": criteria_of(row["rubric"], column="rubric")}
+
+
+def criteria_of(rubric: object, *, column: str) -> object:
+    """Return the criteria of a column, whatever a file format has made of them.
+
+    Raises:
+        SchemaError: a text that is not JSON.
+    """
+    if isinstance(rubric, str):
+        try:
+            rubric = decode(rubric)
+        except (json.JSONDecodeError, RepeatedKeyError, RecursionError) as error:
+            raise SchemaError(
+                f"the column {column!r} is a text that is not JSON ({type(error).__name__})",
+                field=column,
+            ) from None
+    rubric = _plain(rubric)
+    if isinstance(rubric, dict):
+        rubric = cast("dict[str, object]", rubric).get("criteria")
+    return rubric
+
+
+def _plain(value: object) -> object:
+    """Drop the keys without a value, which Arrow gives to every row that lacks a field."""
+    match value:
+        case Mapping():
+            fields = cast("Mapping[str, object]", value)
+            return {key: _plain(item) for key, item in fields.items() if item is not None}
+        case str():
+            return value
+        case Sequence():
+            return [_plain(item) for item in cast("Sequence[object]", value)]
+        case _:
+            # A list column read through pandas is an array, and a number in it a scalar.
+            to_list = getattr(value, "tolist", None)
+            return value if to_list is None else _plain(to_list())
+
+
+class DocumentAnalysis(Sealed):
+    """s(d): what stage 1 of synthesis found in the document.
+
+    `repr` leaves out what may quote it; a task's `repr` and `model_dump` leave it out whole.
+
+    Source: paper, §3.4, Stage 1.
+    """
+
+    genre: Text = ""
+    """Kind of document, such as "textbook section"."""
+
+    contribution: Text = Field(default="", repr=False)
+    """What the document is there to say."""
+
+    concepts: Many[Text] = Field(default=(), repr=False)
+    """Central concepts."""
+
+    depth: Text = ""
+    """Technical depth, such as "graduate"."""
+
+    reasoning_mode: Text = ""
+    """Dominant mode of reasoning, such as "derivation"."""
+
+
+def task_id_of(doc_hash: str, question: str, rubric: Rubric) -> str:
+    """Return the id of the task that these make: 16 hex digits."""
+    content = [doc_hash, question, rubric.reveal()]
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()[:16]
+
+
+def _with_text(grounding: Grounding) -> Grounding:
+    not_blank(grounding.reveal())
+    return grounding
+
+
+def _passage_hash(fields: dict[str, Any]) -> str:
+    return fields["grounding"].sha256
+
+
+class Task(Sealed):
+    """(x, g, R): a question, its passage and its rubric.
+
+    `repr` and `model_dump` show the question, the hash, and the criteria's ids and weights;
+    `to_json(reveal_grounding=True)` is the way to a dataset file.
+
+    Source: paper, §3, Method.
+    """
+
+    question: Prose
+    """x: all that the policy will see."""
+
+    grounding: Annotated[Grounding, AfterValidator(_with_text)] = Field(exclude=True)
+    """g: the passage, for the judge."""
+
+    rubric: Rubric
+    """R: what the judge scores."""
+
+    question_rationale: Text = Field(default="", repr=False, exclude=True)
+    """Why the question is worth asking."""
+
+    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False, exclude=True)
+    """What is known of the document, if it was analysed."""
+
+    doc_hash: Identifier = Field(default_factory=_passage_hash)
+    """Identifies the document, and so the split; by default the passage's SHA-256."""
+
+    reference_answer: Text | None = Field(default=None, repr=False, exclude=True)
+    """An answer written from the passage, for the warm start and as a ceiling."""
+
+    @property
+    def task_id(self) -> str:
+        """16 hex digits from the document's hash, the question and the whole rubric."""
+        return task_id_of(self.doc_hash, self.question, self.rubric)
+
+    def policy_view(self) -> PolicyView:
+        """Return what the policy may see."""
+        return PolicyView(task_id=self.task_id, question=self.question)
+
+    def judge_view(self, response: str) -> JudgeView:
+        """Return what the judge needs to score this response."""
+        return JudgeView(
+            task_id=self.task_id,
+            question=self.question,
+            grounding=self.grounding,
+            response=response,
+            rubric=self.rubric,
+        )
+
+    @classmethod
+    def from_json(cls, row: Mapping[str, object]) -> Task:
+        """Read the paper's JSON: `question`, `passage`, `criteria` and the optional rest.
+
+        The criteria may be in `rubric` instead, as rows of other stacks have them.
+
+        Raises:
+            SchemaError: a missing, unknown or ill-typed field, named with its path.
+
+        Source: paper, §app:data_pipeline, Data schema.
+        """
+        if not isinstance(row, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a boundary
+            raise SchemaError(f"a task is read from a mapping, not {type(row).__name__}")
+        return TaskRow.model_validate(paper_row(row)).task()
+
+    def to_json(self, *, reveal_grounding: bool = False) -> dict[str, object]:
+        """Return the paper's JSON, or without `reveal_grounding` only what the policy may see.
+
+        Args:
+            reveal_grounding: give every field. Such a row must not reach the policy's side.
+
+        Returns:
+            With `reveal_grounding` the paper's keys, and `reference_answer` if there is one.
+            Without it `task_id`, `question`, `doc_hash`, and each criterion's id and weight.
+
+        Source: paper, §app:data_pipeline, Data schema.
+        """
+        if not reveal_grounding:
+            return {
+                "task_id": self.task_id,
+                "question": self.question,
+                "doc_hash": self.doc_hash,
+                "criteria": [c.model_dump() for c in self.rubric],
+            }
+        analysis = self.document_analysis
+        row: dict[str, object] = {
+            "question": self.question,
+            "passage": self.grounding.reveal(),
+            "criteria": self.rubric.reveal(),
+            "question_rationale": self.question_rationale,
+            "document_analysis": analysis.model_dump(mode="json") if analysis else None,
+            "doc_hash": self.doc_hash,
+        }
+        if self.reference_answer is not None:
+            row["reference_answer"] = self.reference_answer
+        return row
+
+
+class TaskRow(Sealed):
+    """The paper's JSON as it is written, so that an error's path is the path in the file."""
+
+    question: Prose
+    """x."""
+
+    passage: Prose = Field(repr=False)
+    """g, as plain text: of a row that arrives, never of a task that is kept."""
+
+    criteria: Criteria
+    """R."""
+
+    question_rationale: Text = Field(default="", repr=False)
+    """Why the question is worth asking."""
+
+    document_analysis: DocumentAnalysis | None = Field(default=None, repr=False)
+    """What is known of the document, if it was analysed."""
+
+    doc_hash: Identifier | None = None
+    """Identifies the document; left out, the passage's SHA-256."""
+
+    reference_answer: Text | None = Field(default=None, repr=False)
+    """An answer written from the passage."""
+
+    def task(self) -> Task:
+        """Return the task, with its passage out of sight."""
+        grounding = Grounding(self.passage)
+        return Task(
+            question=self.question,
+            grounding=grounding,
+            rubric=Rubric(criteria=self.criteria),
+            question_rationale=self.question_rationale,
+            document_analysis=self.document_analysis,
+            doc_hash=self.doc_hash or grounding.sha256,
+            reference_answer=self.reference_answer,
+        )

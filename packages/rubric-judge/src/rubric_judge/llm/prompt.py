@@ -1,0 +1,196 @@
+"""What a language-model judge is asked: prompt files, filled and fenced.
+
+Passage and response are untrusted text. Each stands between lines with a mark that it does not
+contain, so that no text can close its own fence and speak as the evaluator.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import resources
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import JudgeView, Rubric
+from rubric_judge.config import PromptLayout
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_MARK_CHARS: Final = 16
+_WORD_JOINER: Final = "\u2060"
+CONTROL_TOKENS: Final = re.compile(
+    r"<(?=[|｜][^\s<>]{1,60}[|｜]>|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|think)>|<SYS>>|</SYS>>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\])"
+)
+"""First character of what chat templates of open models use as control tokens."""
+
+
+def fenced(text: str, *, label: str, seed: str) -> str:
+    """Put a text between a BEGIN and an END line.
+
+    A server that applies a chat template reads `<|im_end|>` in a message as the token that ends
+    it, wherever it stands. Such spellings get a word joiner, which nobody sees, after their first
+    character.
+
+    Args:
+        text: anything.
+        label: what the text is, in capitals.
+        seed: the same text with the same seed gets the same mark, so that prompts share a prefix.
+
+    Returns:
+        The lines; their mark stands nowhere in the text, in any case of its letters.
+    """
+    inert = text
+    if "<" in text or "[" in text:
+        inert = CONTROL_TOKENS.sub(lambda found: found[0] + _WORD_JOINER, text)
+    mark = _mark(inert.casefold(), seed=f"{label} {seed}")
+    return f"----- BEGIN {label} {mark} -----\n{inert}\n----- END {label} {mark} -----"
+
+
+def _mark(folded: str, *, seed: str) -> str:
+    for attempt in count():
+        mark = hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest()[:_MARK_CHARS]
+        if mark not in folded:
+            return mark
+    raise AssertionError  # pragma: no cover - a finite text does not hold every mark
+
+
+_VERSION = "v1"
+
+
+@dataclass(frozen=True, slots=True)
+class RenderedPrompt:
+    """The two messages of one judgement."""
+
+    system: str
+    user: str
+    passage: str
+    """The passage as far as the judge sees it."""
+    passage_truncated: bool
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The files of one layout, read and hashed."""
+
+    layout: PromptLayout
+    sha256: str
+    """Of all files that shape the messages; changes when any of them does."""
+    _system: str
+    _user: Template
+    _criteria: Template
+    _evidence: str
+    """What is said of quotes; empty where none are asked for."""
+
+    @property
+    def version(self) -> str:
+        """Name the prompt in results and logs, for example `shared_prefix_v1:0a1b2c3d`."""
+        return f"{self.layout}_{_VERSION}:{self.sha256[:8]}"
+
+    def render(self, view: JudgeView, *, passage_chars: int) -> RenderedPrompt:
+        """Fill the prompt for one response.
+
+        Args:
+            view: what the judge sees.
+            passage_chars: longest passage; the rest is cut off and the cut is stated.
+
+        Returns:
+            The messages. With the layout `shared_prefix`, the user messages of all responses to a
+            task are equal up to the response.
+        """
+        passage = view.grounding.reveal()
+        kept = passage[:passage_chars]
+        truncated = len(kept) < len(passage)
+        shown = _fenced_passage(kept, seed=view.task_id)
+        if truncated:
+            shown += f"\n[passage cut: its first {len(kept)} of {len(passage)} characters]"
+        user = self._user.render(
+            passage=shown,
+            question=view.question,
+            response=fenced(view.response, label="RESPONSE", seed=view.task_id),
+            evidence=self._evidence,
+            **_about(view.rubric, self._criteria),  # pyright: ignore[reportArgumentType]  # frozen, so it has a hash
+        )
+        return RenderedPrompt(
+            system=self._system, user=user, passage=kept, passage_truncated=truncated
+        )
+
+
+def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
+    """Read the files of a layout.
+
+    Args:
+        layout: `paper` or `shared_prefix`.
+        evidence: whether to ask for a quote for each criterion.
+
+    Returns:
+        The prompt, the same object every time.
+    """
+    return _load_prompt(layout, evidence)
+
+
+@lru_cache
+def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT001  # a cache's key
+    # Loaded with the first prompt: a program judge needs none.
+    from jinja2 import BaseLoader, Environment, StrictUndefined
+
+    folder = resources.files("rubric_judge") / "prompts"
+    names = [f"system_{_VERSION}.txt", f"{layout}_{_VERSION}.jinja", f"criteria_{_VERSION}.jinja"]
+    if evidence:
+        names.append(f"evidence_{_VERSION}.txt")
+    texts = [folder.joinpath(name).read_text(encoding="utf-8").rstrip("\n") for name in names]
+    system, user, criteria, *about_evidence = texts
+    # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
+    environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
+    environment.filters["number"] = _number
+    environment.filters["json"] = _json
+    return Prompt(
+        layout=layout,
+        sha256=_sha256([*texts, CONTROL_TOKENS.pattern]),
+        _system=system,
+        _user=environment.from_string(user),
+        _criteria=environment.from_string(criteria),
+        _evidence="".join(about_evidence),
+    )
+
+
+# What the responses of a group share is written once: these two are most of the work of a prompt.
+@lru_cache(maxsize=1024)
+def _about(rubric: Rubric, criteria: Template) -> Mapping[str, str]:
+    max_total = _number(rubric.total_weight)
+    return {
+        "criteria": criteria.render(criteria=rubric.criteria, max_total=max_total),
+        "score_slots": _slots(rubric, "<score>"),
+        "quote_slots": _slots(rubric, '"<quote>"'),
+        "max_total": max_total,
+    }
+
+
+@lru_cache(maxsize=64)
+def _fenced_passage(text: str, *, seed: str) -> str:
+    return fenced(text, label="SOURCE PASSAGE", seed=seed)
+
+
+def _slots(rubric: Rubric, slot: str) -> str:
+    return ", ".join(f"{_json(name)}: {slot}" for name in rubric.ids)
+
+
+def _number(value: float) -> str:
+    # Short, but never rounded: full marks for a weight printed too large would be out of range.
+    short = f"{value:.12g}"
+    return short if float(short) == value else repr(value)
+
+
+def _json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _sha256(parts: Sequence[str]) -> str:
+    # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
+    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

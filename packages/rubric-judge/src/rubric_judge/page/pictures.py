@@ -1,0 +1,150 @@
+"""Pictures for papers and slides, drawn by matplotlib: light, labelled, and clear without colour.
+
+Pages draw their own charts (`rubric_judge.page.charts`). matplotlib belongs to the extras that
+write pictures.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, TypeAlias, cast
+
+import matplotlib as mpl
+from matplotlib import figure as mpl_figure
+
+from rubric_core.files import replacing
+
+# matplotlib's own annotations leave most of its keyword arguments untyped.
+Axes: TypeAlias = Any
+Figure: TypeAlias = Any
+
+COLOURS: Final = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Okabe and Ito's, those that show on white."""
+_INK: Final = "#222222"
+MUTED: Final = "#8a8a8a"
+
+_TITLE_CHARS: Final = 60
+_NARROW_CHARS: Final = 26
+"""Three labels of this length stand side by side."""
+
+_STYLE: Final = {
+    "axes.axisbelow": True,
+    "axes.edgecolor": MUTED,
+    "axes.titlesize": "medium",
+    "grid.color": "#e0e3e1",
+    "grid.linewidth": 0.6,
+    "axes.labelcolor": _INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "text.color": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "legend.frameon": False,
+    "figure.facecolor": "white",
+    "savefig.facecolor": "white",
+    "svg.hashsalt": "rubric-judge",  # the same figure is the same file
+    "pdf.fonttype": 42,  # type 3 is refused by many publishers
+    "text.parse_math": False,  # names are names
+}
+_METADATA: Final[dict[str, dict[str, None]]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None, "Producer": None},
+}
+"""Without dates and versions the same numbers give the same file."""
+
+
+def style(points: float = 10.0) -> AbstractContextManager[None]:
+    """Draw in the common style inside of the block, with type of so many points."""
+    return cast("Any", mpl).rc_context({**_STYLE, "font.size": points})
+
+
+def new_figure(
+    width: float, height: float, *, columns: int = 1, points: float = 10.0
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure, in inches, and its axes from left to right; `points` is its type's size."""
+    with style(points):
+        figure: Figure = mpl_figure.Figure(figsize=(width, height), layout="constrained")
+        figure.get_layout_engine().set(w_pad=0.12, h_pad=0.1)
+        axes = [figure.add_subplot(1, columns, column + 1) for column in range(columns)]
+    return figure, axes
+
+
+def draw_title(axes: Axes, title: str) -> None:
+    """Put a title over the left edge."""
+    axes.set_title(wrap_name(title, _TITLE_CHARS), loc="left", fontsize=11, color=_INK)
+
+
+def wrap_name(name: str, chars: int) -> str:
+    """Break a name at spaces and slashes; nothing of it is left out, so that two stay two.
+
+    Args:
+        name: a judge's or a criterion's; its dollar signs are no formula.
+        chars: most characters in a line.
+    """
+    lines = textwrap.wrap(name.replace("/", "/ "), chars, break_on_hyphens=False)
+    return "\n".join(line.replace("/ ", "/") for line in lines).replace("$", r"\$")
+
+
+def draw_intervals(
+    axes: Axes,
+    places: Sequence[float],
+    bounds: Sequence[tuple[float, float | None, float | None]],
+    *,
+    colour: str,
+    label: str | None = None,
+) -> None:
+    """Draw dots at (value, place) with their intervals lying on their side."""
+    for place, (_, low, high) in zip(places, bounds, strict=True):
+        if low is not None and high is not None:
+            axes.plot([low, high], [place, place], color=colour, linewidth=1.6, alpha=0.55)
+    values = [value for value, _, _ in bounds]
+    # A dot at 0 lies on the axis and is to be seen whole.
+    axes.plot(
+        values, places, "o", color=colour, markersize=5.5, label=label, clip_on=False, zorder=3
+    )
+
+
+def draw_heading(figure: Figure, heading: str) -> None:
+    """Put a title over a whole figure."""
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11, color=_INK)
+
+
+def draw_note(figure: Figure, note: str) -> None:
+    """Put lines of text below a whole figure."""
+    figure.supxlabel(note, x=0.01, ha="left", fontsize=10, color=_INK)
+
+
+def draw_legend(figure: Figure, axes: Axes, *, columns: int | None = None) -> None:
+    """Name the colours of one axes below the figure.
+
+    Args:
+        figure: the axes' figure.
+        axes: what was drawn with labels.
+        columns: labels beside each other; by their length when left out.
+    """
+    handles, labels = axes.get_legend_handles_labels()
+    if columns is None:
+        columns = 1 if max(map(len, labels)) > _NARROW_CHARS else 3
+    with style():
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(len(labels), columns))
+
+
+def save_figure(
+    figure: Figure,
+    folder: Path,
+    name: str,
+    *,
+    forms: Sequence[str] = ("png", "svg"),
+    dpi: int = 160,
+) -> list[Path]:
+    """Write a figure in each form, such as `name.png`; return the paths."""
+    paths = [folder / f"{name}.{form}" for form in forms]
+    with style():
+        for form, path in zip(forms, paths, strict=True):
+            with replacing(path) as file:
+                figure.savefig(file, format=form, dpi=dpi, metadata=_METADATA[form])
+    return paths

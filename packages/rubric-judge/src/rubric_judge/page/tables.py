@@ -1,0 +1,282 @@
+"""A table: numbers as they are, and how pages, Markdown, LaTeX and JSON write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Form = Literal[
+    "text", "percent", "points", "count", "tenths", "probability", "decimal", "length", "number"
+]
+"""How a column is written; a percentage, a difference and a mark out of ten are shares in data."""
+
+_MISSING: Final = "–"
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number at the top of a page: what it is, and what it was."""
+
+    label: str
+    value: str
+    before: str = ""
+    note: str = ""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Column(_Part):
+    """One column."""
+
+    key: str
+    title: str
+    form: Form
+    has_interval: bool = False
+    """Whether its cells have bounds, which are written beside the value."""
+
+    is_ranked: bool = False
+    """Whether the best value of a group is in bold, or in a heat table every cell is shaded."""
+
+
+class Cell(_Part):
+    """A value, its bounds where it has them, or a word."""
+
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    text: str = ""
+
+
+class Row(_Part):
+    """A row: its name and a cell for each column."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    group: str = ""
+    """Rows of one group stand together; the best value is that of the group."""
+
+    role: str = Field(default="", exclude=True)
+    """Colour of its dot on a page; a hollow one without."""
+
+
+class Table(_Part):
+    """A table with a file name, a caption and its numbers, unrounded."""
+
+    key: str
+    """Of its files."""
+
+    title: str
+    caption: str
+    first: str
+    """Title of the rows' names."""
+
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    look: Literal["grid", "dots", "heat"] = Field(default="grid", exclude=True)
+    """On a page: intervals under their values, the first column drawn along an axis, or cells
+    whose ground is the fuller the higher their share."""
+
+    level: str = Field(default="95 %", exclude=True)
+    """Confidence of the intervals of dots."""
+
+    @property
+    def groups(self) -> dict[str, tuple[Row, ...]]:
+        """Rows by group, in order."""
+        names = dict.fromkeys(row.group for row in self.rows)
+        return {name: tuple(row for row in self.rows if row.group == name) for name in names}
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """Of the first column: all of a share, or around zero whatever differences reach."""
+        if self.columns[0].form != "points":
+            return 0.0, 1.0
+        cells = [row.cells[0] for row in self.rows]
+        ends = (end for cell in cells for end in (cell.value, cell.low, cell.high))
+        reach = max((abs(end) for end in ends if end is not None), default=0.0) * 1.08 or 1.0
+        return -reach, reach
+
+    @property
+    def axis_labels(self) -> tuple[str, str, str]:
+        """Left, middle and right."""
+        low, high = self.axis
+        if low == 0:
+            return "0", "50", "100"
+        return written(low, "points"), "0", written(high, "points")
+
+    def place(self, value: float) -> str:
+        """Where a value lies on the axis, in per cent of its width."""
+        low, high = self.axis
+        return f"{100 * (value - low) / (high - low):.3f}%"
+
+    def is_best(self, row: Row, at: int) -> bool:
+        """Whether a cell is to be in bold: the highest as it is written, and not of all."""
+        if not self.columns[at].is_ranked:
+            return False
+        peers = [peer.cells[at].value for peer in self.groups[row.group]]
+        form = self.columns[at].form
+        shown = [written(value, form) for value in peers if value is not None]
+        best = max((value for value in peers if value is not None), default=None)
+        mine = row.cells[at].value
+        if best is None or mine is None or len(set(shown)) < 2:  # noqa: PLR2004
+            return False
+        return written(mine, form) == written(best, form)
+
+
+_FORMS: Final[Mapping[Form, tuple[int, str]]] = {
+    "count": (1, ",.0f"),
+    "decimal": (1, ".2f"),
+    "length": (1, ".1f"),
+    "number": (1, ".3g"),
+    "percent": (100, ".1f"),
+    "points": (100, "+.1f"),
+    "probability": (1, ".3f"),
+    "tenths": (10, ".1f"),
+    "text": (1, ".3g"),
+}
+"""By what a value is multiplied, and how the product is formatted."""
+
+
+def written(value: float | None, form: Form) -> str:
+    """Write a number for people, with a true minus sign."""
+    if value is None:
+        return _MISSING
+    scale, shown = _FORMS[form]
+    text = f"{scale * value:{shown}}"
+    if form == "probability" and value < 0.001:  # noqa: PLR2004
+        text = "<0.001"
+    # What is rounded away has no sign.
+    text = text.lstrip("+-") if not any(digit in "123456789" for digit in text) else text
+    return text.replace("-", "−")
+
+
+def bounds(cell: Cell, form: Form) -> str:
+    """Write an interval, or nothing where it is unknown."""
+    if cell.low is None or cell.high is None:
+        return ""
+    return f"{written(cell.low, form)} to {written(cell.high, form)}"
+
+
+def markdown(table: Table) -> str:
+    """Write a table as Markdown, below its title and caption."""
+    head = [table.first, *(column.title for column in table.columns)]
+    rule = ["---", *("---" if c.form == "text" else "---:" for c in table.columns)]
+    lines = [_line(head), _line(rule)]
+    for group, rows in table.groups.items():
+        if group:
+            lines.append(_line([f"*{_plain(group)}*", *("" for _ in table.columns)]))
+        lines += [_line([_plain(row.name), *_markdown_cells(table, row)]) for row in rows]
+    return f"**{_plain(table.title)}** {_plain(table.caption)}\n\n" + "\n".join(lines) + "\n"
+
+
+def _markdown_cells(table: Table, row: Row) -> Iterator[str]:
+    for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
+        text = _plain(cell.text) if column.form == "text" else written(cell.value, column.form)
+        text = f"**{text}**" if table.is_best(row, at) else text
+        interval = bounds(cell, column.form) if column.has_interval else ""
+        yield f"{text} ({interval})" if interval else text
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _plain(text: str) -> str:
+    """Keep what a name holds from being markup, or from ending a cell."""
+    for mark in "\\`*_|<>[]":
+        text = text.replace(mark, f"\\{mark}")
+    return " ".join(text.split())
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of cells that are written as they are; the first column names the rows."""
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def or_dash(value: float | None, form: str) -> str:
+    """Write a number in a form of `format`, and a dash where there is none."""
+    return _MISSING if value is None else format(value, form)
+
+
+def markdown_page(
+    title: str, opening: str, tables: Sequence[TextTable], figures: Sequence[str]
+) -> str:
+    """Write a report as Markdown.
+
+    Args:
+        title: its heading.
+        opening: what a reader must know of the numbers.
+        tables: those without rows are left out.
+        figures: file names of pictures beside the page.
+    """
+    parts = [f"# {title}", opening]
+    for table in tables:
+        lines = (table.header, ["---"] * len(table.header), *table.rows)
+        escaped = ([cell.replace("|", r"\|") for cell in cells] for cells in lines)
+        if table.rows:
+            parts.append(f"## {table.title}\n\n" + "\n".join(map(_line, escaped)))
+    parts += [f"![{name.rsplit('.', 1)[0].replace('_', ' ')}]({name})" for name in figures]
+    return "\n\n".join(parts) + "\n"
+
+
+def latex(table: Table) -> str:
+    r"""Write a table as LaTeX in the paper's own form, for `\input`; needs booktabs."""
+    width = len(table.columns) + 1
+    aligned = "l" + "".join("l" if c.form == "text" else "c" for c in table.columns)
+    head = [table.first, *(column.title for column in table.columns)]
+    lines = [
+        r"\begin{table}[!ht]",
+        r"\centering",
+        rf"\caption{{\textbf{{{_tex(table.title)}}} {_tex(table.caption)}}}",
+        rf"\label{{tab:{table.key}}}",
+        r"\begin{small}",
+        rf"\begin{{tabular}}{{{aligned}}}",
+        r"\toprule",
+        " & ".join(rf"\textbf{{{_tex(title)}}}" for title in head) + r" \\",
+        r"\midrule",
+    ]
+    for number, (group, rows) in enumerate(table.groups.items()):
+        lines += [r"\midrule"] if number else []
+        lines += [rf"\multicolumn{{{width}}}{{l}}{{\emph{{{_tex(group)}}}}} \\"] if group else []
+        lines += [" & ".join([_tex(row.name), *_latex_cells(table, row)]) + r" \\" for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}", r"\end{small}", r"\end{table}"]
+    return "\n".join(lines) + "\n"
+
+
+def _latex_cells(table: Table, row: Row) -> Iterator[str]:
+    for at, (column, cell) in enumerate(zip(table.columns, row.cells, strict=True)):
+        if column.form == "text":
+            yield _tex(cell.text)
+            continue
+        text = _tex_number(written(cell.value, column.form))
+        text = rf"\mathbf{{{text}}}" if table.is_best(row, at) else text
+        low, high = (_tex_number(written(x, column.form)) for x in (cell.low, cell.high))
+        has_bounds = column.has_interval and cell.low is not None and cell.high is not None
+        interval = rf"\;{{\scriptstyle [{low}, {high}]}}" if has_bounds else ""
+        yield "--" if cell.value is None else f"${text}{interval}$"
+
+
+def _tex_number(text: str) -> str:
+    return text.replace("−", "-").replace(",", "{,}")
+
+
+_TEX: Final = str.maketrans(
+    {
+        "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#",
+        "%": r"\%", "_": r"\_", "^": r"\^{}", "~": r"\~{}", "–": "--", "−": "$-$", "Δ": r"$\Delta$",
+        "±": r"$\pm$", "<": "$<$", ">": "$>$", "’": "'", "α": r"$\alpha$", "\n": " ",
+    }
+)  # fmt: skip
+
+
+def _tex(text: str) -> str:
+    return text.translate(_TEX)

@@ -1,0 +1,375 @@
+"""What a judge needs of a model, and the chat completion that a server answers, read strictly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Literal, Protocol, cast, runtime_checkable
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, JsonValue
+
+from rubric_core import Answerer, Reason, SchemaError, Usage
+from rubric_core.files import decode
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider.failures import retry_after_s, status_error, transport_error, usage
+
+Finish = Literal["complete", "truncated", "refused", "oversized"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatReply:
+    """The text of a model's answer, unread, and what the call took."""
+
+    text: str
+    finish: Finish
+    usage: Usage | None
+    """Of all attempts, where the server says."""
+    attempts: int
+    latency_s: float | None = None
+    """Seconds from the first attempt to the answer; None for a single attempt."""
+    answered_by: Answerer | None = None
+    """Who answered, as far as the transport knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """What one attempt sends."""
+
+    user: str
+    system: str | None = None
+    """None for no such message."""
+    reply: type[BaseModel] | None = None
+    """Whose JSON schema goes to the server; None for an answer in plain text."""
+    parameters: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """Fields of this request, over those of the configuration."""
+
+    @property
+    def messages(self) -> list[dict[str, str]]:
+        """The messages, as they are sent."""
+        user = {"role": "user", "content": self.user}
+        return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+class ChatClient(Protocol):
+    """Carries one question to a model and its text back."""
+
+    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        """Ask once; ask again only while no answer comes.
+
+        Args:
+            system: the system message.
+            user: the user message.
+            reply: the model of the reply, whose JSON schema goes to the server. The answer is not
+                checked against it here.
+
+        Returns:
+            The first answer that comes, valid or not.
+
+        Raises:
+            JudgeTransportError: no answer came within the attempts and the deadline.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+@runtime_checkable
+class Answering(Protocol):
+    """A client that also asks without a schema."""
+
+    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
+        """Ask for an answer in plain text; otherwise as `ChatClient.complete`.
+
+        Args:
+            user: the only message.
+            parameters: fields of this request, over those of the configuration.
+        """
+        ...
+
+
+class Transport(Protocol):
+    """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
+
+    async def prepare(self) -> None:
+        """Load what the attempts need, without holding up the event loop; quick when done before.
+
+        Raises:
+            JudgeTransportError: there can be no attempt; `attempts` is 0.
+        """
+        ...
+
+    async def ask(self, request: ChatRequest) -> ChatReply:
+        """Ask once; see `ChatClient.complete`.
+
+        Raises:
+            JudgeTransportError: no answer came.
+        """
+        ...
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the fields of a request that whoever carries the call would not send.
+
+        Raises:
+            JudgeTransportError: there can be no attempt; `attempts` is 0.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...
+
+
+_LONGEST_NAME = 200
+
+
+def answerer(model: object, *, deployment: str = "", fallback: str = "") -> Answerer:
+    """Return who answered.
+
+    Args:
+        model: what the server says of it, which may be anything; kept where it is a name.
+        deployment: where it answered.
+        fallback: the group that answered in place of another.
+    """
+    is_name = isinstance(model, str) and len(model) <= _LONGEST_NAME and model.isprintable()
+    return _answerer(str(model) if is_name else "", deployment, fallback)
+
+
+@lru_cache(maxsize=256)
+def _answerer(model: str, deployment: str, fallback: str) -> Answerer:
+    # A few answer all calls of a run, and to validate one takes a twentieth of a call.
+    return Answerer(model=model, deployment=deployment, fallback=fallback)
+
+
+def server_of(address: object) -> str:
+    """Return host and port of an address, or "" for none: nothing that may hold a key."""
+    if not isinstance(address, str):
+        return ""
+    try:
+        return urlsplit(address).netloc.rpartition("@")[2]
+    except ValueError:
+        return ""
+
+
+class OneModel:
+    """Refuses an answer of another model than the first of the same deployment.
+
+    A name is compared only where the server says one: hosted providers name a new version of a
+    model where they serve it under the old name.
+    """
+
+    def __init__(self) -> None:
+        """Begin without a model."""
+        self._first: dict[tuple[str, str], str] = {}
+
+    def check(self, by: Answerer, *, usage: Usage | None, attempts: int) -> None:
+        """Compare who answered with who answered first.
+
+        Raises:
+            JudgeTransportError: it is another model; with what its answer consumed.
+        """
+        if not by.model:
+            return
+        first = self._first.setdefault((by.deployment, by.fallback), by.model)
+        if first == by.model:
+            return
+        where = f" at {by.deployment}" if by.deployment else ""
+        detail = (
+            f"{by.model!r} answered{where} where {first!r} did before: start again with one model, "
+            "or set allow_fallback_models: true"
+        )
+        raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
+
+
+_FINISH: dict[str, Finish] = {
+    **dict.fromkeys(
+        ("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token", "stop_sequence"), "complete"
+    ),
+    **dict.fromkeys(("length", "max_tokens", "model_length", "repetition"), "truncated"),
+    **dict.fromkeys(("content_filter", "refusal", "safety"), "refused"),
+}
+"""What ends an answer on the model's side. Anything else is the server's failure to finish it."""
+_CALLS = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "TOO_MANY_TOOL_CALLS",
+        "UNEXPECTED_TOOL_CALL",
+        "function_call",
+        "tool_calls",
+    }
+)
+_FAILED = ("abort", "error")
+
+
+def ended(
+    content: str | None,
+    *,
+    why: object,
+    refusal: object,
+    usage: Usage | None,
+    answered_by: Answerer | None,
+) -> ChatReply:
+    """Read the end of an answer.
+
+    Args:
+        content: the message's text, if any.
+        why: `finish_reason`, as it was sent.
+        refusal: the message's words for declining to answer; empty where it does not.
+        usage: what the answer took.
+        answered_by: who answered.
+
+    Returns:
+        The answer, which may be cut off or refused. One that calls a tool has no text: no tool was
+        offered.
+
+    Raises:
+        JudgeTransportError: the server did not finish the answer, or does not say so.
+    """
+
+    def reply(text: str | None, finish: Finish) -> ChatReply:
+        return ChatReply(
+            text=text or "", finish=finish, usage=usage, attempts=1, answered_by=answered_by
+        )
+
+    if refusal:
+        return reply(content, "refused")
+    why = why if isinstance(why, str) else None
+    if why in _CALLS:
+        return reply(None, "complete")
+    if why not in _FINISH:
+        said = why if why in _FAILED else "unknown" if why else "missing"
+        what = f"the answer is not finished: its `finish_reason` is {said}"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
+    return reply(content, _FINISH[why])
+
+
+_POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answered, unread."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | None
+    """Decompressed; None if it is longer than what is read of one."""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the status says so."""
+        return 200 <= self.status < 300  # noqa: PLR2004
+
+    def decoded(self) -> dict[str, object]:
+        """Read a success that is a JSON object; every number is a float.
+
+        Raises:
+            JudgeTransportError: it is none.
+        """
+        if not self.is_success:
+            raise status_error(self.status)
+        return _decoded(self.body or b"")
+
+    def chat_reply(self) -> ChatReply:
+        """Read the answer.
+
+        Returns:
+            The model's text, or that it refuses to answer the prompt.
+
+        Raises:
+            JudgeTransportError: it is no chat completion.
+        """
+        if not self.is_success:
+            return self._refused()
+        if self.body is None:
+            return ChatReply(text="", finish="oversized", usage=None, attempts=1)
+        return _chat_reply(_decoded(self.body))
+
+    def _refused(self) -> ChatReply:
+        """Return a refusal to answer the prompt; raise for any other status."""
+        try:
+            refusal = _decoded(self.body or b"")
+        except JudgeTransportError:
+            refusal = {}
+        used = _usage(refusal)
+        if self.status == 400 and _is_content_policy(_mapping(refusal.get("error"))):  # noqa: PLR2004
+            return ChatReply(text="", finish="refused", usage=used, attempts=1)
+        waits = (value for name, value in self.headers if name.lower() == "retry-after")
+        raise status_error(
+            self.status,
+            about_model=_is_about_model(refusal),
+            retry_after=retry_after_s(*waits),
+            usage=used,
+        )
+
+
+def _decoded(body: bytes) -> dict[str, object]:
+    try:
+        # As it is read of a reply; and half a surrogate pair is the text's affair.
+        decoded = decode(body.decode(errors="surrogatepass"), finite=True)
+    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError):
+        decoded = None
+    except SchemaError as error:
+        raise transport_error(Reason.SERVER_ERROR, f"a success that is no JSON: {error}") from None
+    if not isinstance(decoded, dict):
+        raise transport_error(
+            Reason.SERVER_ERROR, "a success that is no JSON object; check `api_base`"
+        )
+    return cast("dict[str, object]", decoded)
+
+
+def _chat_reply(completion: dict[str, object]) -> ChatReply:
+    used = _usage(completion)
+    choice = _only(completion.get("choices"), usage=used)
+    message = _mapping(choice.get("message"))
+    content, refusal = message.get("content"), message.get("refusal")
+    of_model = message.get("role", "assistant") == "assistant"
+    is_whole = bool(message) and of_model and not completion.get("error")
+    if not (is_whole and isinstance(content, str | None) and isinstance(refusal, str | None)):
+        what = "a success without a chat completion"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=used)
+    return ended(
+        content,
+        why=choice.get("finish_reason"),
+        refusal=refusal,
+        usage=used,
+        answered_by=answerer(completion.get("model")),
+    )
+
+
+def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:
+    given = cast("list[object]", choices) if isinstance(choices, list) else []
+    if len(given) > 1:
+        what = f"{len(given)} choices where one was asked for"
+        raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
+    return _mapping(given[0]) if given else {}
+
+
+def _usage(completion: dict[str, object]) -> Usage | None:
+    reported = _mapping(completion.get("usage"))
+    if not reported:
+        return None
+    cached_tokens = _mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
+    return usage(reported.get, cached_tokens=cached_tokens)
+
+
+def _is_content_policy(error: dict[str, object]) -> bool:
+    message = error.get("message")
+    # Some providers say it in words only.
+    worded = isinstance(message, str) and "rejected as a result of" in message
+    return worded or not _POLICY_CODES.isdisjoint(
+        code for code in (error.get("code"), error.get("type")) if isinstance(code, str)
+    )
+
+
+def _is_about_model(refusal: dict[str, object]) -> bool:
+    error = _mapping(refusal.get("error")) or refusal
+    return any("model" in str(error.get(name)).lower() for name in ("message", "code", "param"))
+
+
+def _mapping(value: object) -> dict[str, object]:
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}

@@ -1,0 +1,236 @@
+"""What goes wrong on the way to a model, as reasons with a remedy, and what calls report of usage.
+
+Nothing that was sent or received goes into a reason's detail.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, cast
+
+from rubric_core import Reason, Usage
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider.model_config import ModelConfig
+
+TRANSIENT = frozenset({Reason.RATE_LIMITED, Reason.SERVER_ERROR, Reason.CONNECTION, Reason.TIMEOUT})
+"""Reasons for which another attempt may bring an answer."""
+
+_REMEDY = {
+    Reason.BAD_REQUEST: "the server refused the request; check `model`, `api_base`, `max_tokens`",
+    Reason.CONNECTION: "check `api_base` and that the server runs",
+    Reason.RATE_LIMITED: "too many requests; lower `limits` or use fewer workers",
+}
+_NO_PAGE = (
+    "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
+)
+_NO_MODEL = "no such model: write into `model` one that the server's page /v1/models names"
+_REMEDY_BY_STATUS = {
+    404: "no such model or page: check `model` and `api_base`",
+    405: _NO_PAGE,
+}
+_REASON_BY_STATUS = {
+    401: Reason.AUTH,
+    403: Reason.AUTH,
+    408: Reason.TIMEOUT,
+    409: Reason.SERVER_ERROR,
+    425: Reason.SERVER_ERROR,
+    429: Reason.RATE_LIMITED,
+}
+
+_MOST_TOKENS = 10_000_000
+"""No model reads as much in one call; a count beyond is none, and would stop a limiter."""
+
+
+def reason_of_status(status: int) -> Reason:
+    """Return why an answer with this HTTP status brings no judgement."""
+    if status in _REASON_BY_STATUS:
+        return _REASON_BY_STATUS[status]
+    # A 200 that is refused is a page where an answer should be; a redirect is a wrong address.
+    return Reason.BAD_REQUEST if 300 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
+
+
+def status_error(
+    status: int,
+    what: str = "",
+    *,
+    about_model: bool | None = None,
+    retry_after: float | None = None,
+    usage: Usage | None = None,
+) -> JudgeTransportError:
+    """Make the error of an attempt that was answered with a status.
+
+    Args:
+        status: of HTTP; none of a success.
+        what: a library's name of the error, if any.
+        about_model: whether the answer is about the model; None where nobody can tell.
+        retry_after: as in `transport_error`.
+        usage: as well.
+
+    Returns:
+        The error, with the remedy of the status or of its reason.
+    """
+    reason = reason_of_status(status)
+    remedy = _REMEDY_BY_STATUS.get(status)
+    if status == 404 and about_model is not None:  # noqa: PLR2004
+        remedy = _NO_MODEL if about_model else _NO_PAGE
+    what = f"{what}, HTTP {status}" if what else f"HTTP {status}"
+    return transport_error(reason, what, remedy=remedy, retry_after=retry_after, usage=usage)
+
+
+def key_remedy(config: ModelConfig) -> str:
+    """Say which key was sent with a request that was refused for it."""
+    if config.api_key_env is not None:
+        return (
+            "the key was refused: check the environment variable "
+            f"{config.api_key_env!r}, which `api_key_env` names"
+        )
+    if config.litellm_config is not None:
+        return "the key was refused or is missing: check the variables that `litellm_config` names"
+    if config.api_base:
+        return (
+            "a key is needed and none was sent: name the environment variable that holds it in "
+            "`api_key_env`"
+        )
+    return (
+        "the key was refused: check the variable that the provider's own clients read, or name "
+        "another in `api_key_env`"
+    )
+
+
+def transport_error(
+    reason: Reason,
+    what: str,
+    *,
+    remedy: str | None = None,
+    retry_after: float | None = None,
+    usage: Usage | None = None,
+) -> JudgeTransportError:
+    """Make the error of one attempt.
+
+    Args:
+        reason: why there is no answer.
+        what: type or status; no text that was sent or received.
+        remedy: what to do; left out, what the reason says.
+        retry_after: seconds that the server asks to wait.
+        usage: what the attempt consumed all the same, where the server says.
+
+    Returns:
+        The error, with the reason's remedy.
+    """
+    remedy = remedy or _REMEDY.get(reason)
+    detail = f"{what}: {remedy}" if remedy else what
+    return JudgeTransportError(reason, detail, retry_after_s=retry_after, usage=usage)
+
+
+def retry_after_s(*headers: str) -> float | None:
+    """Read Retry-After headers: seconds, or a date.
+
+    Args:
+        headers: their values; a client may have joined several by commas.
+
+    Returns:
+        The longest of them, in seconds from now and at least 0; None where none says a time.
+    """
+    waits_s = [_wait_s(header) for header in headers]
+    return max((wait_s for wait_s in waits_s if wait_s is not None), default=None)
+
+
+def _wait_s(header: str) -> float | None:
+    try:
+        seconds = [float(part) for part in header.split(",")]
+    except ValueError:
+        try:
+            seconds = [(parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds()]
+        except (IndexError, OverflowError, TypeError, ValueError):  # the parser's, of odd dates
+            return None
+    return max((max(0.0, wait_s) for wait_s in seconds if math.isfinite(wait_s)), default=None)
+
+
+def usage(
+    figure: Callable[[str], object], *, cached_tokens: object, cost_usd: object = None
+) -> Usage:
+    """Make a usage record of what a server reports, which may be nonsense.
+
+    Args:
+        figure: returns `prompt_tokens` and `completion_tokens` as reported.
+        cached_tokens: as reported.
+        cost_usd: as computed by whoever knows the price; 0 where nobody does.
+
+    Returns:
+        The record; a judgement is not lost over a count that is none.
+    """
+    prompt_tokens = _count(figure("prompt_tokens")) or 0
+    cached = _count(cached_tokens)
+    return Usage(
+        prompt_tokens=prompt_tokens,
+        completion_tokens=_count(figure("completion_tokens")) or 0,
+        cached_tokens=None if cached is None else min(cached, prompt_tokens),
+        cost_usd=cost_usd if isinstance(cost_usd, float) and 0 < cost_usd < math.inf else None,
+    )
+
+
+def _count(value: object) -> int | None:
+    # An answer that is read strictly has floats only.
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= _MOST_TOKENS and value == int(value) else None
+
+
+_WORDS: tuple[tuple[type[BaseException], str], ...] = (
+    (ssl.SSLCertVerificationError, "certificate not trusted"),
+    (ssl.SSLError, "no TLS"),
+    (ConnectionRefusedError, "connection refused"),
+    (socket.gaierror, "unknown host"),
+    (ConnectionError, "connection closed by the server"),
+    (TimeoutError, "no connection in time"),
+)
+"""The most particular first."""
+
+
+def why_unreachable(error: BaseException, place: str) -> str:
+    """Say it.
+
+    Args:
+        error: a library's.
+        place: host and port that were asked for, where they are known.
+
+    Returns:
+        What happened and at which host and port; no text of the error, which may be anything.
+    """
+    causes = tuple(causes_of(error))
+    place = next((found for cause in causes if (found := _place(cause))), place)
+    at = f" at {place}" if place else ""
+    for kind, words in _WORDS:
+        if any(isinstance(cause, kind) for cause in causes):
+            return words + at
+    numbers = (cause.errno for cause in causes if isinstance(cause, OSError) and cause.errno)
+    words = next((os.strerror(number).lower() for number in numbers), "")
+    return (words or type(error).__name__) + at
+
+
+def causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and all that it came of, the members of groups included."""
+    seen: set[int] = set()
+    left: list[BaseException | None] = [error]
+    while left:
+        one = left.pop(0)
+        if one is not None and id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            left.append(one.__cause__ or one.__context__)
+            if isinstance(one, BaseExceptionGroup):
+                left += cast("BaseExceptionGroup[BaseException]", one).exceptions
+
+
+def _place(error: Any) -> str:
+    # As aiohttp has it.
+    host, port = getattr(error, "host", None), getattr(error, "port", None)
+    if not isinstance(host, str) or not isinstance(port, int):
+        return ""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,323 @@
+"""How many calls a model's endpoint gets: in flight, a minute, tokens a minute, and after a 429.
+
+Every attempt of a call passes a `Limiter`, retries included; it is what knows of the endpoint, so
+one limiter serves all that call it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import OrderedDict
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import anyio
+
+from rubric_judge.provider.event_loop import LoopGuard
+from rubric_judge.provider.model_config import LimitsConfig
+
+_DECREASE = 0.5
+_LONGEST_PAUSE_S = 60.0
+"""Quotas are per minute, and a server may ask for days: then one attempt a minute finds out."""
+_MOST_TOKENS = 10_000_000
+"""No model reads as much in one call; what a server counts beyond is nonsense."""
+_BURST_S = 1.0
+"""Seconds of a budget that may be spent at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class LimiterStatistics:
+    """What a limiter has let through since it was made."""
+
+    limit: int | None
+    """Attempts allowed in flight now; None where nothing bounds them."""
+    in_flight: int
+    peak_in_flight: int
+    waiting: int
+    attempts: int
+    """Attempts let through."""
+    rate_limited: int
+    """Answers that said "too many requests"."""
+    decreases: int
+    """Times that the limit was lowered for them."""
+    waited_s: float
+    """Seconds that attempts have waited here, together."""
+    tokens: int
+    """Tokens of the attempts: the true count where it was given, the estimate elsewhere."""
+
+
+class Limiter(Protocol):
+    """Decides when an attempt may be sent."""
+
+    def attempt(self, *, tokens: int) -> AbstractAsyncContextManager[None]:
+        """Return a context that is entered when the attempt may be sent, in order of arrival.
+
+        Args:
+            tokens: an estimate of the tokens that it will take, prompt and reply.
+        """
+        ...
+
+    def rate_limited(self, retry_after_s: float | None) -> None:
+        """Say that the endpoint answered "too many requests" to this task's latest attempt.
+
+        Args:
+            retry_after_s: how long the endpoint asks to wait, where it says so.
+        """
+        ...
+
+    def succeeded(self, *, tokens: int | None) -> None:
+        """Say that this task's latest attempt was answered.
+
+        Args:
+            tokens: the tokens that it took; None where the endpoint does not say.
+        """
+        ...
+
+    def statistics(self) -> LimiterStatistics:
+        """Return what was let through."""
+        ...
+
+
+@runtime_checkable
+class Limited(Protocol):
+    """A judge whose attempts pass a limiter."""
+
+    @property
+    def limiter(self) -> Limiter:
+        """The limiter."""
+        ...
+
+
+class _Budget:
+    """An amount a minute, spent evenly: no minute holds more calls than `per_minute`.
+
+    Kept as the time at which all that was taken is paid for, which can be put right when the true
+    amount is known; the libraries' buckets cannot give back.
+    """
+
+    def __init__(self, per_minute: int) -> None:
+        self._each_s = (60.0 + _BURST_S) / per_minute
+        self._paid_until_s = 0.0
+
+    def wait_s(self, amount: float, now_s: float) -> float:
+        price_s = amount * self._each_s
+        return max(0.0, self._paid_until_s + price_s - max(_BURST_S, price_s) - now_s)
+
+    def take(self, amount: float, now_s: float) -> None:
+        self._paid_until_s = max(self._paid_until_s, now_s) + amount * self._each_s
+
+    def correct(self, difference: float) -> None:
+        self._paid_until_s += difference * self._each_s
+
+
+class LocalLimiter:
+    """A limiter for the tasks of one event loop at a time; two at once are an `EventLoopError`.
+
+    First come, first served: whatever frees a place counts the first in line in and wakes it, so
+    that all that is freed in one turn of the loop is taken in that turn.
+
+    Attempts in flight: at most `max_in_flight`. After a 429, half of what was in flight, once for
+    all the attempts that were under way by then; every answered attempt gives 1/limit back. A
+    Retry-After holds back all that has not started, for a minute at most. One answer's tokens hold
+    it back for a minute at most, whatever the server counts.
+
+        limit ← max(1, in flight / 2) after a 429;   limit ← limit + 1/limit after an answer
+    """
+
+    def __init__(self, config: LimitsConfig | None = None) -> None:
+        """Start with no attempt in flight; without a configuration only a 429 limits anything."""
+        config = config or LimitsConfig()
+        self._most = math.inf if config.max_in_flight is None else float(config.max_in_flight)
+        self._limit = self._most
+        self._adaptive = config.adaptive
+        self._most_tokens = min(config.tpm or _MOST_TOKENS, _MOST_TOKENS)
+        self._requests = _Budget(config.rpm) if config.rpm else None
+        self._tokens = _Budget(config.tpm) if config.tpm else None
+        self._home = LoopGuard("limiter")
+        self._in_flight = dict[Attempt, None]()
+        """In the order in which they were counted in; some of them are about to wake."""
+        self._line = OrderedDict[Attempt, anyio.Event]()
+        """Who waits, and what wakes them: they have been counted in, or are first and keep time."""
+        self._paused_until_s = 0.0
+        self._peak_in_flight = 0
+        self._started = self._rate_limited = self._decreases = 0
+        self._lowered_at = 0
+        self._waited_s = 0.0
+        self._tokens_taken = 0
+
+    def attempt(self, *, tokens: int) -> Attempt:
+        """Return one attempt's context; see `Limiter.attempt`."""
+        return Attempt(self, tokens=tokens)
+
+    def rate_limited(self, retry_after_s: float | None) -> None:
+        """Lower the limit and pause; see `Limiter.rate_limited`."""
+        self.note_rate_limited(self._current(), retry_after_s)
+
+    def succeeded(self, *, tokens: int | None) -> None:
+        """Raise the limit and correct the budget; see `Limiter.succeeded`."""
+        self.note_succeeded(self._current(), tokens)
+
+    def statistics(self) -> LimiterStatistics:
+        """Return what was let through."""
+        return LimiterStatistics(
+            limit=None if math.isinf(self._limit) else int(self._limit),
+            in_flight=len(self._in_flight),
+            peak_in_flight=self._peak_in_flight,
+            waiting=max(0, self._home.inside - len(self._in_flight)),
+            attempts=self._started,
+            rate_limited=self._rate_limited,
+            decreases=self._decreases,
+            waited_s=self._waited_s,
+            tokens=self._tokens_taken,
+        )
+
+    async def enter(self, attempt: Attempt) -> None:
+        """Wait until an attempt may be sent, and count it in.
+
+        Raises:
+            EventLoopError: others wait or are in flight on another event loop.
+        """
+        if self._home.enter(attempt):
+            self._in_flight.clear()
+            self._line.clear()
+        try:
+            now_s = time.monotonic()
+            if self._line or self._hold_s(attempt.tokens, now_s) > 0:
+                await self._wait(attempt)
+            else:
+                self._count_in(attempt, now_s)
+        except BaseException:
+            if attempt in self._in_flight:  # counted in, and cancelled before it could go
+                self._give_back(attempt)
+            self.leave(attempt)
+            raise
+        self._tokens_taken += attempt.tokens
+        self._started += 1
+        attempt.number = self._started
+
+    def leave(self, attempt: Attempt) -> None:
+        """Count an attempt out; one of a loop that ended has been."""
+        self._in_flight.pop(attempt, None)
+        self._line.pop(attempt, None)
+        if self._home.leave(attempt):
+            self._admit()
+
+    def note_rate_limited(self, attempt: Attempt | None, retry_after_s: float | None) -> None:
+        """Lower the limit, unless that was done since the attempt started, and pause."""
+        self._rate_limited += 1
+        self._call_back()
+        if self._adaptive and (attempt is None or attempt.number > self._lowered_at):
+            self._limit = max(1.0, min(self._limit, len(self._in_flight)) * _DECREASE)
+            self._lowered_at = self._started
+            self._decreases += 1
+        if retry_after_s is not None:
+            pause_s = min(retry_after_s, _LONGEST_PAUSE_S)
+            self._paused_until_s = max(self._paused_until_s, time.monotonic() + pause_s)
+
+    def note_succeeded(self, attempt: Attempt | None, tokens: int | None) -> None:
+        """Raise the limit where it is in use, and put the true tokens for the estimate."""
+        if len(self._in_flight) >= self._limit * _DECREASE:
+            self._limit = min(self._most, self._limit + 1 / self._limit)
+        if attempt is not None and tokens is not None:
+            # What was let through fits into a minute, and a server may count anything.
+            tokens = max(0, min(tokens, max(self._most_tokens, attempt.tokens)))
+            difference = tokens - attempt.tokens
+            attempt.tokens = tokens  # said twice, it is corrected once
+            self._tokens_taken += difference
+            if self._tokens is not None:
+                self._tokens.correct(difference)
+        self._admit()
+
+    def _current(self) -> Attempt | None:
+        attempt = _latest.get()
+        return attempt if attempt is not None and attempt.limiter is self else None
+
+    def _hold_s(self, tokens: int, now_s: float) -> float:
+        if len(self._in_flight) + 1 > self._limit:
+            return math.inf
+        hold_s = max(0.0, self._paused_until_s - now_s)
+        if self._requests is not None:
+            hold_s = max(hold_s, self._requests.wait_s(1, now_s))
+        if self._tokens is not None:
+            hold_s = max(hold_s, self._tokens.wait_s(tokens, now_s))
+        return hold_s
+
+    async def _wait(self, attempt: Attempt) -> None:
+        started_s = time.monotonic()
+        self._line[attempt] = anyio.Event()
+        try:
+            while (woken := self._line.get(attempt)) is not None:
+                hold_s = math.inf
+                if next(iter(self._line)) is attempt:
+                    hold_s = self._hold_s(attempt.tokens, time.monotonic())
+                if hold_s == math.inf:  # only the end of another lets it go on
+                    await woken.wait()
+                    continue
+                with anyio.move_on_after(hold_s):
+                    await woken.wait()
+                self._admit()
+        finally:
+            self._waited_s += time.monotonic() - started_s
+
+    def _admit(self) -> None:
+        """Count in all of the line that may go, and let the first of the others keep time."""
+        while self._line:
+            first, woken = next(iter(self._line.items()))
+            now_s = time.monotonic()
+            hold_s = self._hold_s(first.tokens, now_s)
+            if hold_s > 0:
+                if hold_s < math.inf:
+                    self._line[first] = anyio.Event()
+                    woken.set()
+                return
+            del self._line[first]
+            self._count_in(first, now_s)
+            woken.set()
+
+    def _call_back(self) -> None:
+        """Put back in line, at its head, who was counted in and has not woken to go yet."""
+        for attempt in [one for one in reversed(self._in_flight) if not one.number]:
+            del self._in_flight[attempt]
+            self._give_back(attempt)
+            self._line[attempt] = anyio.Event()  # the one that was set wakes it all the same
+            self._line.move_to_end(attempt, last=False)
+
+    def _count_in(self, attempt: Attempt, now_s: float) -> None:
+        self._in_flight[attempt] = None
+        self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
+        if self._requests is not None:
+            self._requests.take(1, now_s)
+        if self._tokens is not None:
+            self._tokens.take(attempt.tokens, now_s)
+
+    def _give_back(self, attempt: Attempt) -> None:
+        if self._requests is not None:
+            self._requests.correct(-1)
+        if self._tokens is not None:
+            self._tokens.correct(-attempt.tokens)
+
+
+class Attempt(AbstractAsyncContextManager[None]):
+    """One attempt, from waiting for its turn to its end."""
+
+    def __init__(self, limiter: LocalLimiter, *, tokens: int) -> None:
+        """Note the estimate; use `LocalLimiter.attempt`."""
+        self.limiter = limiter
+        self.tokens = tokens
+        """The estimate, until the true count is known."""
+        self.number = 0
+        """Attempts that the limiter had let through with this one."""
+
+    async def __aenter__(self) -> None:
+        await self.limiter.enter(self)
+        _latest.set(self)
+
+    async def __aexit__(self, *_: object) -> None:
+        self.limiter.leave(self)
+
+
+_latest: ContextVar[Attempt | None] = ContextVar("latest_attempt", default=None)
+"""The attempt that this task's `rate_limited` and `succeeded` are about."""

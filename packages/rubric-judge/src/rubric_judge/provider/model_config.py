@@ -1,0 +1,316 @@
+"""Configuration of language models: which one, where, within which limits and at what price."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
+from typing import Literal, cast
+from urllib.parse import urlsplit
+
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    JsonValue,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from rubric_core import Usage
+from rubric_core.configuration import UNSHOWN, may_be_key
+from rubric_core.schema.sealed import Many
+
+_NOT_PARAMETERS = frozenset(
+    {
+        "api_base",
+        "api_key",
+        "authorization",
+        "base_url",
+        "extra_headers",
+        "headers",
+        "max_retries",
+        "max_tokens",
+        "messages",
+        "model",
+        "n",
+        "num_retries",
+        "response_format",
+        "response_model",
+        "stream",
+        "temperature",
+        "timeout",
+        "tool_choice",
+        "tools",
+    }
+)
+"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
+_INSTEAD = {
+    "api_key": "api_key_env",
+    "authorization": "api_key_env",
+    "base_url": "api_base",
+    "max_retries": "max_transport_attempts",
+    "num_retries": "max_transport_attempts",
+    "timeout": "timeout_s",
+}
+
+
+def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
+    """Say what to write instead of a parameter that is none.
+
+    Args:
+        names: what `parameters` names.
+        settings: the keys of the judge's configuration.
+
+    Returns:
+        One line; none for parameters that may all stand.
+    """
+    taken = sorted(_NOT_PARAMETERS & set(names))
+    if not taken:
+        return ""
+    setting = _INSTEAD.get(taken[0], taken[0])
+    remedy = "the judge sets it itself, so leave it out"
+    if setting in settings:
+        remedy = f"write `{setting}:` at the top level, beside `parameters:`"
+    return f"{taken[0]!r} is none of `parameters`: {remedy}"
+
+
+_LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
+_LONGEST_HOST = 253
+
+
+def wrong_with(address: str) -> str:
+    """Say what keeps a client from calling an address.
+
+    Args:
+        address: an `api_base`.
+
+    Returns:
+        Words without anything of the address, which may hold a key; none for a good one.
+    """
+    if any(character <= " " or not character.isprintable() for character in address):
+        return "it has white space in it"
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return "its host is none"
+    if parts.scheme not in {"http", "https"}:
+        return "it starts with neither http:// nor https://"
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return "leave out users, passwords and queries, and name the key's variable in api_key_env"
+    try:
+        port = parts.port
+    except ValueError:
+        port = 0
+    if port == 0:
+        return "its port is no number from 1 to 65535"
+    return "" if _is_host(parts.hostname or "") else "its host is none (international ones: xn--…)"
+
+
+def _is_host(host: str) -> bool:
+    labels = host.removesuffix(".").split(".")
+    if ":" in host or labels[-1].isdigit():
+        try:
+            ipaddress.ip_address(host)
+        except ValueError:
+            return False
+        return True
+    try:
+        host.encode("ascii").decode("idna")
+    except UnicodeError:
+        return False
+    return len(host) <= _LONGEST_HOST and all(_LABEL.fullmatch(label) for label in labels)
+
+
+_MILLION = 1e6
+_NUMBER = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
+
+SETTINGS = ConfigDict(
+    frozen=True,
+    extra="forbid",
+    allow_inf_nan=False,
+    hide_input_in_errors=True,  # a key may stand anywhere by mistake
+)
+
+
+class LimitsConfig(BaseModel):
+    """How much an endpoint is asked for, over all that call it through one limiter."""
+
+    model_config = SETTINGS
+
+    max_in_flight: int | None = Field(default=None, ge=1)
+    """Most attempts in flight; left out, only the pool's workers bound them."""
+
+    rpm: int | None = Field(default=None, ge=1)
+    """Most attempts a minute."""
+
+    tpm: int | None = Field(default=None, ge=1)
+    """Most tokens a minute, prompt and reply."""
+
+    adaptive: bool = True
+    """Halve the attempts in flight when the endpoint answers 429, and raise them again slowly."""
+
+
+class Prices(BaseModel):
+    """What a model's tokens cost, in US dollars for a million of them."""
+
+    model_config = SETTINGS
+
+    prompt_usd_per_mtok: float = Field(ge=0)
+    """Tokens read."""
+
+    completion_usd_per_mtok: float = Field(ge=0)
+    """Tokens written."""
+
+    cached_usd_per_mtok: float | None = Field(default=None, ge=0)
+    """Tokens read from the server's prefix cache; left out, the same as those read."""
+
+    def cost_usd(self, usage: Usage) -> float:
+        """Return what the tokens of a call cost; cached ones that are not reported are none."""
+        cached = min(usage.cached_tokens or 0, usage.prompt_tokens)  # servers report nonsense
+        cached_price = self.cached_usd_per_mtok
+        if cached_price is None:
+            cached_price = self.prompt_usd_per_mtok
+        read = (usage.prompt_tokens - cached) * self.prompt_usd_per_mtok + cached * cached_price
+        return (read + usage.completion_tokens * self.completion_usd_per_mtok) / _MILLION
+
+
+class ModelConfig(BaseModel):
+    """A language model and how it is called, whatever it is asked."""
+
+    model_config = SETTINGS
+
+    model: str = Field(min_length=1)
+    """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
+    with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name
+    that the server knows, with or without a prefix `openai/` or `hosted_vllm/`."""
+
+    api_base: str | Many[str] | None = None
+    """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
+    one model: all that share a prefix go to the same one."""
+
+    api_key_env: str | None = None
+    """Environment variable with the key. Left out: the provider's usual variable, and no key at all
+    for an `api_base`, so that a hosted provider's key never goes to another server."""
+
+    transport: Literal["litellm", "direct"] = "litellm"
+    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, with far less work."""
+
+    litellm_config: Path | None = None
+    """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
+
+    allow_fallback_models: bool = False
+    """Whether another model may answer than that of the group that is asked: a fallback of the
+    `litellm_config`, or a new version under the same name. Its answers are scored differently."""
+
+    temperature: float | None = Field(default=0.1, ge=0, le=2)
+    """Sampling temperature; null for models that refuse the parameter."""
+
+    max_tokens: int = Field(default=16_000, ge=1)
+    """Longest reply, in tokens."""
+
+    parameters: dict[str, JsonValue] = Field(default_factory=dict)
+    """Further fields of every request, such as `reasoning_effort: low` or `seed: 1`."""
+
+    timeout_s: float = Field(default=120, gt=0)
+    """Longest time for one attempt."""
+
+    deadline_s: float = Field(default=600, gt=0)
+    """Longest time for one question, from its first attempt: attempts and the waits between."""
+
+    max_transport_attempts: int = Field(default=5, ge=1, le=50)
+    """Most attempts when a call fails on its way; an answer is never asked for again."""
+
+    backoff_s: float = Field(default=0.5, gt=0)
+    """First wait between attempts; it doubles, with jitter, unless the server asks for longer."""
+
+    limits: LimitsConfig = LimitsConfig()
+    """How much the endpoint is asked for at once and in a minute."""
+
+    prices: Prices | None = None
+    """What calls cost where litellm knows no price; with it, litellm's is not used."""
+
+    @field_validator("model")
+    @classmethod
+    def _no_key(cls, value: str) -> str:
+        # Dates and versions, which many names have, are numbers of their own.
+        if may_be_key(_NUMBER.sub("", value)):
+            raise PydanticCustomError(
+                UNSHOWN,
+                "this looks like a key: name the model here, and in api_key_env the environment "
+                "variable that holds the key",
+            )
+        return value
+
+    @field_validator("api_base")
+    @classmethod
+    def _addresses(cls, value: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        addresses = (value,) if isinstance(value, str) else value
+        for address in addresses or ():
+            if wrong := wrong_with(address):
+                raise PydanticCustomError(
+                    UNSHOWN,
+                    "an address is http://HOST:PORT/v1 or https://…, with no key in it: {wrong}",
+                    {"wrong": wrong},
+                )
+        if addresses is not None and (not addresses or len(set(addresses)) < len(addresses)):
+            raise ValueError("give one address, or several different ones")
+        return value
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _a_name(cls, value: str | None) -> str | None:
+        if value is not None and (not value.isidentifier() or may_be_key(value)):
+            raise PydanticCustomError(
+                UNSHOWN, "give the name of an environment variable, never the key itself"
+            )
+        return value
+
+    @field_validator("litellm_config")
+    @classmethod
+    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
+        return folder / value if value is not None and folder is not None else value
+
+    @field_validator("parameters")
+    @classmethod
+    def _further(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        if wrong := wrong_with_parameters(value, settings=cls.model_fields):
+            raise PydanticCustomError(UNSHOWN, "{wrong}", {"wrong": wrong})
+        return value
+
+    @model_validator(mode="after")
+    def _one_attempt_fits(self) -> ModelConfig:
+        if self.deadline_s < self.timeout_s:
+            raise ValueError(
+                f"deadline_s={self.deadline_s!r} is below timeout_s={self.timeout_s!r}: "
+                "one attempt would not fit; raise deadline_s or lower timeout_s"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _one_way_to_the_model(self) -> ModelConfig:
+        if self.transport == "direct" and self.api_base is None:
+            raise ValueError(
+                "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
+            )
+        if self.litellm_config is None:
+            return self
+        if self.transport == "direct":
+            raise ValueError("`litellm_config` needs transport 'litellm'")
+        if self.api_base is not None or self.api_key_env is not None:
+            raise ValueError(
+                "`litellm_config` holds addresses and keys (`api_key: os.environ/NAME`): "
+                "leave out `api_base` and `api_key_env`"
+            )
+        return self
+
+    @property
+    def addresses(self) -> tuple[str | None, ...]:
+        """The replicas' addresses; one None where the provider's own is used."""
+        if self.api_base is None or isinstance(self.api_base, str):
+            return (self.api_base,)
+        return tuple(self.api_base)

@@ -1,0 +1,243 @@
+"""Attempts until an answer comes: which failures are tried again, when, and for how long.
+
+Only calls that bring no answer are; an answer is the judge's, whatever it says.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import anyio
+from pydantic import BaseModel, JsonValue
+
+from rubric_core import Reason, Usage
+from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider.chat import ChatReply, ChatRequest, Transport
+from rubric_judge.provider.failures import TRANSIENT, key_remedy
+from rubric_judge.provider.limits import Limiter
+from rubric_judge.provider.model_config import ModelConfig
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
+
+
+_LONGEST_BACKOFF_S = 30.0
+_CHARS_PER_TOKEN = 4
+_LIKELY_REPLY_TOKENS = 1_000
+"""What a reply usually takes, reasoning included; a limiter corrects it afterwards."""
+_HURRIED_S = 30.0
+"""Enough for the first answer of a cold server, which compiles a grammar for it."""
+_HURRIED_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class _Call:
+    """One question on its way: its attempts, its clock and what it has consumed."""
+
+    deadline_s: float
+    most_attempts: int
+    attempts: int = 0
+    started_s: float | None = None
+    usage: Usage | None = None
+
+    def begin(self) -> None:
+        """Count an attempt; the clock starts with the first that the limiter lets through."""
+        self.attempts += 1
+        if self.started_s is None:
+            self.started_s = time.monotonic()
+
+    def consumed(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self.usage = usage.plus(self.usage)
+
+    @property
+    def elapsed_s(self) -> float:
+        return 0.0 if self.started_s is None else time.monotonic() - self.started_s
+
+    @property
+    def left_s(self) -> float:
+        return self.deadline_s - self.elapsed_s
+
+    def is_over(self, state: RetryCallState) -> bool:
+        """Whether no attempt is left, or the wait that is due would last beyond the deadline."""
+        late = self.elapsed_s + state.upcoming_sleep >= self.deadline_s
+        return late or state.attempt_number >= self.most_attempts
+
+
+class RetryingClient:
+    """A `ChatClient` over a transport: every attempt passes the limiter and has its own time.
+
+    The deadline covers all attempts and the waits between them. It does not cover the wait for the
+    first attempt's turn, which is the limiter's doing.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        config: ModelConfig,
+        limiter: Limiter,
+        *,
+        hurry_s: float = math.inf,
+        most_calls: int = 1,
+    ) -> None:
+        """Take the policy from the judge's configuration.
+
+        Args:
+            transport: carries the attempts.
+            config: attempts, times and backoff.
+            limiter: lets attempts through.
+            hurry_s: longest time for an attempt and for all, where the configuration has longer.
+            most_calls: calls that the transport may make in one attempt, of several deployments;
+                each has the time of an attempt.
+        """
+        self._timeout_s = min(config.timeout_s * most_calls, hurry_s)
+        self._most_calls = most_calls
+        self._deadline_s = min(config.deadline_s, hurry_s)
+        self._hurry_s = hurry_s
+        self._transport = transport
+        self._config = config
+        self._limiter = limiter
+
+    def hurried(self) -> RetryingClient:
+        """Return a client over the same transport that gives up within seconds."""
+        attempts = min(self._config.max_transport_attempts, _HURRIED_ATTEMPTS)
+        config = self._config.model_copy(update={"max_transport_attempts": attempts})
+        return RetryingClient(
+            self._transport,
+            config,
+            self._limiter,
+            hurry_s=_HURRIED_S,
+            most_calls=self._most_calls,
+        )
+
+    async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
+        """Ask until an answer comes; see `ChatClient.complete`."""
+        return await self._asked(ChatRequest(user=user, system=system, reply=reply))
+
+    async def answer(self, *, user: str, parameters: Mapping[str, JsonValue]) -> ChatReply:
+        """Ask until an answer in plain text comes; see `Answering.answer`."""
+        return await self._asked(ChatRequest(user=user, parameters=parameters))
+
+    async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return what the transport would not send; see `Transport.unsupported`."""
+        return await self._transport.unsupported(names)
+
+    async def _asked(self, request: ChatRequest) -> ChatReply:
+        await self._transport.prepare()
+        call = _Call(self._deadline_s, self._config.max_transport_attempts)
+
+        async def attempt() -> ChatReply:
+            return await self._attempt(call, request)
+
+        try:
+            answer = await self._until_answered(attempt, call)
+        except JudgeTransportError as last:
+            error = last
+        else:
+            return ChatReply(
+                text=answer.text,
+                finish=answer.finish,
+                usage=call.usage,
+                attempts=call.attempts,
+                latency_s=call.elapsed_s,
+                answered_by=answer.answered_by,
+            )
+        # Not chained: the causes may hold the request.
+        detail = error.detail
+        if error.reason is Reason.AUTH:
+            detail += f": {key_remedy(self._config)}"
+        raise JudgeTransportError(
+            error.reason,
+            detail,
+            attempts=call.attempts,
+            usage=call.usage,
+            latency_s=call.elapsed_s,
+        ) from None
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+    def _late(self, setting: str, limit_s: float) -> JudgeTransportError:
+        remedy = "check that the server is up and not busy"
+        if limit_s < self._hurry_s:
+            detail = f"no answer within {setting}={limit_s:g}: {remedy}, or raise {setting}"
+        else:  # to raise the setting would change nothing
+            detail = f"no answer within {limit_s:g} s: {remedy}"
+        return JudgeTransportError(Reason.TIMEOUT, detail)
+
+    async def _until_answered(
+        self, attempt: Callable[[], Awaitable[ChatReply]], call: _Call
+    ) -> ChatReply:
+        try:
+            return await attempt()
+        except JudgeTransportError as error:
+            failed = error
+        # Most calls end above, and what tries again is made for those that do not. It is told of
+        # the first attempt by an attempt that fails as that did.
+        import tenacity
+
+        failures = [failed]
+
+        async def attempt_again() -> ChatReply:
+            if failures:
+                raise failures.pop()
+            return await attempt()
+
+        config = self._config
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_is_transient),
+            stop=call.is_over,
+            wait=tenacity.wait_exception(_asked_wait_s)
+            + tenacity.wait_random_exponential(config.backoff_s, max=_LONGEST_BACKOFF_S),
+            sleep=anyio.sleep,
+            reraise=True,
+        )
+        answered = cast("Callable[..., Awaitable[ChatReply]]", retrying)
+        with anyio.move_on_after(call.left_s):
+            return await answered(attempt_again)
+        raise self._late("deadline_s", self._deadline_s)
+
+    async def _attempt(self, call: _Call, request: ChatRequest) -> ChatReply:
+        prompt_tokens = (len(request.system or "") + len(request.user)) // _CHARS_PER_TOKEN
+        tokens = prompt_tokens + min(self._config.max_tokens, _LIKELY_REPLY_TOKENS)
+        async with self._limiter.attempt(tokens=tokens):
+            call.begin()
+            limit_s, left_s = self._timeout_s, call.left_s
+            answer: ChatReply | None = None
+            try:
+                with anyio.move_on_after(min(limit_s, left_s)):
+                    answer = await self._transport.ask(request)
+            except TimeoutError:  # the transport's own
+                raise self._late("timeout_s", limit_s) from None
+            except JudgeTransportError as error:
+                call.attempts += error.attempts - 1  # a router tries several deployments
+                call.consumed(error.usage)
+                if error.reason is Reason.RATE_LIMITED:
+                    self._limiter.rate_limited(error.retry_after_s)
+                raise
+            if answer is None and left_s <= limit_s:
+                raise self._late("deadline_s", self._deadline_s)
+            if answer is None:
+                raise self._late("timeout_s", limit_s)
+            call.attempts += answer.attempts - 1
+            call.consumed(answer.usage)
+            used = answer.usage
+            self._limiter.succeeded(
+                tokens=used.prompt_tokens + used.completion_tokens if used else None
+            )
+        return answer
+
+
+def _is_transient(error: BaseException) -> bool:
+    return isinstance(error, JudgeTransportError) and error.reason in TRANSIENT
+
+
+def _asked_wait_s(error: BaseException) -> float:
+    if not isinstance(error, JudgeTransportError) or error.retry_after_s is None:
+        return 0.0
+    return error.retry_after_s if math.isfinite(error.retry_after_s) else 0.0

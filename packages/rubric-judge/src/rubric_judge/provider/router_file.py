@@ -1,0 +1,270 @@
+"""litellm's own configuration files: several deployments of a model, and what to fall back on.
+
+What concerns calls is read; what is the proxy server's own (`general_settings`) is not. Retries and
+times are the judge's, so that they count towards its deadline.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from rubric_core import ConfigError
+from rubric_core.configuration import nearest_key, shown_name
+from rubric_judge.provider.router_checks import (
+    KEY_PREFIX,
+    SECRET,
+    check_deployment,
+    check_names,
+    check_settings,
+    wrong,
+)
+from rubric_judge.yaml_files import read_yaml
+
+_SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
+_OURS = frozenset(
+    {"num_retries", "request_timeout", "retry_after", "retry_policy", "set_verbose", "timeout"}
+)
+"""Settings that `max_transport_attempts`, `timeout_s` and `backoff_s` stand for."""
+_OF_CALLS = frozenset(
+    {
+        "allowed_fails",
+        "content_policy_fallbacks",
+        "context_window_fallbacks",
+        "cooldown_time",
+        "default_fallbacks",
+        "fallbacks",
+    }
+)
+"""What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
+_DEFAULTS = "default_litellm_params"
+_FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+_UNSCORED_PARAMETERS = frozenset(
+    {"api_base", "base_url", "max_parallel_requests", "max_retries", "rpm", "timeout", "tpm"}
+)
+"""Addresses, limits and times; of a group that mixes models, `weight` says who judges."""
+_PRICE = "_cost_per_"
+_UNSCORED_SETTINGS = frozenset(
+    {
+        "allowed_fails",
+        "allowed_fails_policy",
+        "cooldown_time",
+        "debug_level",
+        "default_max_parallel_requests",
+        "disable_cooldowns",
+        "redis_host",
+        "redis_password",
+        "redis_port",
+        "redis_url",
+    }
+)
+"""Where the Router keeps its counts, and when a deployment rests. Every other setting may change a
+score; to judge again for one that did not is the lesser harm."""
+_HEADERS = frozenset({"extra_headers", "headers"})
+_Options = dict[str, object]
+
+
+@dataclass(frozen=True)
+class RouterFile:
+    """A file that was read and can be used."""
+
+    path: Path
+    deployments: tuple[Mapping[str, object], ...] = field(repr=False)
+    """Entries of `model_list`, as written: `os.environ/NAME` still stands for a key."""
+    settings: Mapping[str, object] = field(repr=False)
+    """Arguments of litellm's Router."""
+    ignored: tuple[str, ...]
+    """Settings that are the judge's, or the proxy's."""
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables that the deployments name, and the key that names each."""
+        return {
+            value.removeprefix(KEY_PREFIX): f"model_list.{number}.litellm_params.{name}"
+            for number, entry in enumerate(self.deployments)
+            for name, value in cast("_Options", entry["litellm_params"]).items()
+            if isinstance(value, str) and value.startswith(KEY_PREFIX)
+        }
+
+    def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
+        """Return litellm's names of the models that may answer, fallbacks included.
+
+        Args:
+            variable: as in `identity`.
+        """
+        parameters = (cast("_Options", entry["litellm_params"]) for entry in self.deployments)
+        return tuple(str(_scored(one, variable).get("model")) for one in parameters)
+
+    def identity(self, variable: Callable[[str], str | None]) -> str:
+        """Return all of it that may change a score, without addresses, keys and limits.
+
+        Args:
+            variable: returns the value of an environment variable; only those are asked for that
+                hold no secret.
+        """
+        models = [
+            {
+                "group": entry["model_name"],
+                **_scored(cast("_Options", entry["litellm_params"]), variable),
+            }
+            for entry in self.deployments
+        ]
+        settings: _Options = {
+            name: _scored(cast("_Options", value), variable)
+            if name == _DEFAULTS and isinstance(value, dict)
+            else value
+            for name, value in self.settings.items()
+            if name not in _UNSCORED_SETTINGS
+        }
+        return json.dumps([models, settings], sort_keys=True, default=str)
+
+
+def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
+    scored: _Options = {}
+    for name, value in parameters.items():
+        if name in _UNSCORED_PARAMETERS or SECRET.search(name) or _PRICE in name:
+            continue
+        if isinstance(value, str) and value.startswith(KEY_PREFIX):
+            scored[name] = variable(value.removeprefix(KEY_PREFIX)) or value
+        elif name in _HEADERS and isinstance(value, dict):
+            scored[name] = _scored(cast("_Options", value), variable)
+        else:
+            scored[name] = value
+    return scored
+
+
+def read_router_file(path: Path, *, model: str) -> RouterFile:
+    """Read a litellm configuration.
+
+    Args:
+        path: the YAML file.
+        model: the group that the judge calls.
+
+    Returns:
+        The deployments and the Router's settings.
+
+    Raises:
+        ConfigError: the file cannot be read or is no such file, a key in it is wrong, or `model` is
+            none of its groups; names file and key, and never a value that may be a secret.
+    """
+    content = _content(path)
+    deployments = tuple(_deployments(path, content.get("model_list")))
+    groups = {cast("str", entry["model_name"]) for entry in deployments}
+    settings, ignored = _settings(path, content)
+    aliases = dict(_aliases(path, settings.get("model_group_alias")))
+    known = groups | aliases.keys()
+    alias_targets = ((group, "model_group_alias") for group in aliases.values())
+    for name, key in ((model, "model"), *_named_groups(path, settings), *alias_targets):
+        if name not in (groups if key == "model_group_alias" else known):
+            close = nearest_key(name, known)
+            there = ", ".join(sorted(map(shown_name, known)))
+            remedy = f"did you mean {shown_name(close)!r}?" if close else f"there are {there}"
+            what = f"no model_name in model_list is {shown_name(name)!r}: {remedy}"
+            raise wrong(path, key, what)
+    return RouterFile(path, deployments, settings, ignored)
+
+
+def _content(path: Path) -> _Options:
+    content = read_yaml(path)
+    if not isinstance(content, dict):
+        raise ConfigError(f"{path}: needs a `model_list`", location="model_list")
+    sections = cast("_Options", content)
+    for name in sections:
+        if name not in _SECTIONS:
+            close = nearest_key(str(name), _SECTIONS)
+            remedy = f"did you mean {close!r}?" if close else f"use {', '.join(sorted(_SECTIONS))}"
+            key = shown_name(name)
+            raise ConfigError(f"{path}: unknown key {key!r}: {remedy}", location=key)
+        if name != "general_settings":
+            check_names(path, sections[name], key=name)
+    return sections
+
+
+def _deployments(path: Path, value: object) -> Iterator[_Options]:
+    if not isinstance(value, list) or not value:
+        raise wrong(path, "model_list", "needs at least one deployment")
+    identities = set[str]()
+    for number, entry in enumerate(cast("list[object]", value)):
+        key = f"model_list.{number}"
+        fields = cast("_Options", entry) if isinstance(entry, dict) else {}
+        parameters = fields.get("litellm_params")
+        model = cast("_Options", parameters).get("model") if isinstance(parameters, dict) else None
+        for name, given in (
+            ("model_name", fields.get("model_name")),
+            ("litellm_params.model", model),
+        ):
+            if not isinstance(given, str) or not given:
+                raise wrong(path, f"{key}.{name}", "needs a name")
+        check_deployment(path, fields, key=key)
+        identity = cast("_Options", fields.get("model_info") or {}).get("id")
+        if identity is not None and str(identity) in identities:
+            raise wrong(path, f"{key}.model_info.id", "stands at another deployment too")
+        identities.add(str(identity))
+        yield fields
+
+
+def _settings(path: Path, content: _Options) -> tuple[_Options, tuple[str, ...]]:
+    settings: _Options = {}
+    keys: dict[str, str] = {}
+    ignored: list[str] = ["general_settings"] if "general_settings" in content else []
+    for section in ("litellm_settings", "router_settings"):
+        given = cast("object", content.get(section) or {})
+        if not isinstance(given, dict):
+            raise wrong(path, section, "needs keys and values")
+        for name, value in cast("_Options", given).items():
+            key = f"{section}.{shown_name(name)}"
+            if name in _OURS:
+                ignored.append(key)
+            elif section == "litellm_settings" and name not in _OF_CALLS:
+                raise wrong(
+                    path,
+                    key,
+                    "would change litellm for the whole process; "
+                    f"here only {', '.join(sorted(_OF_CALLS))} may stand",
+                )
+            else:
+                settings[name] = value
+                keys[name] = key
+    check_settings(path, settings, keys=keys)
+    return settings, tuple(ignored)
+
+
+def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
+    """Other names of groups, and the groups."""
+    for alias, given in (cast("_Options", value) if isinstance(value, dict) else {}).items():
+        group = cast("_Options", given).get("model") if isinstance(given, dict) else given
+        if not isinstance(group, str):
+            key = f"model_group_alias.{shown_name(alias)}"
+            raise wrong(path, key, "needs the model_name of a group")
+        yield alias, group
+
+
+def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
+    """Every group that a fallback names, and the key that names it."""
+    for name in _FALLBACKS:
+        shape = wrong(path, name, "is a list such as [{group: [other, another]}]")
+        rules = cast("object", settings.get(name) or [])
+        if not isinstance(rules, list):
+            raise shape
+        for rule in cast("list[object]", rules):
+            if not isinstance(rule, dict):
+                raise shape
+            for group, others in cast("_Options", rule).items():
+                if not _is_texts(others):
+                    raise shape
+                if group != "*":
+                    yield group, name
+                yield from ((other, name) for other in cast("list[str]", others))
+    defaults = cast("object", settings.get("default_fallbacks") or [])
+    if not _is_texts(defaults):
+        raise wrong(path, "default_fallbacks", "is a list such as [group, another]")
+    yield from ((other, "default_fallbacks") for other in cast("list[str]", defaults))
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(part, str) for part in cast("list[object]", value)
+    )

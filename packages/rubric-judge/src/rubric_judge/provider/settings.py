@@ -1,0 +1,168 @@
+"""The only reader of the environment in this package: keys, and a switch of litellm's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import cast
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr
+
+from rubric_judge.errors import JudgeSetupError
+from rubric_judge.provider.model_config import ModelConfig
+from rubric_judge.provider.router_checks import KEY_PREFIX
+from rubric_judge.provider.router_file import RouterFile
+
+# Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
+# without one; and a named placeholder keeps them from looking for a hosted provider's key.
+NO_KEY = "no-key"
+_SHORTEST_TOKEN = 16
+
+
+def api_key(config: ModelConfig) -> SecretStr | None:
+    """Return the key to send with the calls of a model.
+
+    Args:
+        config: names the variable, or leaves it to litellm.
+
+    Returns:
+        The key; a placeholder for an `api_base` without a variable; None where litellm is to find
+        the provider's own variable.
+
+    Raises:
+        JudgeSetupError: the named variable is not set or empty, or no HTTP header can hold it.
+    """
+    if config.api_key_env is None:
+        return SecretStr(NO_KEY) if config.api_base else None
+    value = os.environ.get(config.api_key_env, "").strip()
+    if not value:
+        raise JudgeSetupError(
+            f"the model {config.model!r} needs a key in the environment variable "
+            f"{config.api_key_env!r}, which is not set: export it, or change `api_key_env`"
+        )
+    if not _is_header_text(value):
+        raise JudgeSetupError(
+            f"the key for the model {config.model!r} in the environment variable "
+            f"{config.api_key_env!r} has a line break or a character beyond ASCII in it: export "
+            "the key alone"
+        )
+    return SecretStr(value)
+
+
+def _is_header_text(value: str) -> bool:
+    return value.isascii() and value.isprintable()
+
+
+def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
+    """Return a litellm file's deployments with the values of the variables that they name.
+
+    Args:
+        file: the file, which was read.
+
+    Returns:
+        New entries, for litellm's Router and nothing else.
+
+    Raises:
+        JudgeSetupError: a variable is not set or empty, or no HTTP header can hold it.
+    """
+    for name, key in file.variables.items():
+        value_set = os.environ.get(name, "").strip()
+        if not value_set:
+            raise JudgeSetupError(
+                f"{file.path}: {key} names the environment variable {name!r}, which is not set: "
+                "export it, or take that deployment out"
+            )
+        if key.endswith(".api_key") and not _is_header_text(value_set):
+            raise JudgeSetupError(
+                f"{file.path}: {key} names the environment variable {name!r}, which has a line "
+                "break or a character beyond ASCII in it: export the key alone"
+            )
+
+    def value(given: object) -> object:
+        if isinstance(given, str) and given.startswith(KEY_PREFIX):
+            return os.environ[given.removeprefix(KEY_PREFIX)].strip()
+        return given
+
+    return [
+        {
+            **entry,
+            "litellm_params": {
+                name: value(given)
+                for name, given in cast("Mapping[str, object]", entry["litellm_params"]).items()
+            },
+        }
+        for entry in file.deployments
+    ]
+
+
+def variable(name: str) -> str | None:
+    """Return the value of an environment variable that holds no secret; None where it is unset."""
+    return os.environ.get(name, "").strip() or None
+
+
+def keep_litellm_offline() -> None:
+    """Make litellm use the price list it ships, instead of fetching one when it is imported."""
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+def proxy_for(address: str) -> str | None:
+    """Return the proxy that the environment names for a server; none for this machine.
+
+    Args:
+        address: the server's.
+
+    Returns:
+        The proxy's address, if there is one.
+
+    Raises:
+        JudgeSetupError: it is no HTTP proxy.
+    """
+    from urllib.request import getproxies, proxy_bypass  # takes a while
+
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    if _is_this_machine(host) or proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    if not proxy:
+        return None
+    scheme, separator, _ = proxy.partition("://")
+    if separator and scheme not in {"http", "https"}:
+        raise JudgeSetupError(
+            f"the environment names a {scheme!r} proxy for {host!r}, and only HTTP proxies can be "
+            f"used: name one in {parts.scheme}_proxy, or put {host!r} into no_proxy"
+        )
+    return proxy if separator else f"http://{proxy}"
+
+
+def _is_this_machine(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def service_token(variable: str | None) -> SecretStr | None:
+    """Return the token that requests to the service must bear.
+
+    Args:
+        variable: name of the environment variable; None for a service that asks for none.
+
+    Returns:
+        The token.
+
+    Raises:
+        JudgeSetupError: the variable is not set, or holds what is soon guessed.
+    """
+    if variable is None:
+        return None
+    value = os.environ.get(variable, "").strip()
+    if len(value) < _SHORTEST_TOKEN:
+        raise JudgeSetupError(
+            f"the token in the environment variable {variable!r} has {len(value)} characters and "
+            f"needs {_SHORTEST_TOKEN}: export one, for example from `openssl rand -hex 32`"
+        )
+    return SecretStr(value)

@@ -1,0 +1,364 @@
+"""A stored step judged again, by another judge or under another rubric, and what that changes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from pydantic import BaseModel, StrictStr
+
+from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
+from rubric_core.files import open_file
+from rubric_judge.ledger import Ledger, LedgerEntry
+from rubric_judge.ledger.entry import hash_text
+from rubric_judge.responses import (
+    JudgedResponse,
+    ResponseRow,
+    read_judgements,
+    read_rows,
+    response_rows,
+    reward_of,
+)
+
+if TYPE_CHECKING:
+    from rubric_core.arrays import FloatArray
+
+_JudgeKey: TypeAlias = tuple[str, str]
+"""Fingerprint and name."""
+_Key = TypeVar("_Key")
+
+_SQLITE_HEADER = b"SQLite format 3\0"
+_EQUAL = 1e-9
+"""Rewards that are closer are the same: nothing but rounding parts them."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResponse:
+    """A response that was written once, and what a judge said of it."""
+
+    line: int
+    """Its place in the source, from 1."""
+    id: str
+    """What the source calls it: a ledger's key, a rollout's id; empty in a file of responses."""
+    task_id: str
+    response: str = field(repr=False)
+    before: JudgeResult | None = None
+    """None where no judgement is stored beside it."""
+    question_sha256: str | None = None
+    passage_sha256: str | None = None
+
+
+class _Rollout(ResponseRow):
+    """What is needed of a row of `rollouts/*.jsonl`."""
+
+    id: StrictStr
+    prompt: StrictStr
+
+
+class _Judgement(BaseModel):
+    """What is needed of a row of `judgements/*.jsonl`."""
+
+    model_config = ResponseRow.model_config
+
+    id: StrictStr
+    result: JudgeResult
+
+
+def read_stored(
+    source: Path, *, judged: Path | None = None, judge: str | None = None
+) -> list[StoredResponse]:
+    """Read responses, with the judgements that are stored beside them.
+
+    Args:
+        source: a ledger; a run folder with `rollouts/`, or one file of that; or a file of
+            `{"task_id": …, "response": …}` lines.
+        judged: the judgement file of such a file of responses.
+        judge: whose judgements of a ledger: the judge's fingerprint or its name, or how one of
+            them begins.
+
+    Returns:
+        In the order of the source. Of a ledger, each response once for each rubric that it was
+        judged under: its first replicate, with the judgement that `Ledger.find` returns.
+
+    Raises:
+        RubricFileError: a line that is not what its file should hold.
+        LedgerError: the ledger cannot be read.
+        ConfigError: there is nothing in it, or a ledger holds the judgements of several judges, or
+            none of the one that is asked for.
+        OSError: a file cannot be read.
+    """
+    if source.is_dir():
+        stored = list(_rollouts(sorted((source / "rollouts").glob("*.jsonl"))))
+    elif _is_sqlite(source):
+        with Ledger(source, read_only=True) as ledger:
+            stored = list(_ledger(ledger.entries(), source=source, judge=judge))
+    elif source.parent.name == "rollouts":
+        stored = list(_rollouts([source]))
+    else:
+        stored = list(_responses(source, judged=judged))
+    if not stored:
+        raise ConfigError(
+            f"{source} holds no response: give a ledger, a run folder with rollouts/*.jsonl, or a "
+            "file of responses",
+            location="source",
+        )
+    return stored
+
+
+def _is_sqlite(path: Path) -> bool:
+    with open_file(path) as file:
+        return file.read(len(_SQLITE_HEADER)) == _SQLITE_HEADER
+
+
+def _rollouts(files: Iterable[Path]) -> Iterator[StoredResponse]:
+    lines = itertools.count(1)
+    for file in files:
+        judgements = file.parent.parent / "judgements" / file.name
+        results: dict[str, JudgeResult] = {}
+        if judgements.exists():
+            rows = read_rows(judgements, _Judgement, form="a row of a run's judgements")
+            results = {row.id: row.result for _, row in rows}
+        for _, rollout in read_rows(file, _Rollout, form="a row of a run's rollouts"):
+            yield StoredResponse(
+                line=next(lines),
+                id=rollout.id,
+                task_id=rollout.task_id,
+                response=rollout.response,
+                before=results.get(rollout.id),
+                question_sha256=hash_text(rollout.prompt),
+            )
+
+
+def _responses(file: Path, *, judged: Path | None) -> Iterator[StoredResponse]:
+    results = {one.line: one for _, one in read_judgements(judged)} if judged else {}
+    for line, row in response_rows(file):
+        before = results.get(line)
+        if before is not None and before.task_id != row.task_id:
+            raise RubricFileError(
+                f"the response is to task {row.task_id!r}, its judgement in {judged} is of "
+                f"{before.task_id!r}: give the responses that were judged",
+                path=file,
+                line=line,
+                field="task_id",
+            )
+        result = before.result if before else None
+        yield StoredResponse(line, "", row.task_id, row.response, result)
+
+
+def _ledger(
+    entries: Iterable[LedgerEntry], *, source: Path, judge: str | None
+) -> Iterator[StoredResponse]:
+    judges: Counter[_JudgeKey] = Counter()
+    by_judge: dict[tuple[_JudgeKey, Hashable], LedgerEntry] = {}
+    for entry in entries:
+        who = entry.judge, entry.result.judge
+        judges[who] += 1
+        _keep_first(by_judge, (who, _judged(entry)), entry)
+    chosen = _chosen(judges, judge, source=source) if judges else set[_JudgeKey]()
+    kept: dict[Hashable, LedgerEntry] = {}
+    for (who, judged), entry in by_judge.items():
+        if who in chosen:
+            _keep_first(kept, judged, entry)
+    for line, entry in enumerate(kept.values(), 1):
+        yield StoredResponse(
+            line=line,
+            id=entry.key,
+            task_id=entry.task_id,
+            response=entry.response,
+            before=entry.result,
+            question_sha256=entry.question_sha256,
+            passage_sha256=entry.passage_sha256,
+        )
+
+
+def _judged(entry: LedgerEntry) -> Hashable:
+    return entry.rubric_sha256, entry.passage_sha256, entry.question_sha256, entry.response
+
+
+def _keep_first(kept: dict[_Key, LedgerEntry], key: _Key, entry: LedgerEntry) -> None:
+    """Keep the judgement to compare with: the first replicate, the first that settles."""
+
+    def rank(entry: LedgerEntry) -> tuple[int, bool, bool]:
+        return entry.replicate, entry.result.outcome is Outcome.UNAVAILABLE, entry.suspect
+
+    known = kept.get(key)
+    if known is None or rank(entry) < rank(known):
+        kept[key] = entry
+
+
+def _chosen(judges: Counter[_JudgeKey], judge: str | None, *, source: Path) -> set[_JudgeKey]:
+    """Return the one judge, or the one that was asked for: in full, or by how it begins.
+
+    Raises:
+        ConfigError: there is none of this name, or more than one.
+    """
+    chosen = set(judges)
+    if judge is not None:
+        chosen = {who for who in judges if judge in who} or {
+            who for who in judges if any(name.startswith(judge) for name in who)
+        }
+    if not chosen:
+        raise ConfigError(
+            f"{source} holds no judgement by {judge!r}; it holds those of {_listed(judges)}",
+            location="of",
+        )
+    if len({fingerprint for fingerprint, _ in chosen}) > 1:
+        several = Counter({who: judges[who] for who in chosen})
+        raise ConfigError(
+            f"{source} holds judgements of several judges: choose one with --of, by name or by "
+            f"fingerprint, or how one of them begins: {_listed(several)}",
+            location="of",
+        )
+    return chosen
+
+
+def _listed(judges: Counter[_JudgeKey]) -> str:
+    return "; ".join(
+        f"{name!r} ({fingerprint}, {count} judgements)"
+        for (fingerprint, name), count in judges.most_common()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """Stored responses with their tasks, and those that have none."""
+
+    pairs: tuple[tuple[StoredResponse, Task], ...]
+    same: int
+    """Pairs whose task is the very one of before, rubric and all."""
+    unmatched: tuple[StoredResponse, ...]
+    """No task asks their question of their document, or more than one does."""
+
+
+def match_tasks(
+    stored: Sequence[StoredResponse],
+    tasks: Iterable[Task],
+    *,
+    before: Iterable[Task] = (),
+) -> Matched:
+    """Find the task of each response.
+
+    By task id; then, for a task file with other rubrics, by passage and question, as far as the
+    source knows them; then by the question, where a single task asks it.
+
+    Args:
+        stored: responses of a source.
+        tasks: what they are to be judged under.
+        before: the tasks that they were written for, where a source knows only their ids. These
+            are matched by document and question, even if the passage was cut differently.
+
+    Returns:
+        Every response once, paired or unmatched.
+
+    Raises:
+        ConfigError: there is no task at all.
+    """
+    tasks = tuple(tasks)
+    if not tasks:
+        raise ConfigError("the task file holds no task", location="tasks")
+    by_id = {task.task_id: task for task in tasks}
+    by_document = _unique(tasks, lambda task: (task.doc_hash, task.question))
+    successors = {one.task_id: by_document.get((one.doc_hash, one.question)) for one in before}
+    by_passage = _unique(tasks, lambda task: (task.grounding.sha256, hash_text(task.question)))
+    by_question = _unique(tasks, lambda task: hash_text(task.question))
+
+    def find(one: StoredResponse) -> Task | None:
+        return (
+            by_id.get(one.task_id)
+            or successors.get(one.task_id)
+            or by_passage.get((one.passage_sha256, one.question_sha256))
+            or (by_question.get(one.question_sha256) if one.passage_sha256 is None else None)
+        )
+
+    found = [(one, find(one)) for one in stored]
+    pairs = tuple((one, task) for one, task in found if task is not None)
+    return Matched(
+        pairs=pairs,
+        same=sum(one.task_id == task.task_id for one, task in pairs),
+        unmatched=tuple(one for one, task in found if task is None),
+    )
+
+
+def _unique(tasks: Sequence[Task], key: Callable[[Task], Hashable]) -> Mapping[Hashable, Task]:
+    """Index the tasks that are alone with their key."""
+    by_key: defaultdict[Hashable, list[Task]] = defaultdict(list)
+    for task in tasks:
+        by_key[key(task)].append(task)
+    return {value: alike[0] for value, alike in by_key.items() if len(alike) == 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Rewards before and after, of the responses that have both."""
+
+    rewarded: int
+    """Responses with a reward from either judgement."""
+    mean_before: float
+    mean_after: float
+    changed_frac: float
+    """Share whose reward differs."""
+    mean_abs_difference: float
+    rank_correlation: float | None
+    """Spearman's ρ; None without scipy, or where all rewards of one side are equal."""
+    order_kept_frac: float | None
+    """Of the pairs of responses to one task that differed before, the share that still stand in
+    that order: what a group-relative advantage is made of. None without such a pair."""
+
+
+def compare(
+    before: Sequence[JudgeResult | None], after: Sequence[JudgedResponse]
+) -> Comparison | None:
+    """Compare judgements of the same responses, in the same order.
+
+    Returns:
+        None where not a single response has a reward from either.
+    """
+    both = [
+        (old, new, judged.view.task_id)
+        for result, judged in zip(before, after, strict=True)
+        if result is not None
+        and (old := reward_of(result)) is not None
+        and (new := judged.reward) is not None
+    ]
+    if not both:
+        return None
+    old_N, new_N = np.array([old for old, _, _ in both]), np.array([new for _, new, _ in both])
+    differences_N = np.abs(new_N - old_N)
+    return Comparison(
+        rewarded=len(both),
+        mean_before=float(old_N.mean()),
+        mean_after=float(new_N.mean()),
+        changed_frac=float((differences_N > _EQUAL).mean()),
+        mean_abs_difference=float(differences_N.mean()),
+        rank_correlation=_rank_correlation(old_N, new_N),
+        order_kept_frac=_order_kept(both),
+    )
+
+
+def _rank_correlation(old_N: FloatArray, new_N: FloatArray) -> float | None:
+    if np.ptp(old_N) <= _EQUAL or np.ptp(new_N) <= _EQUAL:
+        return None
+    try:
+        from scipy import stats  # optional, and slow to load
+    except ImportError:
+        return None
+    spearman = cast("Any", stats).spearmanr  # scipy has no type stubs
+    return float(spearman(old_N, new_N).statistic)
+
+
+def _order_kept(both: Sequence[tuple[float, float, str]]) -> float | None:
+    of_task: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)
+    for old, new, task_id in both:
+        of_task[task_id].append((old, new))
+    kept = [
+        (old_a - old_b) * (new_a - new_b) > 0
+        for rewards in of_task.values()
+        for (old_a, new_a), (old_b, new_b) in itertools.combinations(rewards, 2)
+        if abs(old_a - old_b) > _EQUAL
+    ]
+    return sum(kept) / len(kept) if kept else None

@@ -1,0 +1,234 @@
+"""The three stages of one document, asked of a language model.
+
+Each asks one question about the document and reads the reply strictly. Stage 2 writes questions
+with rubrics, and each draft of its reply stands alone; stage 3 adds to criteria and changes none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from rubric_core import DocumentAnalysis
+from rubric_judge import ChatModel, JudgeTransportError
+from rubric_judge.verification.directive import HEADS
+from rubric_synth.llm.executable import to_directive
+from rubric_synth.llm.paragraphs import ShownText, shown_text
+from rubric_synth.llm.prompt import asks_for_checks, load_prompts
+from rubric_synth.llm.replies import (
+    AnalysisReply,
+    CheckedCriterionReply,
+    CheckedDraftReply,
+    CheckedSynthesisReply,
+    CriterionReply,
+    DraftReply,
+    EnrichedReply,
+    EnrichmentReply,
+    SynthesisReply,
+    checked,
+    decoded,
+    items_of,
+)
+from rubric_synth.rejection import RejectionReason, Stage
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from rubric_synth.calls import DocumentCalls
+    from rubric_synth.config import LLMConfig
+    from rubric_synth.document import Document
+
+_LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
+_TO_THE_END: Final = ("python_tests:", "json_schema:")
+"""Directives that go on to the end of a method: nothing may follow them."""
+_OFF_SCHEMA: Final = RejectionReason.REPLY_OFF_SCHEMA
+
+
+class LLMStages:
+    """Analyst, synthesiser and enricher of one document, which share what the model is shown."""
+
+    def __init__(self, calls: DocumentCalls, model: ChatModel, config: LLMConfig) -> None:
+        """Keep them; nothing is read yet."""
+        self._config = config
+        self._prompts = load_prompts(config)
+        self._calls = calls
+        self._model = model
+        self._document: Document | None = None
+        self._opening = ""
+        self._shown = ShownText("", (), (0,))
+
+    async def analyse(self, document: Document) -> DocumentAnalysis:
+        """Return the model's analysis.
+
+        Raises:
+            StageRefusal: no answer, or none that can be used.
+
+        Source: paper, §3.4, Stage 1.
+        """
+        value = await self._ask(document, self._prompts.analysis, "analyse", AnalysisReply)
+        return DocumentAnalysis.model_validate(dict(checked(AnalysisReply, value)))
+
+    async def synthesise(
+        self, document: Document, analysis: DocumentAnalysis
+    ) -> Sequence[Draft | StageRefusal]:
+        """Return up to K_d drafts, and a refusal for each that cannot be used.
+
+        Raises:
+            StageRefusal: no answer, none that can be used, or one without any draft.
+
+        Source: paper, §3.4, Stage 2.
+        """
+        has_checks = asks_for_checks(self._config.task_types)
+        task = self._prompts.for_synthesis(document, analysis)
+        reply = CheckedSynthesisReply if has_checks else SynthesisReply
+        items = items_of(await self._ask(document, task, "synthesise", reply), name="drafts")
+        refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
+        most = self._config.questions_per_document
+        found: list[Draft | StageRefusal] = []
+        for item in items[:most]:
+            try:
+                found.append(self._draft(checked(_DRAFTS[has_checks], item)))
+            except StageRefusal as refusal:
+                found.append(refusal)
+        if len(items) > most:
+            detail = f"{len(items)} drafts, {most} asked for; the others are not read"
+            found.append(StageRefusal(_OFF_SCHEMA, detail))
+        return found
+
+    async def enrich(self, document: Document, analysis: DocumentAnalysis, draft: Draft) -> Draft:  # noqa: ARG002 - the protocol's signature
+        """Return the draft with more to grade by; a criterion that the reply lacks stays as it is.
+
+        Raises:
+            StageRefusal: no answer, none that can be used, or one about criteria that the rubric
+                does not have.
+
+        Source: paper, §3.4, Stage 3.
+        """
+        task = self._prompts.for_enrichment(document, draft)
+        value = await self._ask(document, task, "enrich", EnrichmentReply)
+        items = checked(EnrichmentReply, value).criteria
+        added = {item.id: item for item in items}
+        repeated = len(items) - len(added)
+        refuse(_OFF_SCHEMA, f"criteria: {repeated} ids again", when=bool(repeated))
+        unknown = len(added.keys() - {criterion.id for criterion in draft.criteria})
+        detail = f"criteria: {unknown} ids that are not the rubric's"
+        refuse(_OFF_SCHEMA, detail, when=bool(unknown))
+        criteria = tuple(
+            enriched(criterion, added[criterion.id]) if criterion.id in added else criterion
+            for criterion in draft.criteria
+        )
+        return draft.model_copy(update={"criteria": criteria})
+
+    async def _ask(
+        self, document: Document, task: str, stage: Stage, reply: type[BaseModel]
+    ) -> object:
+        """Ask for a reply and decode it; it is not yet checked against the schema.
+
+        Args:
+            document: what is asked about; the message begins with it.
+            task: what comes behind.
+            stage: who asks.
+            reply: the model of the reply, whose schema goes to the server.
+
+        Raises:
+            StageRefusal: no answer came, or one that holds no JSON document.
+        """
+        if self._document is not document:
+            self._document = document
+            self._shown = shown_text(document.text, limit=self._config.document_chars)
+            self._opening = self._prompts.opening(document, self._shown)
+        user = f"{self._opening}\n\n{task}"
+        system = self._prompts.system
+        try:
+            answer = await self._calls.ask(
+                self._model, stage=stage, system=system, user=user, reply=reply
+            )
+        except JudgeTransportError as error:
+            detail = f"{error.reason.value} after {error.attempts} attempt(s)"
+            raise StageRefusal(RejectionReason.MODEL_UNAVAILABLE, detail) from None
+        return decoded(answer)
+
+    def _draft(self, reply: DraftReply | CheckedDraftReply) -> Draft:
+        task_type = reply.task_type if isinstance(reply, CheckedDraftReply) else "open"
+        detail = f"task_type: {task_type}, which was not asked for"
+        refuse(_OFF_SCHEMA, detail, when=task_type not in self._config.task_types)
+        repeated = len(reply.criteria) - len({criterion.id for criterion in reply.criteria})
+        refuse(_OFF_SCHEMA, f"criteria: {repeated} ids again", when=bool(repeated))
+        first, last = reply.first_paragraph, reply.last_paragraph
+        passage = self._shown.passage(first, last)
+        detail = f"paragraphs {first:.4g} to {last:.4g} of {len(self._shown.paragraphs)}"
+        refuse(RejectionReason.PASSAGE_NOT_IN_DOCUMENT, detail, when=not passage)
+        return Draft(
+            question=reply.question,
+            passage=passage,
+            criteria=tuple(map(_criterion, reply.criteria)),
+            question_rationale=reply.question_rationale,
+            reference_answer=reply.reference_answer,
+            task_type=task_type,
+        )
+
+
+_DRAFTS: Final[dict[bool, type[DraftReply | CheckedDraftReply]]] = {
+    False: DraftReply,
+    True: CheckedDraftReply,
+}
+
+
+def _criterion(reply: CriterionReply | CheckedCriterionReply) -> CriterionDraft:
+    fields = dict(reply)
+    check = fields.pop("check", None)
+    method, guide = in_words(reply.verification_method), reply.scoring_guide
+    if check is not None:
+        directive = to_directive(check)
+        if directive.startswith(_TO_THE_END):
+            method, guide = directive, f"{guide}\n{method}".strip()
+        else:
+            method = f"{directive}\n{method}".strip()
+    fields |= {"scoring_guide": guide, "verification_method": method}
+    return CriterionDraft.model_validate(fields)
+
+
+def in_words(method: str) -> str:
+    """Return a method that no judge takes for a directive.
+
+    A program would execute one that the model wrote into free text, perhaps because the document
+    told it to; and one that does not parse would make the whole rubric unusable.
+    """
+    return f"In words: {method}" if _LOOKS_LIKE_DIRECTIVE.match(method) else method
+
+
+def enriched(criterion: CriterionDraft, added: EnrichedReply) -> CriterionDraft:
+    """Return a criterion with what was added to it; a method that a program runs stays one."""
+    cues = (
+        ("Full credit", added.cues.full_credit),
+        ("Partial credit", added.cues.partial_credit),
+        ("No credit", added.cues.no_credit),
+    )
+    guide = [criterion.scoring_guide, *(f"{name}: {cue}" for name, cue in cues if cue.strip())]
+    method = [criterion.verification_method]
+    runs_to_the_end = method[0].startswith(_TO_THE_END)
+    if patterns := "; ".join(pattern for pattern in added.verification_patterns if pattern.strip()):
+        (guide if runs_to_the_end else method).append(f"Look for: {patterns}")
+    return criterion.model_copy(
+        update={
+            "scoring_guide": _lines(guide),
+            "verification_method": method[0] if runs_to_the_end else _lines(method),
+            "expected_keywords": _joined(criterion.expected_keywords, added.expected_keywords),
+            "expected_concepts": _joined(criterion.expected_concepts, added.expected_concepts),
+        }
+    )
+
+
+def _lines(parts: Iterable[str]) -> str:
+    return "\n".join(part for part in parts if part.strip())
+
+
+def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    """Return both without blanks and without what is there already but for case."""
+    kept: dict[str, str] = {}
+    for term in (*first, *second):
+        if folded := term.strip().casefold():
+            kept.setdefault(folded, term)
+    return tuple(kept.values())

@@ -1,0 +1,24 @@
+"""Words, criteria, remedies, patterns and queries: data that stands beside the code."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@cache
+def read_table(name: str) -> dict[str, Any]:
+    """Return the content of a table by its name."""
+    return tomllib.loads(read_text(f"{name}.toml"))
+
+
+def read_text(file: str) -> str:
+    """Return the content of a file of this folder."""
+    return (resources.files(__name__) / file).read_text("utf-8")
+
+
+def word_set(name: str) -> frozenset[str]:
+    """Return one of the lists of words, each written there as running text."""
+    return frozenset(read_table("words")[name].split())

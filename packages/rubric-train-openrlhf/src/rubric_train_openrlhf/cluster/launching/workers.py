@@ -1,0 +1,48 @@
+"""What every worker of Ray does before anything else of a run; loads nothing heavy."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Final
+
+import psutil
+from ray.util import get_node_ip_address
+
+from rubric_train_openrlhf.cluster import cpu
+from rubric_train_openrlhf.cluster.settings import directory, set_default
+
+SETUP_HOOK = f"{__name__}.set_up"
+"""Name under which Ray's workers find `set_up`."""
+CPU_SETUP_HOOK = f"{__name__}.set_up_on_cpu"
+"""As `SETUP_HOOK`, where there is no GPU."""
+_GLOO_INTERFACE: Final = "GLOO_SOCKET_IFNAME"
+
+
+def set_up() -> None:
+    """Go to the driver's working directory: relative paths of a configuration begin there.
+
+    A cluster that was there before the run has workers in the directory that it was started in. On
+    a machine without the driver's they stay.
+    """
+    with contextlib.suppress(OSError):
+        os.chdir(directory())
+    _meet_at(get_node_ip_address())
+
+
+def set_up_on_cpu() -> None:
+    """As `set_up`, and prepare the process for OpenRLHF without a GPU."""
+    set_up()
+    cpu.install()
+
+
+def _meet_at(address: str) -> None:
+    """Have gloo listen where Ray finds this node, unless the node was started with another choice.
+
+    By itself it takes the address that the node's name has on the node, which many a system makes
+    127.0.0.1: processes of other nodes then find nobody there.
+    """
+    for name, ends in psutil.net_if_addrs().items():
+        if any(end.address == address for end in ends):
+            set_default(_GLOO_INTERFACE, name)
+            return

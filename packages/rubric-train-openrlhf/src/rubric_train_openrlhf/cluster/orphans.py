@@ -1,0 +1,233 @@
+"""What would outlive a run: processes that end with it, or are found and ended, and their folders.
+
+A temporary folder is owned by the process that made it for as long as that process lives: the
+system frees the lock on its file `owner` however it ends. Whoever can take the lock may clear it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from threading import Thread
+
+import structlog
+
+from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.settings import RUN_FILE
+from rubric_train_openrlhf.run.writing import disk_errors
+
+_SET_SIGNAL_OF_PARENTS_DEATH = 1
+"""PR_SET_PDEATHSIG of Linux's prctl."""
+_MARK = f"{RUN_FILE}=".encode()
+_TITLE = b"ray::"
+"""Begins the title that Ray gives its workers and agents."""
+_PATIENCE_S = 10.0
+"""For the system to take a killed process away."""
+_LOOK_EVERY_S = 0.05
+
+
+def end_with(parent: int, *, by: signal.Signals = signal.SIGTERM) -> None:
+    """Have the system send this process a signal when its parent dies, by kill -9 too.
+
+    Args:
+        parent: process id of the parent; one that is gone already counts as its death.
+        by: the signal.
+    """
+    if sys.platform != "linux":
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_SET_SIGNAL_OF_PARENTS_DEATH, by.value)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), by)
+
+
+def end_once(is_over: Callable[[], bool], *, look_every_s: float = 1.0) -> None:
+    """End this process, by status 1 and without ado, soon after something is over.
+
+    Args:
+        is_over: asked again and again, in a thread of its own.
+        look_every_s: seconds between two looks.
+    """
+
+    def look() -> None:
+        while not is_over():
+            time.sleep(look_every_s)
+        os._exit(1)
+
+    Thread(target=look, daemon=True, name="end_once").start()
+
+
+def processes_of(folder: Path) -> list[int]:
+    """Find the processes of a run that use a temporary folder of it; this process is left out.
+
+    Ray's workers lose their parent with it, and their title is not their command. What they keep
+    is the variable that every process of a run is started with, which the title of Ray's agents
+    writes over, and files open below the folder. A reader's `tail -f` has the last alone.
+    """
+    return [pid for pid in _pids() if _is_of_a_run(pid) and _uses(pid, folder)]
+
+
+def end_processes(folder: Path) -> int:
+    """Kill the processes of a run that use a temporary folder of it, and wait for their end.
+
+    Returns:
+        How many there were.
+    """
+    ended: set[int] = set()
+    gives_up_s = time.monotonic() + _PATIENCE_S
+    while (left := processes_of(folder)) and time.monotonic() < gives_up_s:
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except OSError:  # it ended by itself, or is another user's
+                continue
+            ended.add(pid)
+        time.sleep(_LOOK_EVERY_S)
+    return len(ended)
+
+
+def _pids() -> Iterator[int]:
+    """All processes but this one; none on a system that does not show them."""
+    names = (path.name for path in Path("/proc").glob("[0-9]*"))
+    yield from (int(name) for name in names if int(name) != os.getpid())
+
+
+def _is_of_a_run(pid: int) -> bool:
+    return any(word.startswith(_TITLE) for word in _words(pid, "cmdline")[:1]) or any(
+        variable.startswith(_MARK) for variable in _words(pid, "environ")
+    )
+
+
+def _uses(pid: int, folder: Path) -> bool:
+    below = f"{folder}/"
+    return any(below in os.fsdecode(word) for word in _words(pid, "cmdline")) or any(
+        target.startswith(below) for target in _open_files(pid)
+    )
+
+
+def _words(pid: int, name: str) -> list[bytes]:
+    try:
+        return read_file(Path(f"/proc/{pid}/{name}")).split(b"\0")
+    except OSError:  # it has ended, or is another user's
+        return []
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    try:
+        links = list(Path(f"/proc/{pid}/fd").iterdir())
+    except OSError:  # as above
+        return
+    for link in links:
+        try:
+            yield str(link.readlink())
+        except OSError:  # closed meanwhile
+            continue
+
+
+PLACE = Path("/tmp")  # noqa: S108  # the names of Ray's sockets leave little room for another
+"""Where the folders are."""
+COMMAND = "rubric-train-"
+"""Begins the name of a command's folder: the driver's configuration and its last error."""
+RAY = "rubric-ray-"
+"""Begins the name of a folder of Ray's."""
+_OWNER = "owner"
+
+_log = structlog.get_logger()
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str, *, logs: Path | None = None) -> Generator[Path]:
+    """Make a folder; on leaving, end the processes of the run that use it, and remove it.
+
+    Args:
+        prefix: `COMMAND` or `RAY`.
+        logs: where what Ray's processes wrote is kept.
+
+    Raises:
+        DiskWriteError: it cannot be made.
+    """
+    with disk_errors(PLACE / prefix):
+        folder = Path(tempfile.mkdtemp(prefix=prefix, dir=PLACE))
+        owner = _own(folder, logs=logs)
+    try:
+        yield folder
+    finally:
+        _clear(folder, logs=logs)
+        os.close(owner)
+
+
+def clear_abandoned() -> None:
+    """Clear the folders of runs whose process was killed: end what uses them, and remove them.
+
+    Folders of runs that go on, of other users, and those that have no owner's file are left alone.
+    """
+    # The command's first: a driver that has lost its command still owns a folder of Ray's.
+    for prefix in (COMMAND, RAY):
+        for folder in sorted(PLACE.glob(f"{prefix}*")):
+            owner = _take_over(folder)
+            if owner is None:
+                continue
+            try:
+                _clear(folder, logs=_logs_of(owner), was_left=True)
+            finally:
+                os.close(owner)
+
+
+def keep_logs(source: Path, target: Path) -> None:
+    """Copy what Ray's processes wrote; that a run failed must not hide behind a full disk."""
+    with contextlib.suppress(OSError, shutil.Error):
+        target.mkdir(parents=True, exist_ok=True)
+        for file in sorted(source.glob("*.*")):
+            if file.is_file() and file.stat().st_size:
+                shutil.copy2(file, target / file.name)
+
+
+def _clear(folder: Path, *, logs: Path | None, was_left: bool = False) -> None:
+    ended = end_processes(folder)
+    if was_left:
+        _log.warning("cluster.left_behind", folder=str(folder), processes=ended)
+    # A run folder that has been removed since is not made again.
+    if logs is not None and logs.parent.exists():
+        keep_logs(folder / "session_latest" / "logs", logs)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own(folder: Path, *, logs: Path | None) -> int:
+    """Write the owner's file; nobody can find it before it is locked."""
+    new = folder / f".{_OWNER}"
+    descriptor = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    os.write(descriptor, os.fsencode(logs.absolute()) if logs is not None else b"")
+    new.rename(folder / _OWNER)
+    return descriptor
+
+
+def _take_over(folder: Path) -> int | None:
+    """Lock the owner's file of a folder whose owner is dead; None for any other folder."""
+    try:
+        descriptor = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:  # not yet owned, another user's, or gone
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        is_mine = os.fstat(descriptor).st_uid == os.geteuid()
+    except OSError:  # its owner lives
+        is_mine = False
+    if is_mine:
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _logs_of(owner: int) -> Path | None:
+    path = os.fsdecode(os.pread(owner, 4096, 0))
+    return Path(path) if path else None

@@ -1,1 +1,0 @@
-"""What every process of a run shares: where its files are, what it is told, how it ends."""

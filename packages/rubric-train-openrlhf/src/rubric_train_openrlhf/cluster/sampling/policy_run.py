@@ -1,0 +1,98 @@
+"""What the policy's side of a run may know of it: no task file, no judge, no penalty.
+
+The driver writes it, and the trainer, the policy and the engines read it in their processes.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path  # pydantic resolves it at runtime
+from typing import TYPE_CHECKING, Literal, Self
+
+from pydantic import ValidationError
+
+from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.settings import run_file
+from rubric_train_openrlhf.config import sections
+from rubric_train_openrlhf.config.cluster import ClusterConfig  # as Path
+from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.objective import ObjectiveConfig  # as Path
+from rubric_train_openrlhf.run.writing import write_text
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.config import TrainConfig
+
+
+class PolicyRun(sections.Section):
+    """A run as its policy's side sees it."""
+
+    out: Path
+    """Run folder."""
+    namespace: str
+    """Of Ray, where the judge coordinator is found."""
+    steps: int
+    """Steps in all."""
+    seed: int
+    """Of all draws."""
+    heldout: bool
+    """Whether there are held-out questions."""
+    judge_calls: int
+    """Most judge calls under way from the process of one engine."""
+    precision: Literal["float32", "bfloat16"]
+    """Number format of the policy and of the engines."""
+    rollout: sections.RolloutConfig
+    """Sampling."""
+    dynamic_sampling: sections.DynamicSamplingConfig | None
+    """Off unless given."""
+    objective: ObjectiveConfig
+    """Loss."""
+    optim: sections.OptimConfig
+    """Optimiser."""
+    validation: sections.ValidationConfig
+    """Held-out passes."""
+    checkpoint: sections.CheckpointConfig
+    """Checkpoints."""
+    cluster: ClusterConfig
+    """Machines."""
+
+    @classmethod
+    def of(cls, config: TrainConfig, *, namespace: str) -> Self:
+        """Take from a configuration what the policy's side may know."""
+        names = cls.model_fields.keys() & type(config).model_fields.keys() - {"out"}
+        return cls(
+            out=config.out.absolute(),
+            namespace=namespace,
+            heldout=config.data.validation is not None,
+            judge_calls=config.judge.workers * config.judge.micro_batch,
+            **{name: getattr(config, name) for name in names},
+        )
+
+    @property
+    def batch_size(self) -> int:
+        """Responses per step (B = P·G)."""
+        return self.rollout.prompts * self.rollout.group_size
+
+    def write(self, path: Path) -> None:
+        """Write the file that `read_policy_run` reads.
+
+        Raises:
+            DiskWriteError: the file could not be written.
+        """
+        # Python's own JSON has a word for infinity, which is how a norm is left unclipped.
+        write_text(path, json.dumps(self.model_dump(mode="json"), indent=2) + "\n")
+
+
+def read_policy_run() -> PolicyRun:
+    """Read the run that this process belongs to.
+
+    Raises:
+        ClusterError: there is none, or its file is damaged.
+    """
+    path = run_file()
+    try:
+        return PolicyRun.model_validate(json.loads(read_file(path)))
+    except (OSError, ValueError, ValidationError) as error:
+        raise ClusterError(
+            f"{str(path)!r} cannot be read as the run of this process ({type(error).__name__}); "
+            "on several nodes `out` must be on a file system that all of them see"
+        ) from error

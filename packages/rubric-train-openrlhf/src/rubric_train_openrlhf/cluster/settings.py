@@ -1,0 +1,140 @@
+"""What a process of a run is told: its variables, whose only reader this is, and its files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rubric_train_openrlhf.errors import ClusterError
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.config import TrainConfig
+
+
+RUN_FILE = "RUBRIC_TRAIN_RUN"
+"""Names the file that every process on the policy's side reads; Ray hands it to its workers."""
+DIRECTORY = "RUBRIC_TRAIN_DIRECTORY"
+"""Names the working directory of the driver; Ray hands it to its workers."""
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
+
+
+def run_file() -> Path:
+    """Path of the run's file.
+
+    Raises:
+        ClusterError: this process was not started by `rubric-train run`.
+    """
+    path = os.environ.get(RUN_FILE)
+    if path is None:
+        raise ClusterError(
+            f"{RUN_FILE} is not set: this process belongs to a run of the `openrlhf` backend; "
+            "start one with `rubric-train run`"
+        )
+    return Path(path)
+
+
+def directory() -> str:
+    """Working directory of the driver; of this process where it is not told."""
+    return os.environ.get(DIRECTORY, ".")
+
+
+def first_gpus(n: int) -> str:
+    """Name the first n GPUs that this process may use, for CUDA_VISIBLE_DEVICES."""
+    visible = os.environ.get(VISIBLE_GPUS)
+    names = visible.split(",") if visible else [str(number) for number in range(n)]
+    return ",".join(names[:n])
+
+
+def inherited() -> dict[str, str]:
+    """The environment of this process, for one that it starts."""
+    return dict(os.environ)
+
+
+def set_default(name: str, value: str) -> None:
+    """Set a variable of this process, and of those that it starts, where it is not set yet."""
+    os.environ.setdefault(name, value)
+
+
+class ClusterPaths:
+    """Names inside a run folder; on several nodes the folder is on a file system they share."""
+
+    def __init__(self, out: Path) -> None:
+        """Name the files; nothing is created."""
+        self.folder = out / "cluster"
+        self.run = self.folder / "run.json"
+        """What the policy's side reads; names no task file."""
+        self.train_prompts = self.folder / "train.prompts.jsonl"
+        """Questions and task ids to train on."""
+        self.heldout_prompts = self.folder / "heldout.prompts.jsonl"
+        """Questions and task ids of the held-out passes."""
+        self.warm_start = self.folder / "warm_start"
+        """What the supervised start writes."""
+        self.trainer_state = out / "checkpoints" / "trainer"
+        """DeepSpeed's state, to go on from."""
+        self.last_model = self.trainer_state / "last"
+        """Where OpenRLHF saves the policy when it ends."""
+        self.logs = out / "logs"
+        """Output of Ray's processes."""
+
+
+class WarmStartPaths:
+    """Files of a warm start, all in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        """Name the files; nothing is created."""
+        self.folder = folder
+        self.examples = folder / "examples.jsonl"
+        """What is trained on, in OpenRLHF's layout."""
+        self.trained = folder / "trained"
+        """What OpenRLHF saves: the model, or adapters."""
+        self.model = folder / "model"
+        """The model that GRPO starts from; it appears whole or not at all."""
+        self.done = folder / "done.json"
+        """What the model was made of; written last."""
+        self.log = folder / "train_sft.log"
+        """Output of OpenRLHF."""
+
+
+def process_environment(config: TrainConfig) -> dict[str, str]:
+    """Variables that every process of a run needs before it loads anything of the stack."""
+    on_cpu = config.cluster.device == "cpu"
+    variables = {
+        RUN_FILE: str(ClusterPaths(config.out.absolute()).run),
+        DIRECTORY: str(Path.cwd()),
+        "TOKENIZERS_PARALLELISM": "false",
+        "VLLM_NO_USAGE_STATS": "1",
+        # A model is a folder; nothing of a run is looked up on a network.
+        "HF_HUB_OFFLINE": "1",
+        # The prompt files of two runs have one name, and this cache tells files by theirs.
+        "HF_DATASETS_CACHE": str(ClusterPaths(config.out.absolute()).folder / "cache"),
+        # OpenRLHF's own settings, which it makes only where it starts Ray itself.
+        "NCCL_DEBUG": "WARN",
+        "RAY_ENABLE_ZERO_COPY_TORCH_TENSORS": "1",
+        # Ray would hide the GPUs of workers that ask for none, and warns that it will not.
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Under `uv run`, Ray would start every worker by `uv run` in a copy of the folder.
+        "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    }
+    threads = config.threads or (1 if on_cpu else None)
+    if threads is not None:
+        variables["OMP_NUM_THREADS"] = str(threads)
+    if on_cpu:
+        variables["DS_ACCELERATOR"] = "cpu"
+        # Each engine would take the same cores for itself, and the policy others than those.
+        variables["VLLM_CPU_OMP_THREADS_BIND"] = "nobind"
+        # Its worker would be a process beside that of the engine's core, to bind cores in.
+        variables["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    return variables
+
+
+def local_environment(config: TrainConfig) -> dict[str, str]:
+    """Variables of a driver that starts a cluster of its own: it has not all of the machine.
+
+    The GPUs that are kept for the judge's servers are the last ones.
+    """
+    cluster = config.cluster
+    if cluster.device == "cpu" or not cluster.judge_gpus_per_node:
+        return process_environment(config)
+    gpus = first_gpus(cluster.gpus_per_node - cluster.judge_gpus_per_node)
+    return {**process_environment(config), VISIBLE_GPUS: gpus}

@@ -1,0 +1,228 @@
+"""Whether a run begins or goes on in its folder, and what may have changed where it goes on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from rubric_core import ConfigError
+from rubric_core.files import read_file
+from rubric_judge.yaml_files import yaml_value
+from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
+from rubric_train_openrlhf.config.sections import leaves
+from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
+from rubric_train_openrlhf.run.environment import (
+    describe_environment,
+    environment_json,
+    first_changed,
+)
+from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
+from rubric_train_openrlhf.step.tasks import TEXTS
+
+if TYPE_CHECKING:
+    from rubric_train_openrlhf.run import RunFolder
+
+_MAY_CHANGE = (
+    *("steps", "out", "checkpoint.keep"),
+    *("judge.workers", "judge.micro_batch", "judge.hedge", "judge.deadline_s"),
+    *("judge.max_invalid_frac", "judge.max_unavailable_frac", "judge.spec.sandbox.at_once"),
+    *("cluster.ray.address", "cluster.ray.dashboard", "cluster.ray.cpus"),
+    *("cluster.engines.memory_frac", "cluster.engines.max_sequences", "cluster.engines.restarts"),
+    *(
+        f"{judge}.{key}"
+        for judge in ("judge.spec", "judge.spec.judge")
+        for key in (
+            *("api_base", "api_key_env", "timeout_s", "deadline_s", "limits", "warm_call"),
+            *("max_transport_attempts", "backoff_s"),
+        )
+    ),
+)
+"""What a resumed run may set anew, a key or a section: it can go on for longer, in another place,
+with other addresses, times and limits. None of it is in what is computed."""
+
+
+def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> bool:
+    """Find out whether this run begins or goes on.
+
+    Raises:
+        ResumeError: the folder holds a run and `resume` is off, it is another configuration's or
+            has done more steps than are asked for, or it holds files under a run's names that no
+            run can be continued from.
+    """
+    if not folder.holds_run:
+        if taken := folder.names_taken:
+            raise ResumeError(
+                f"{str(folder.path)!r} holds no run, but already has {', '.join(taken)}, which a "
+                "run would write over; choose another `out`, or move them away",
+                path=folder.path,
+            )
+        return False
+    if not resume:
+        raise ResumeError(
+            f"{str(folder.path)!r} holds a run; continue it with --resume or choose another `out`",
+            path=folder.path,
+        )
+    _check_config(folder, config=config)
+    _check_steps(folder, config=config)
+    return True
+
+
+def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
+    """Whether a run that is resumed has nothing left to do."""
+    try:
+        told = folder.read_summary()
+    except ResumeError:
+        return False
+    return told.status == "finished" and told.steps == folder.steps_done == config.steps
+
+
+def begin(
+    folder: RunFolder,
+    *,
+    config: TrainConfig,
+    tasks_sha256: Mapping[str, Mapping[str, str]],
+    model_files: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Write what the run was made with, and clear what a kill before step 0 left.
+
+    Args:
+        folder: of the run.
+        config: of the run.
+        tasks_sha256: of each task file, by part.
+        model_files: digests of the model, where a resumed run reads `model.path` again.
+    """
+    text = dump_config(config)
+    write_text(folder.config, text)
+    environment = describe_environment(
+        seed=config.seed, config_text=text, tasks_sha256=tasks_sha256, model_files=model_files
+    )
+    write_text(folder.environment, environment_json(environment))
+    with disk_errors(folder.path):
+        remove_unfinished(folder.path)
+
+
+def check_tasks(
+    folder: RunFolder, *, config: TrainConfig, tasks_sha256: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Make sure that a run goes on with the tasks that it was started with.
+
+    Raises:
+        ResumeError: a task file holds others, holds them in another order, or says something else
+            in them.
+    """
+    before = _read_mapping(folder.environment, json.loads).get("tasks_sha256")
+    if not isinstance(before, dict):
+        raise _damaged(folder.environment)
+    files = {"train": config.data.train, "validation": config.data.validation}
+    changed = [
+        f"data.{name} ({str(files[name])!r}): {what} changed"
+        for name, sha256 in tasks_sha256.items()
+        if (what := _changed(cast("dict[str, object]", before).get(name), sha256))
+    ]
+    if changed:
+        raise ResumeError(
+            f"{'; '.join(changed)} since the run in {str(folder.path)!r} was started; bring the "
+            "old file back, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def check_model(folder: RunFolder, *, path: Path) -> None:
+    """Make sure that a run whose reference is `model.path` goes on with the same model.
+
+    Raises:
+        ResumeError: a file of it is missing or another.
+    """
+    before = _read_mapping(folder.environment, json.loads).get("model_files", {})
+    if not isinstance(before, dict):
+        raise _damaged(folder.environment)
+    try:
+        changed = first_changed(path, cast("dict[str, str]", before))
+    except OSError as exc:
+        raise ResumeError(
+            f"model.path ({str(path)!r}) cannot be read: {exc.strerror}", path=path
+        ) from exc
+    if changed is not None:
+        raise ResumeError(
+            f"model.path ({str(path)!r}): {changed} is missing, or is another than when the run in "
+            f"{str(folder.path)!r} was started, whose reference it is; bring the old one back, or "
+            "choose another `out`",
+            path=path,
+        )
+
+
+def _changed(before: object, now: Mapping[str, str]) -> str:
+    """Name what is not as it was in a file of tasks; empty if all of it is."""
+    known = cast("dict[str, object]", before) if isinstance(before, dict) else {}
+    changed = [part for part, sha256 in now.items() if known.get(part) != sha256]
+    texts = [part for part in changed if part in TEXTS]
+    if "ids" in changed and "tasks" not in changed:
+        return "the order of the tasks"
+    if len(texts) == len(TEXTS):
+        return "the tasks"
+    if changed and not texts:
+        return "the hashes of the documents"
+    return " and ".join(f"the {part}" for part in texts)
+
+
+def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
+    before = dict(leaves(_completed(_read_mapping(folder.config, _yaml))))
+    now = dict(leaves(_yaml(dump_config(config))))
+    changed = sorted(
+        key
+        for key in before.keys() | now.keys()
+        if before.get(key) != now.get(key) and not _may_change(key)
+    )
+    if changed:
+        raise ResumeError(
+            f"{str(folder.path)!r} was started with other values of {', '.join(changed)}; a "
+            "resumed run must be the same run: set them back, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def _completed(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Add the defaults of keys that came after the release that wrote the file."""
+    try:
+        return _yaml(dump_config(parse_config(values)))
+    except TrainConfigError:
+        return values
+
+
+def _may_change(key: str) -> bool:
+    return any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
+
+
+def _check_steps(folder: RunFolder, *, config: TrainConfig) -> None:
+    done = folder.steps_done
+    if config.steps < done:
+        raise ResumeError(
+            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for fewer; "
+            f"give at least {done}, or choose another `out`",
+            path=folder.path,
+        )
+
+
+def _yaml(text: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", yaml_value(text, source="config"))
+
+
+def _read_mapping(path: Path, parse: Callable[[str], object]) -> dict[str, Any]:
+    try:
+        content = parse(read_file(path).decode())
+    except (OSError, ValueError, RecursionError, ConfigError) as exc:
+        raise _damaged(path) from exc
+    if not isinstance(content, dict):
+        raise _damaged(path)
+    return {str(key): value for key, value in cast("dict[object, Any]", content).items()}
+
+
+def _damaged(path: Path) -> ResumeError:
+    return ResumeError(
+        f"{str(path)!r} is missing or damaged; bring it back from a copy, or start again in "
+        "another `out`",
+        path=path,
+    )
