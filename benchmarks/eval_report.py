@@ -23,6 +23,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -194,9 +195,7 @@ def main() -> None:
         table.add_row(name.replace("_", " "), f"{figure:g}")
     table.add_row("over reading JSON", f"{result['value']:.1f}, at most {result['target']:g}")
     Console().print(table)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 if __name__ == "__main__":

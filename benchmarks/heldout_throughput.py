@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -24,6 +23,7 @@ from typing import Any
 
 import anyio
 from pydantic import JsonValue
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -167,9 +167,7 @@ def main() -> None:
     options = parser.parse_args()
     result = measure(quick=options.quick)
     print_result(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1), encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -47,9 +48,7 @@ def main() -> None:
     options = parser.parse_args()
     result = record({name: measure(name, 3 if options.quick else 15) for name in PACKAGES})
     show(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 def measure(package: str, rounds: int) -> dict[str, float]:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import resource
 import sys
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import structlog
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -336,9 +336,7 @@ def main() -> None:
         runs.append(judged("litellm", through_litellm, texts))
     result = summary(runs)
     show(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 if __name__ == "__main__":

@@ -16,12 +16,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import importlib.util
-import json
 import logging
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from dataclasses import asdict, dataclass
@@ -31,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 import structlog
+from record import finish
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_judge.testing import FakeEndpoint, marked, marked_share
@@ -252,9 +251,7 @@ def main() -> None:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
     print(f"at worst {result['value']:.3f} (target {TARGET}): {result['passed']=}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, arguments.json)
 
 
 def measure(size: Size, folder: Path) -> Iterator[Outcome]:

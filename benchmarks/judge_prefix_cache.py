@@ -12,9 +12,7 @@ gives the labels of the lexical judge to both layouts: the results must be the s
 from __future__ import annotations
 
 import argparse
-import json
 import logging
-import sys
 import sysconfig
 import tempfile
 import time
@@ -28,6 +26,7 @@ from typing import Any
 import anyio
 import structlog
 from prometheus_client.parser import text_string_to_metric_families
+from record import finish
 
 from rubric_core import Criterion, Grounding, JudgeResult, JudgeView, Rubric, Task
 from rubric_judge import JudgeConfig, JudgePool, LexicalJudge, load_replicas
@@ -102,9 +101,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = compare(workload, Path(folder), replicas=not arguments.quick)
     print(f"{result['value']:.2f} times the tokens (target {TARGET}): {result['passed']=}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, arguments.json)
 
 
 def compare(workload: Workload, model: Path, *, replicas: bool) -> dict[str, Any]:

@@ -12,17 +12,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import logging
 import random
 import statistics
-import sys
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import structlog
+from record import finish
 
 from rubric_core import Criterion, Grounding, JudgeView, Outcome, Rubric
 from rubric_judge import Hedging, JudgeConfig, JudgePool, LLMJudge
@@ -68,9 +67,7 @@ def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     result = compare(seeds=2 if arguments.quick else arguments.seeds, quick=arguments.quick)
     print(f"{result['value']:.3f} of the time (target {TARGET}): {result['passed']=}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, arguments.json)
 
 
 def compare(*, seeds: int, quick: bool) -> dict[str, Any]:

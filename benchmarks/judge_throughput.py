@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from peers.answers import CRITERIA, answer
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -408,9 +409,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = compare(Place(Path(folder), options.cache), quick=options.quick)
     show(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -24,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 import torch
+from record import finish
 from transformers import AutoTokenizer, TrainerCallback
 from transformers.utils import logging as transformers_logging
 
@@ -155,9 +154,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = compare(workload, Path(folder))
     print(f"{result['value']:.2f} times TRL (target {TARGET}): {result['passed']=}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, arguments.json)
 
 
 def compare(workload: Workload, folder: Path) -> dict[str, Any]:

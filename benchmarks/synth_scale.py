@@ -34,6 +34,7 @@ from typing import Any
 import aiohttp
 import structlog
 import yaml
+from record import finish
 from rich.console import Console
 from rich.table import Table
 
@@ -87,9 +88,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         result = measure(Path(folder), documents, quick=options.quick)
     show(result)
-    if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-    sys.exit(0 if result["passed"] else 1)
+    finish(result, options.json)
 
 
 def measure(folder: Path, documents: int, *, quick: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = sorted((ROOT / "benchmarks").glob("*.py"))
+SHARED = ROOT / "benchmarks" / "record.py"
+SCRIPTS = sorted(set((ROOT / "benchmarks").glob("*.py")) - {SHARED})
 RECORD = {"claim", "value", "target", "direction", "passed", "details"}
 NEEDS_A_STACK = {"local_grpo_vs_trl.py"}
 
@@ -25,6 +27,19 @@ def _records(tree: ast.Module) -> list[set[str]]:
         if isinstance(node, ast.Dict)
     ]
     return [found for found in keys if "claim" in found]
+
+
+def _ends(tree: ast.Module) -> list[str]:
+    """What `main` calls last, and whatever else may end the process."""
+    main = next(
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "main"
+    )
+    last = main.body[-1]
+    calls = [node.func for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    exits = [ast.unparse(call) for call in calls if ast.unparse(call).endswith("exit")]
+    if isinstance(last, ast.Expr) and isinstance(last.value, ast.Call):
+        exits.append(ast.unparse(last.value.func))
+    return exits
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
@@ -41,7 +56,22 @@ def test_a_benchmark_has_a_claim_a_target_and_one_record(script: Path) -> None:
     assert {"CLAIM", "TARGET"} <= names
     assert _records(tree) == [RECORD]
     assert f"benchmarks/{script.name}" in (ast.get_docstring(tree) or "")
-    assert 'sys.exit(0 if result["passed"] else 1)' in script.read_text("utf-8")
+    # Nothing of a benchmark comes after its end, and no other status does.
+    assert _ends(tree) == ["finish"]
+
+
+@pytest.mark.parametrize(("passed", "status"), [(True, 0), (False, 1)])
+def test_a_benchmark_ends_with_its_record_and_whether_it_passed(
+    tmp_path: Path, passed: object, status: int
+) -> None:
+    record = {"claim": "fast", "passed": passed, "value": 2.5}
+    finish = runpy.run_path(str(SHARED))["finish"]
+
+    with pytest.raises(SystemExit) as ended:
+        finish(record, tmp_path / "record.json")
+
+    assert ended.value.code == status
+    assert json.loads((tmp_path / "record.json").read_text("utf-8")) == record
 
 
 # One interpreter for all: most import the same stacks, which takes ten seconds.

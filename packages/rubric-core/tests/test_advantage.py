@@ -56,13 +56,10 @@ def test_worked_advantages_of_one_success_in_32(std: Std, one: float, others: fl
 
 @pytest.mark.parametrize("std", STDS)
 @pytest.mark.parametrize("reward", [0.1, 0.3, 0.7, 1 / 3, 0.0, 1.0])
-@pytest.mark.parametrize("g", [2, 3, 8, 32, 64])
-def test_equal_rewards_give_exact_zeros(std: Std, reward: float, g: int) -> None:
-    assert not group_advantages([[reward] * g], std=std).any()
-
-
-def test_the_std_of_equal_rewards_is_not_zero_which_is_why_it_is_not_asked() -> None:
-    assert np.std([0.1] * 3) > 0
+def test_equal_rewards_give_exact_zeros(std: Std, reward: float) -> None:
+    # np.std([0.1] * 3) is not 0, so that "are they equal?" cannot be asked of it.
+    for g in (2, 3, 8, 32, 64):
+        assert not group_advantages([[reward] * g], std=std).any()
 
 
 # Recorded from NeMo-RL (leave-one-out baseline, normalised rewards) in float32 on a CPU.
@@ -98,9 +95,8 @@ def test_leave_one_out_gives_the_numbers_of_nemo_rl(
 
 
 def test_leave_one_out_differs_from_nemo_rl_on_equal_rewards_where_float32_is_noise() -> None:
-    recorded = 0.000335825171  # 32 rewards of 0.3
-
-    assert group_advantages([[0.3] * 32], std="leave_one_out")[0, 0] == 0.0 != recorded
+    # NeMo-RL gave 0.000335825171 for each of them.
+    assert not group_advantages([[0.3] * 32], std="leave_one_out").any()
 
 
 def test_leave_one_out_leaves_an_outlier_among_equals_unscaled() -> None:

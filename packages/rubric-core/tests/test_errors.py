@@ -55,14 +55,14 @@ def test_every_error_class_has_an_example() -> None:
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_errors_cross_processes_with_their_attributes(error: RubricError, protocol: int) -> None:
-    returned = pickle.loads(pickle.dumps(error, protocol))  # our own bytes
+def test_errors_cross_processes_with_their_attributes(error: RubricError) -> None:
+    for protocol in (pickle.DEFAULT_PROTOCOL, pickle.HIGHEST_PROTOCOL):
+        returned = pickle.loads(pickle.dumps(error, protocol))  # our own bytes
 
-    assert type(returned) is type(error)
-    assert str(returned) == str(error)
-    assert returned.args == error.args
-    assert vars(returned) == vars(error)
+        assert type(returned) is type(error)
+        assert str(returned) == str(error)
+        assert returned.args == error.args
+        assert vars(returned) == vars(error)
 
 
 @pytest.mark.parametrize("error", EXAMPLES, ids=lambda error: type(error).__name__)
