@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -21,14 +21,10 @@ SCRIPT = Path(__file__).resolve().parents[3] / "benchmarks" / "judge_faults.py"
 
 
 @pytest.fixture(scope="module")
-def benchmark() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("judge_faults", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["judge_faults"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def benchmark() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(SCRIPT.parent)
+        yield importlib.import_module("judge_faults")
 
 
 def _violations(folder: Path, *arguments: str) -> dict[str, Any]:
