@@ -106,8 +106,9 @@ def parameter_count(model: PathModel | TinyModel) -> int | None:
             empty = cast("torch.nn.Module", AutoModelForCausalLM.from_config(architecture))
     # The named boundary for model folders, as in `load_policy`.
     except Exception as error:
-        message = f"the model folder {str(model.path)!r} could not be read: {error}"
-        raise PolicyLoadError(message, path=model.path) from error
+        raise PolicyLoadError(
+            f"the model folder {str(model.path)!r} could not be read: {error}", path=model.path
+        ) from error
     return sum(parameter.numel() for parameter in empty.parameters())
 
 

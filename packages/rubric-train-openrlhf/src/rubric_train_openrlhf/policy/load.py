@@ -35,8 +35,7 @@ from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_mod
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.policy.codec import Tokenizer
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
 
 _SHOWN_CHARACTERS = 400
@@ -74,11 +73,11 @@ class Policy:
             self.codec.save(fresh)
             _put_in_place(fresh, target)
         except (OSError, SafetensorError) as error:
-            message = (
+            raise DiskWriteError(
                 f"the policy could not be written to {str(target)!r}: {error}; free space or "
-                "choose another folder"
-            )
-            raise DiskWriteError(message, path=target) from error
+                "choose another folder",
+                path=target,
+            ) from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -114,15 +113,16 @@ def load_policy(
         raise
     # The named boundary for model folders: what a broken file makes the library raise is not known.
     except Exception as error:
-        message = f"the model folder {str(folder)!r} could not be read: {_one_line(error)}"
-        raise PolicyLoadError(message, path=folder) from error
+        raise PolicyLoadError(
+            f"the model folder {str(folder)!r} could not be read: {_one_line(error)}", path=folder
+        ) from error
     lacking = sorted(report["missing_keys"])
     if lacking:
-        message = (
+        raise PolicyLoadError(
             f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
-            f"{lacking[0]!r}; copy the whole model folder again"
+            f"{lacking[0]!r}; copy the whole model folder again",
+            path=folder,
         )
-        raise PolicyLoadError(message, path=folder)
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
     return Policy(model, codec)
@@ -139,16 +139,19 @@ def load_codec(path: Path | str) -> TextCodec:
     """
     folder = Path(path)
     if not folder.is_dir():
-        message = f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer"
-        raise PolicyLoadError(message, path=folder)
+        raise PolicyLoadError(
+            f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
+            path=folder,
+        )
     try:
         return _codec(folder, _read_tokenizer(folder))
     except PolicyLoadError:
         raise
     # The named boundary of `load_policy`, for the tokenizer alone.
     except Exception as error:
-        message = f"the tokenizer in {str(folder)!r} could not be read: {_one_line(error)}"
-        raise PolicyLoadError(message, path=folder) from error
+        raise PolicyLoadError(
+            f"the tokenizer in {str(folder)!r} could not be read: {_one_line(error)}", path=folder
+        ) from error
 
 
 def _one_line(error: Exception) -> str:

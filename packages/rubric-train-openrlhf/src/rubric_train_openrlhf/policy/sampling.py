@@ -190,8 +190,7 @@ def _check_request(
     else:
         problem = _size_problem(model, prompts, max_new_tokens)
     if problem:
-        message = f"cannot sample: {problem}"
-        raise PolicyInputError(message)
+        raise PolicyInputError(f"cannot sample: {problem}")
 
 
 def _size_problem(
