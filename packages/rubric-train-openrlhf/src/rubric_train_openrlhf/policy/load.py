@@ -105,17 +105,9 @@ def load_policy(
     """
     folder = Path(path)
     check_model_folder(folder)
-    try:
-        with _silently():
-            tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
+    with _boundary(folder, f"the model folder {str(folder)!r}"), _silently():
+        tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
         codec = _codec(folder, tokenizer)
-    except PolicyLoadError:
-        raise
-    # The named boundary for model folders: what a broken file makes the library raise is not known.
-    except Exception as error:
-        raise PolicyLoadError(
-            f"the model folder {str(folder)!r} could not be read: {_one_line(error)}", path=folder
-        ) from error
     lacking = sorted(report["missing_keys"])
     if lacking:
         raise PolicyLoadError(
@@ -143,20 +135,20 @@ def load_codec(path: Path | str) -> TextCodec:
             f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
             path=folder,
         )
-    try:
+    with _boundary(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder, _read_tokenizer(folder))
+
+
+@contextmanager
+def _boundary(folder: Path, what: str) -> Generator[None]:
+    """Name the folder in whatever a broken file makes the library raise, which is not known."""
+    try:
+        yield
     except PolicyLoadError:
         raise
-    # The named boundary of `load_policy`, for the tokenizer alone.
     except Exception as error:
-        raise PolicyLoadError(
-            f"the tokenizer in {str(folder)!r} could not be read: {_one_line(error)}", path=folder
-        ) from error
-
-
-def _one_line(error: Exception) -> str:
-    """The library's reason, which may go on over several lines."""
-    return " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+        reason = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+        raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
 
 
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
