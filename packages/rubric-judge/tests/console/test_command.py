@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import ConfigError, SchemaError
-from rubric_judge.console import Terminated
-from rubric_judge.console.command import command_app, run_command
+from rubric_judge.console.command import Terminated, command_app, run_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

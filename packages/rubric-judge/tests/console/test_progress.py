@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from rubric_judge.console import Pace, PhaseSnapshot, Progress, duration_text, phase_line
-from rubric_judge.console.display import Bars, Lines
+from rubric_judge.console.bars import Bars
+from rubric_judge.console.display import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable

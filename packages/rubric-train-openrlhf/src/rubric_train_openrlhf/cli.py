@@ -13,8 +13,14 @@ from rich.console import Console
 
 from rubric_core import FolderLockError, TrainerBackend, find_trainer
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress, typed_command
-from rubric_judge.console.command import FAILED, command_app, configure_log, run_command
+from rubric_judge.console import Progress
+from rubric_judge.console.command import (
+    FAILED,
+    command_app,
+    configure_log,
+    run_command,
+    typed_command,
+)
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.log import quieten_libraries
 

@@ -40,13 +40,15 @@ class TrainConfigError(TrainError, ConfigError):
     """A training configuration that cannot be run."""
 
 
-class PolicyLoadError(TrainError, FileNotFoundError):
-    """No usable model at the path."""
-
+class _PathError(TrainError):
     def __init__(self, message: str, *, path: Path | str | None = None) -> None:
         """Keep the path beside the message."""
         super().__init__(message)
         self.path = path
+
+
+class PolicyLoadError(_PathError, FileNotFoundError):
+    """No usable model at the path."""
 
 
 class PolicyInputError(TrainError, ValueError):
@@ -101,26 +103,16 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
     """A policy whose next-token scores are not finite numbers."""
 
 
-class ResumeError(TrainError, RuntimeError):
+class ResumeError(_PathError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
-
-    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
-        """Keep the folder beside the message."""
-        super().__init__(message)
-        self.path = path
 
 
 class ClusterError(TrainError, RuntimeError):
     """A run through OpenRLHF that could not start or go on."""
 
 
-class DiskWriteError(TrainError, OSError):
+class DiskWriteError(_PathError, OSError):
     """A file of the run folder could not be written."""
-
-    def __init__(self, message: str, *, path: Path | str | None = None) -> None:
-        """Keep the path beside the message."""
-        super().__init__(message)
-        self.path = path
 
 
 RUN_ERRORS: Final = (

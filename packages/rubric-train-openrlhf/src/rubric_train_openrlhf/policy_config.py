@@ -34,11 +34,11 @@ def check_model_folder(folder: Path) -> None:
     for wanted, what in ((folder, "folder"), (folder / "config.json", "model configuration")):
         # Unlike the method of a path, false for a name that is too long too.
         if not os.path.exists(wanted):  # noqa: PTH110
-            message = (
+            raise PolicyLoadError(
                 f"no {what} at {str(wanted)!r}; give a folder that holds a Hugging Face causal "
-                "language model (config.json, safetensors weights, tokenizer)"
+                "language model (config.json, safetensors weights, tokenizer)",
+                path=folder,
             )
-            raise PolicyLoadError(message, path=folder)
 
 
 class TinyConfig(BaseModel):
@@ -64,11 +64,10 @@ class TinyConfig(BaseModel):
     @model_validator(mode="after")
     def _check_heads(self) -> Self:
         if self.hidden_size % (2 * self.heads) or self.heads % self.kv_heads:
-            message = (
+            raise ValueError(
                 f"hidden_size {self.hidden_size}, heads {self.heads}, kv_heads {self.kv_heads}: "
                 "heads must divide hidden_size into even parts and kv_heads must divide heads"
             )
-            raise ValueError(message)
         return self
 
 

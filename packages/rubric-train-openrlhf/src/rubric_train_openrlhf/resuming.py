@@ -72,11 +72,12 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
 
 def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
     """Whether a run that is resumed has nothing left to do."""
-    try:
-        told = folder.read_summary()
-    except ResumeError:
-        return False
-    return told.status == "finished" and told.steps == folder.steps_done == config.steps
+    told = folder.told
+    return (
+        told is not None
+        and told.status == "finished"
+        and told.steps == folder.steps_done == config.steps
+    )
 
 
 def begin(

@@ -14,8 +14,7 @@ from rubric_eval.cli.hacking import hacking
 from rubric_eval.cli.heldout import heldout, rejudge
 from rubric_eval.cli.transfer import lm_eval, tasks_path, transfer, validate
 from rubric_eval.errors import HeldoutAbortError, TransferAbortError
-from rubric_judge.console import typed_command
-from rubric_judge.console.command import run_command
+from rubric_judge.console.command import run_command, typed_command
 
 _KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
 """Commands that find again what they were answered before they were stopped."""

@@ -15,8 +15,7 @@ from rubric_judge.cli.rejudge import rejudge
 from rubric_judge.cli.reliability import reliability
 from rubric_judge.cli.score import score
 from rubric_judge.cli.serve import serve
-from rubric_judge.console import typed_command
-from rubric_judge.console.command import run_command
+from rubric_judge.console.command import run_command, typed_command
 
 for _command in (attack, init, lint, rejudge, reliability, score, serve):
     app.command(_command)

@@ -1,8 +1,7 @@
-"""What the commands of all packages say while they work, and when they are stopped."""
+"""What the commands of all packages say while they work; `command` has what makes one of them."""
 
 from __future__ import annotations
 
-from rubric_judge.console.command import Terminated, sigterm_raised, typed_command
 from rubric_judge.console.progress import Phase, Progress, Steps, current
 from rubric_judge.console.snapshot import Pace, PhaseSnapshot, duration_text, phase_line
 
@@ -12,10 +11,7 @@ __all__ = [
     "PhaseSnapshot",
     "Progress",
     "Steps",
-    "Terminated",
     "current",
     "duration_text",
     "phase_line",
-    "sigterm_raised",
-    "typed_command",
 ]

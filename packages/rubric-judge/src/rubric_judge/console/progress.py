@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
 from typing import Final, Self
 
-from rubric_judge.console.display import Display, display_of
+from rubric_judge.console.display import QUIET_S, Display, Lines
 from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
 
 _WATCHED_EVERY_S: Final = 1.0
@@ -105,7 +105,7 @@ class Progress:
             program: begins each line.
             at_once: whether lines tell also of what is over in a second.
         """
-        return cls(display_of(program, clock=time.monotonic, at_once=at_once))
+        return cls(_display_for(program, clock=time.monotonic, at_once=at_once))
 
     @classmethod
     def silent(cls) -> Self:
@@ -256,6 +256,18 @@ class Steps(contextlib.ExitStack):
 def current() -> Progress:
     """Return the progress that a command has entered; a silent one outside of commands."""
     return _current.get(None) or Progress.silent()
+
+
+def _display_for(program: str, *, clock: Callable[[], float], at_once: bool) -> Display:
+    """Return bars where standard error is a terminal, and lines where it is none."""
+    from rich.console import Console  # a library that counts has no need of it
+
+    console = Console(stderr=True, markup=False, highlight=False)
+    if console.is_terminal:
+        from rubric_judge.console.bars import Bars
+
+        return Bars(console)
+    return Lines(program, clock=clock, quiet_s=0.0 if at_once else QUIET_S)
 
 
 def _is_on(phase: Phase) -> bool:

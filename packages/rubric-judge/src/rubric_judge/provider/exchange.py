@@ -10,16 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-import select
 from collections.abc import Mapping
 from contextlib import suppress
-from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING
-from weakref import WeakSet, ref
-
-import aiohttp
-from aiohttp import ClientRequest, ClientTimeout
 
 from rubric_core import Reason
 from rubric_judge.provider.chat import Answer, server_of
@@ -28,9 +22,6 @@ from rubric_judge.provider.settings import proxy_for
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse, ClientSession, ClientTimeout
-    from aiohttp.client_proto import ResponseHandler
-    from aiohttp.connector import Connection
-    from aiohttp.tracing import Trace
 
 _LARGEST_ANSWER_BYTES = 16 * 2**20
 _LARGEST_REFUSAL_BYTES = 64 * 2**10
@@ -96,7 +87,7 @@ class Connections:
         ):
             self._repeating.add(url)
         elif url in self._repeating:
-            from rubric_judge.provider.exchange import drop_latest_connection  # aiohttp
+            from rubric_judge.provider.connector import drop_latest_connection  # aiohttp
 
             # The answer that is still to come there would be the next request's.
             drop_latest_connection()
@@ -175,7 +166,7 @@ def _timeout(silence_s: float | None) -> ClientTimeout:
 def _new_session() -> ClientSession:
     import aiohttp
 
-    from rubric_judge.provider.exchange import CleanConnector  # loads aiohttp
+    from rubric_judge.provider.connector import CleanConnector  # loads aiohttp
 
     connector = CleanConnector(limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S)
     return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
@@ -194,54 +185,3 @@ async def _read(response: ClientResponse) -> bytes | None:
             return None
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-_latest: ContextVar[ref[ResponseHandler] | None] = ContextVar("_latest", default=None)
-"""The connection of this task's latest request; a context may live longer than it should."""
-_used: WeakSet[ResponseHandler] = WeakSet()
-"""Connections that have carried a request."""
-
-
-class CleanConnector(aiohttp.TCPConnector):
-    """Closes an idle connection on which anything has arrived, instead of reusing it.
-
-    What arrives after the next request has gone out cannot be told from its answer here.
-    """
-
-    async def connect(
-        self,
-        req: ClientRequest,
-        traces: list[Trace],
-        timeout: ClientTimeout,  # noqa: ASYNC109  # aiohttp's signature
-    ) -> Connection:
-        """Return an idle connection without unread bytes, or a new one."""
-        while True:
-            connection = await super().connect(req, traces, timeout)
-            protocol = connection.protocol
-            if protocol is None or protocol not in _used:  # new
-                break
-            if not (protocol.should_close or _holds_unread(protocol)):
-                break
-            connection.close()
-        if protocol is not None:
-            _used.add(protocol)
-            _latest.set(ref(protocol))
-        return connection
-
-
-def drop_latest_connection() -> None:
-    """Have the connection of this task's latest request closed before anybody uses it again."""
-    latest = _latest.get()
-    protocol = latest() if latest is not None else None
-    if protocol is not None:
-        protocol.force_close()
-
-
-def _holds_unread(protocol: ResponseHandler) -> bool:
-    """Whether the socket has bytes, or an end, that the event loop has not seen yet."""
-    socket = protocol.transport and protocol.transport.get_extra_info("socket")
-    if socket is None or socket.fileno() < 0:
-        return True
-    poll = select.poll()
-    poll.register(socket.fileno(), select.POLLIN)
-    return bool(poll.poll(0))

@@ -216,13 +216,11 @@ class ClusterConfig(Section):
         on_cpu = self.device == "cpu" and self.deepspeed.attention == "flash_attention_2"
         return "eager" if on_cpu else self.deepspeed.attention
 
-    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> list[str]:
+    def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
         """What in this layout cannot run, by itself or with the sampling and updates asked for."""
-        return [
-            *self._gpu_problems(),
-            *self._setting_problems(),
-            *self._batch_problems(rollout, optim),
-        ]
+        yield from self._gpu_problems()
+        yield from self._setting_problems()
+        yield from self._batch_problems(rollout, optim)
 
     def _gpu_problems(self) -> Iterator[str]:
         if self.run_gpus < 1:

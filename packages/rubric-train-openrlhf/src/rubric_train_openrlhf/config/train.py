@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isfinite
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from rubric_core.reward.estimators import (  # pydantic resolves it at runtime
-    AdvantageConfig,
-    GroupAdvantages,
-)
-from rubric_train_openrlhf.config.cluster import ClusterConfig  # as above
+from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
+from rubric_train_openrlhf.config.cluster import ClusterConfig
 from rubric_train_openrlhf.config.sections import (
     LOWEST_TEMPERATURE,
     CheckpointConfig,
     DataConfig,
     DynamicSamplingConfig,
     JudgingConfig,
-    ModelConfig,  # as above
+    ModelConfig,
     OptimConfig,
     RolloutConfig,
     Section,
@@ -27,7 +25,7 @@ from rubric_train_openrlhf.config.sections import (
     ValidationConfig,
 )
 from rubric_train_openrlhf.objective import ObjectiveConfig
-from rubric_train_openrlhf.policy_config import SftConfig  # as above
+from rubric_train_openrlhf.policy_config import SftConfig
 
 
 class TrainConfig(Section):
@@ -95,63 +93,56 @@ class TrainConfig(Section):
         """Responses per step (B = P·G)."""
         return self.rollout.prompts * self.rollout.group_size
 
-    def _batch_problems(self) -> list[str]:
-        problems: list[str] = []
+    def _batch_problems(self) -> Iterator[str]:
         if self.rollout.group_size < 2:  # noqa: PLR2004  # a group is two
-            problems.append(
+            yield (
                 f"rollout.group_size={self.rollout.group_size}: the baseline of a response is the "
                 "mean of its group's others; use at least 2"
             )
         if self.batch_size % self.optim.updates_per_rollout:
-            problems.append(
+            yield (
                 f"rollout.prompts·rollout.group_size={self.batch_size} is not divisible by "
                 f"optim.updates_per_rollout={self.optim.updates_per_rollout}; every update takes "
                 "an equal share of the responses"
             )
-        return problems
 
-    def _shaping_problems(self) -> list[str]:
-        problems: list[str] = []
+    def _shaping_problems(self) -> Iterator[str]:
         penalty = self.shaping.length_penalty
         if penalty is not None and penalty.buffer_tokens >= self.rollout.max_new_tokens:
-            problems.append(
+            yield (
                 f"shaping.length_penalty.buffer_tokens={penalty.buffer_tokens} must be less than "
                 f"rollout.max_new_tokens={self.rollout.max_new_tokens}"
             )
         if self.shaping.enabled and not self.advantage.reads_rewards:
-            problems.append(
+            yield (
                 f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
                 "penalties on it have no effect; switch shaping off or use estimator='group'"
             )
-        return problems
 
-    def _number_problems(self) -> list[str]:
-        problems: list[str] = []
+    def _number_problems(self) -> Iterator[str]:
         temperature = self.validation.temperature
         if 0 < temperature < LOWEST_TEMPERATURE:
-            problems.append(
+            yield (
                 f"validation.temperature={temperature} must be 0, which is greedy, or at least "
                 f"{LOWEST_TEMPERATURE}"
             )
         if not isfinite(self.objective.kl_coef):
-            problems.append(f"objective.kl_coef={self.objective.kl_coef} must be a finite number")
+            yield f"objective.kl_coef={self.objective.kl_coef} must be a finite number"
         for name, path in (("out", self.out), ("data.train", self.data.train)):
             if "\0" in str(path):
-                problems.append(f"{name}={str(path)!r} holds a null character; give a path")
-        return problems
+                yield f"{name}={str(path)!r} holds a null character; give a path"
 
-    def _cluster_problems(self) -> list[str]:
+    def _cluster_problems(self) -> Iterator[str]:
         if self.backend != "openrlhf":
-            return []
-        problems = self.cluster.problems(self.rollout, self.optim)
+            return
+        yield from self.cluster.problems(self.rollout, self.optim)
         if self.device not in {"auto", self.cluster.device}:
-            problems.append(
+            yield (
                 f"device={self.device!r} and cluster.device={self.cluster.device!r} disagree; "
                 "leave device at 'auto'"
             )
         if self.precision == "float32" and "flash" in self.cluster.attention:
-            problems.append(
+            yield (
                 "precision='float32': flash attention computes in 16 bits; use "
                 "precision='bfloat16', or cluster.deepspeed.attention='sdpa'"
             )
-        return problems

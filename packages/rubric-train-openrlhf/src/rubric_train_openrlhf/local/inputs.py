@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
-from rubric_core import Judge, RubricFileError
-from rubric_core.files import read_file
+from rubric_core import Judge, RubricFileError, SchemaError
+from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
 from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -103,14 +102,13 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
         RubricFileError: a line is no object with a text.
     """
     try:
-        content = read_file(path).decode("utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
+        rows = [_text_row(path, line, row) for line, row in read_each_line(path)]
+    except OSError as exc:
         raise TrainConfigError(
             f"cannot read the documents {str(path)!r} ({type(exc).__name__}); write them with "
             "`rubric-synth collect`",
             location="model.documents",
         ) from exc
-    rows = list(_rows(path, content))
     texts = [text for text, doc_hash in rows if doc_hash is None or doc_hash in doc_hashes]
     if not texts:
         raise TrainConfigError(
@@ -121,25 +119,20 @@ def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
     return texts
 
 
-def _rows(path: Path, content: str) -> Iterator[tuple[str, str | None]]:
-    for number, line in enumerate(content.split("\n"), start=1):
-        if not line.strip():
-            continue
-        try:
-            row: Any = json.loads(line)
-        except ValueError:
-            row = None
-        fields = cast("dict[str, object]", row) if isinstance(row, dict) else {}
-        text, doc_hash = fields.get("text"), fields.get("doc_hash")
-        if not isinstance(text, str) or not isinstance(doc_hash, str | None):
-            raise RubricFileError(
-                "this line is no JSON object with a string `text`; write the documents with "
-                "`rubric-synth collect`",
-                path=path,
-                line=number,
-                field="text",
-            )
-        yield text, doc_hash
+def _text_row(
+    path: Path, line: int, row: dict[str, object] | SchemaError
+) -> tuple[str, str | None]:
+    fields = {} if isinstance(row, SchemaError) else row
+    text, doc_hash = fields.get("text"), fields.get("doc_hash")
+    if not isinstance(text, str) or not isinstance(doc_hash, str | None):
+        raise RubricFileError(
+            "this line is no JSON object with a string `text`; write the documents with "
+            "`rubric-synth collect`",
+            path=path,
+            line=line,
+            field="text",
+        )
+    return text, doc_hash
 
 
 def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool) -> Path | None:

@@ -170,14 +170,32 @@ def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
     """
     config = run.config
-    drawing = _Drawing(run, step=step, position=position)
+    results: list[JudgeResult] = []
+    timings: list[Timing] = []
+
+    def draw(number: int, before: int, n: int) -> JudgedBatch:
+        batch, timing = run.sampler.sample(
+            [run.tasks.views[index] for index in run.order.take(n, start=position + before)],
+            tasks=run.tasks,
+            sampling=Sampling.for_training(config.rollout),
+            seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
+        )
+        timings.append(timing)
+        results.extend(batch.results)
+        check_judge(results, config=config.judge, step=step)
+        return batch
+
+    def differs(batch: JudgedBatch) -> list[bool]:
+        rubrics = [run.tasks.rubric(view.task_id) for view in batch.views]
+        return informative(batch.results_PG, rubrics, batch.sizes, config=config)
+
     wanted = config.rollout.prompts
     if config.dynamic_sampling is None:
-        rounds = [(drawing.draw(0, 0, wanted), list(range(wanted)))]
+        rounds = [(draw(0, 0, wanted), list(range(wanted)))]
     else:
         rounds = draw_informative(
-            drawing.draw,
-            spread=drawing.informative,
+            draw,
+            spread=differs,
             wanted=wanted,
             max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
             step=step,
@@ -192,7 +210,7 @@ def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
         ),
         prompts=sum(len(batch.views) for batch, _ in rounds),
         generated_tokens=sum(int(batch.rollouts.lengths_B.sum()) for batch, _ in rounds),
-        timing=drawing.timing,
+        timing=sum(timings, Timing()),
     )
 
 
@@ -238,32 +256,3 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
         on_unavailable=config.judge.on_unavailable,
     )
     return reward, cast("list[int]", batch.rollouts.lengths_B.tolist())
-
-
-class _Drawing:
-    """Draws the next prompts of a step, round by round."""
-
-    def __init__(self, run: LocalRun, *, step: int, position: int) -> None:
-        self._run = run
-        self._step = step
-        self._position = position
-        self._results: list[JudgeResult] = []
-        self.timing = Timing()
-
-    def draw(self, number: int, before: int, n: int) -> JudgedBatch:
-        run = self._run
-        order = run.order.take(n, start=self._position + before)
-        batch, timing = run.sampler.sample(
-            [run.tasks.views[index] for index in order],
-            tasks=run.tasks,
-            sampling=Sampling.for_training(run.config.rollout),
-            seed=derived_seed(run.config.seed, step=self._step, purpose="rollout", part=number),
-        )
-        self.timing += timing
-        self._results += batch.results
-        check_judge(self._results, config=run.config.judge, step=self._step)
-        return batch
-
-    def informative(self, batch: JudgedBatch) -> list[bool]:
-        rubrics = [self._run.tasks.rubric(view.task_id) for view in batch.views]
-        return informative(batch.results_PG, rubrics, batch.sizes, config=self._run.config)

@@ -14,15 +14,13 @@ import torch
 
 from rubric_train_openrlhf.policy import distribution
 from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, left_pad
-from rubric_train_openrlhf.policy.sampling import decoder_for, evaluating
+from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, decoder_for, evaluating
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from rubric_train_openrlhf.policy.decoding import Decoder
 
-# Finished rows are dropped from the batch once they make up this share of it.
-_COMPACT_FRAC = 0.25
 _STOP_EVERY = 16
 
 
@@ -150,7 +148,7 @@ class _Batch:
         live = [number for number, row in enumerate(self.rows) if not row.is_done]
         if not live:
             return False
-        if len(self.rows) - len(live) >= _COMPACT_FRAC * len(self.rows):
+        if len(self.rows) - len(live) >= COMPACT_FRAC * len(self.rows):
             kept_N = torch.tensor(live, device=tokens_N.device)
             self.rows = [self.rows[number] for number in live]
             self._decoder.keep(kept_N)

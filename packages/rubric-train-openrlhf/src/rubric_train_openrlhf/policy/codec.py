@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, cast
 
 from rubric_core.files import read_file
 from rubric_train_openrlhf.errors import PolicyLoadError
@@ -15,86 +16,51 @@ from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
     from rubric_core import PolicyView
 
 
-class Tokenizer(Protocol):
-    """What `transformers.PreTrainedTokenizerBase` does, as far as it is used here."""
-
-    name_or_path: str
-    chat_template: str | None
-    bos_token: str | None
-    eos_token: str | None
-    pad_token: str | None
-
-    def __len__(self) -> int:
-        """Count the tokens of the vocabulary, added ones included."""
-        ...
-
-    def get_vocab(self) -> Mapping[str, int]:
-        """Map every token to its id."""
-        ...
-
-    def encode(
-        self, text: str, *, add_special_tokens: bool = ..., split_special_tokens: bool = ...
-    ) -> list[int]:
-        """Turn text into token ids."""
-        ...
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool = ...) -> str:
-        """Turn token ids into text."""
-        ...
-
-    def apply_chat_template(
-        self,
-        conversation: Sequence[Mapping[str, str]],
-        *,
-        add_generation_prompt: bool = ...,
-        tokenize: bool = ...,
-    ) -> str:
-        """Render a conversation as the text the model was trained on."""
-        ...
-
-    def save_pretrained(self, save_directory: Path) -> object:
-        """Write the tokenizer's files."""
-        ...
-
-
-class TextCodec(Protocol):
+class TextCodec(ABC):
     """A policy's way of reading questions and writing answers."""
 
-    @property
-    def eos_token_id(self) -> int:
-        """Token that ends an answer."""
-        ...
+    eos_token_id: int
+    """Token that ends an answer."""
+    pad_token_id: int
+    """Token that fills rectangles; never read."""
 
-    @property
-    def pad_token_id(self) -> int:
-        """Token that fills rectangles; never read."""
-        ...
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._path = cast("str", tokenizer.name_or_path)
+        self._vocabulary = cast("dict[object, int]", tokenizer.get_vocab())
 
+    @abstractmethod
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn what the policy may see into the prompt its answer follows."""
-        ...
 
+    @abstractmethod
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""
-        ...
 
+    @abstractmethod
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens for language-model training, without an end token."""
-        ...
 
+    @abstractmethod
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for."""
-        ...
 
     def save(self, path: Path) -> None:
         """Write everything that `load_policy` needs to a checkpoint folder."""
-        ...
+        self._tokenizer.save_pretrained(path)
+
+    def _text(self, token_ids: Sequence[int], *, skip_special: bool = True) -> str:
+        return cast(
+            "str", self._tokenizer.decode(list(token_ids), skip_special_tokens=skip_special)
+        )
 
 
-class ChatCodec:
+class ChatCodec(TextCodec):
     """Questions and answers through a Hugging Face tokenizer.
 
     The question is one user message of the tokenizer's chat template; a tokenizer without a
@@ -110,29 +76,18 @@ class ChatCodec:
         Raises:
             PolicyLoadError: the tokenizer has no end token.
         """
+        super().__init__(tokenizer)
         if tokenizer.eos_token is None:
-            message = (
-                f"the tokenizer at {tokenizer.name_or_path!r} has no end-of-sequence token; set "
-                "eos_token in its tokenizer_config.json"
+            raise PolicyLoadError(
+                f"the tokenizer at {self._path!r} has no end-of-sequence token; set "
+                "eos_token in its tokenizer_config.json",
+                path=self._path,
             )
-            raise PolicyLoadError(message, path=tokenizer.name_or_path)
-        self._tokenizer = tokenizer
-        vocabulary = tokenizer.get_vocab()
-        self._eos_token_id = vocabulary[tokenizer.eos_token]
-        self._pad_token_id = vocabulary[tokenizer.pad_token or tokenizer.eos_token]
+        self.eos_token_id = self._vocabulary[tokenizer.eos_token]
+        self.pad_token_id = self._vocabulary[tokenizer.pad_token or tokenizer.eos_token]
         # "A" is one token in every vocabulary: what stands before it was added.
         added = self.encode_text("A")[: -len(self._ids("A"))]
-        self._lead = tokenizer.decode(list(added), skip_special_tokens=False)
-
-    @property
-    def eos_token_id(self) -> int:
-        """Token that ends an answer."""
-        return self._eos_token_id
-
-    @property
-    def pad_token_id(self) -> int:
-        """The tokenizer's padding token, or its end token where it has none."""
-        return self._pad_token_id
+        self._lead = self._text(added, skip_special=False)
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into the prompt its answer follows."""
@@ -157,7 +112,7 @@ class ChatCodec:
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""
         del view
-        return (*self._ids(self.answer_text(answer)), self._eos_token_id)
+        return (*self._ids(self.answer_text(answer)), self.eos_token_id)
 
     def answer_text(self, answer: str) -> str:
         """Write an answer as it follows the prompt's text, without the end token."""
@@ -167,32 +122,27 @@ class ChatCodec:
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens, with the tokenizer's start token and no end token."""
         token_ids = tuple(self._tokenizer.encode(text, add_special_tokens=True))
-        return token_ids[:-1] if token_ids[-1:] == (self._eos_token_id,) else token_ids
+        return token_ids[:-1] if token_ids[-1:] == (self.eos_token_id,) else token_ids
 
     def decode(self, view: PolicyView, token_ids: Sequence[int]) -> str:
         """Turn response tokens into the answer they stand for, special tokens left out."""
         del view
-        return self._tokenizer.decode(list(token_ids), skip_special_tokens=True).strip()
-
-    def save(self, path: Path) -> None:
-        """Write the tokenizer's files."""
-        self._tokenizer.save_pretrained(path)
+        return self._text(token_ids).strip()
 
     def _rendered(self, view: PolicyView) -> str:
         try:
-            return self._tokenizer.apply_chat_template(
-                [{"role": "user", "content": view.question}],
-                add_generation_prompt=True,
-                tokenize=False,
+            message = {"role": "user", "content": view.question}
+            rendered = self._tokenizer.apply_chat_template(
+                [message], add_generation_prompt=True, tokenize=False
             )
+            return cast("str", rendered)
         # The named boundary of a template, which is a program that came with the model.
         except Exception as error:
-            path = self._tokenizer.name_or_path
-            message = (
-                f"the chat template of {path!r} cannot render a question ({type(error).__name__}); "
-                "repair chat_template in the tokenizer's files"
-            )
-            raise PolicyLoadError(message, path=path) from error
+            raise PolicyLoadError(
+                f"the chat template of {self._path!r} cannot render a question "
+                f"({type(error).__name__}); repair chat_template in the tokenizer's files",
+                path=self._path,
+            ) from error
 
     def _plain(self, view: PolicyView) -> str:
         return f"Question: {view.question}\nAnswer:"
@@ -229,14 +179,14 @@ def check_slot_file(folder: Path) -> None:
     except (OSError, ValueError, RecursionError):
         mark = None
     if mark != {"slot_tokens": list(SLOT_TOKENS)}:
-        message = (
+        raise PolicyLoadError(
             f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
-            "folder again"
+            "folder again",
+            path=folder,
         )
-        raise PolicyLoadError(message, path=folder)
 
 
-class SlotCodec:
+class SlotCodec(TextCodec):
     """Questions and answers through slot tokens.
 
     Slots that a question does not have are banned from its answers, as are the padding and start
@@ -252,44 +202,31 @@ class SlotCodec:
         Raises:
             PolicyLoadError: one of these tokens is missing.
         """
+        super().__init__(tokenizer)
         control = (tokenizer.bos_token, tokenizer.eos_token, tokenizer.pad_token)
         wanted = [*SLOT_TOKENS, *(token or "a start, end or padding token" for token in control)]
-        vocabulary = tokenizer.get_vocab()
-        missing = [token for token in wanted if token not in vocabulary]
+        missing = [token for token in wanted if token not in self._vocabulary]
         if missing:
-            message = (
-                f"the tokenizer at {tokenizer.name_or_path!r} lacks the tokens {missing!r} that a "
-                "slot codec needs; build it with build_tokenizer"
+            raise PolicyLoadError(
+                f"the tokenizer at {self._path!r} lacks the tokens {missing!r} that a "
+                "slot codec needs; build it with build_tokenizer",
+                path=self._path,
             )
-            raise PolicyLoadError(message, path=tokenizer.name_or_path)
-        self._tokenizer = tokenizer
-        self._slot_ids = tuple(vocabulary[token] for token in SLOT_TOKENS)
-        self._bos_id, self._eos_id, self._pad_id = (
-            vocabulary[token] for token in wanted[len(SLOT_TOKENS) :]
-        )
-
-    @property
-    def eos_token_id(self) -> int:
-        """Token that ends an answer."""
-        return self._eos_id
-
-    @property
-    def pad_token_id(self) -> int:
-        """Token that fills rectangles; never read."""
-        return self._pad_id
+        ids = [self._vocabulary[token] for token in wanted]
+        *self._slot_ids, self._bos_id, self.eos_token_id, self.pad_token_id = ids
 
     def encode_prompt(self, view: PolicyView) -> EncodedPrompt:
         """Turn the question into a prompt with slots, and ban the slots it does not have."""
         n_slots = len(slot_names(view.question))
         return EncodedPrompt(
             self.encode_text(f"Question: {view.question}\nAnswer:"),
-            banned_token_ids=(self._pad_id, self._bos_id, *self._slot_ids[n_slots:]),
+            banned_token_ids=(self.pad_token_id, self._bos_id, *self._slot_ids[n_slots:]),
         )
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into tokens, its backticked names of the question into slots."""
         slots = self._slots(view.question)
-        return (*self._encode(f" {answer.strip()}", slots, spelled=False), self._eos_id)
+        return (*self._encode(f" {answer.strip()}", slots, spelled=False), self.eos_token_id)
 
     def encode_text(self, text: str) -> tuple[int, ...]:
         """Turn running text into tokens; its first backticked names become slots, spelled once."""
@@ -310,7 +247,7 @@ class SlotCodec:
 
     def save(self, path: Path) -> None:
         """Write the tokenizer's files and the mark that it is read through slots."""
-        self._tokenizer.save_pretrained(path)
+        super().save(path)
         mark = json.dumps({"slot_tokens": SLOT_TOKENS})
         (path / SLOT_FILE).write_text(f"{mark}\n", encoding="utf-8")
 
@@ -333,6 +270,3 @@ class SlotCodec:
     def _ids(self, text: str) -> list[int]:
         # Slot tokens that stand in the text itself must stay ordinary characters.
         return self._tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True)
-
-    def _text(self, token_ids: list[int]) -> str:
-        return self._tokenizer.decode(token_ids, skip_special_tokens=True)

@@ -167,12 +167,11 @@ def _check_finite(highest_N: torch.Tensor) -> None:
     # NaN wins every maximum, so one number per row tells of the whole row.
     broken = int((~highest_N.isfinite()).sum())
     if broken:
-        message = (
+        raise NonFiniteLogitsError(
             f"cannot sample: the next-token scores of {broken} of {len(highest_N)} rows are not "
             "finite numbers; the model's weights hold NaN or infinity (go back to an older "
             "checkpoint, with a lower learning rate), or the temperature is too low for its logits"
         )
-        raise NonFiniteLogitsError(message)
 
 
 def check_generator(generator: torch.Generator, device: torch.device) -> None:
@@ -186,8 +185,7 @@ def check_generator(generator: torch.Generator, device: torch.device) -> None:
         PolicyInputError: the two do not match.
     """
     if generator.device.type != device.type:
-        message = (
+        raise PolicyInputError(
             f"the generator is on {str(generator.device)!r} and the model on {str(device)!r}; "
             "make it with torch.Generator(device=model.device)"
         )
-        raise PolicyInputError(message)

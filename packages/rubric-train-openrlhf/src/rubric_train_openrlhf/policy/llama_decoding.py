@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -15,6 +16,7 @@ from rubric_train_openrlhf.policy.decoding import GroupLayout
 if TYPE_CHECKING:
     from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
+    Map = Callable[[torch.Tensor], torch.Tensor]
     Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
@@ -23,48 +25,19 @@ _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})
 
 
 @dataclass(frozen=True, slots=True)
-class Linear:
-    """A linear map."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        """Apply it to the last axis."""
-        return torch.nn.functional.linear(x, self.weight, self.bias)
-
-
-@dataclass(frozen=True, slots=True)
 class LayerWeights:
     """One decoder layer."""
 
     attention_norm: torch.Tensor
-    queries: Linear
-    keys: Linear
-    values: Linear
-    attention_out: Linear
+    queries: Map
+    keys: Map
+    values: Map
+    attention_out: Map
     mlp_norm: torch.Tensor
-    gate: Linear
-    up: Linear
-    down: Linear
-    activation: Callable[[torch.Tensor], torch.Tensor]
-
-
-@dataclass(frozen=True, slots=True)
-class LlamaWeights:
-    """A whole model, and the shape of its attention."""
-
-    embedding: torch.Tensor
-    layers: tuple[LayerWeights, ...]
-    norm: torch.Tensor
-    head: Linear
-    epsilon: float
-    head_dim: int
-    kv_heads: int
-    queries_per_key: int
-    scaling: float
-    rotary: Callable[[torch.Tensor, torch.Tensor], tuple[torch.Tensor, torch.Tensor]]
-    """From any tensor of the model's type and positions [1, S] to cosines and sines [1, S, D]."""
+    gate: Map
+    up: Map
+    down: Map
+    activation: Map
 
 
 def is_plain_llama(model: PreTrainedModel) -> bool:
@@ -88,31 +61,6 @@ def is_plain_llama(model: PreTrainedModel) -> bool:
     )
 
 
-def read_weights(model: PreTrainedModel) -> LlamaWeights:
-    """Read the weights of a model that `is_plain_llama` accepts.
-
-    Args:
-        model: on any device, in any floating type.
-
-    Returns:
-        Records that share the model's memory.
-    """
-    llama = cast("Any", model)
-    attention = llama.model.layers[0].self_attn
-    return LlamaWeights(
-        embedding=llama.model.embed_tokens.weight,
-        layers=tuple(_layer(layer) for layer in llama.model.layers),
-        norm=llama.model.norm.weight,
-        head=_linear(llama.lm_head),
-        epsilon=llama.config.rms_norm_eps,
-        head_dim=attention.head_dim,
-        kv_heads=llama.config.num_key_value_heads,
-        queries_per_key=attention.num_key_value_groups,
-        scaling=attention.scaling,
-        rotary=llama.model.rotary_emb,
-    )
-
-
 def _layer(layer: Any) -> LayerWeights:
     attention, mlp = layer.self_attn, layer.mlp
     return LayerWeights(
@@ -129,8 +77,9 @@ def _layer(layer: Any) -> LayerWeights:
     )
 
 
-def _linear(module: torch.nn.Linear) -> Linear:
-    return Linear(module.weight, module.bias)
+def _linear(module: torch.nn.Linear) -> Map:
+    # To call the module itself takes longer than a small product.
+    return partial(F.linear, weight=module.weight, bias=module.bias)
 
 
 # Response tokens that the key-value buffers hold at first; they double when full.
@@ -147,9 +96,19 @@ class LlamaDecoder:
             model: on any device, in any floating type.
             max_tokens: longest prompt plus response.
         """
-        self._weights = read_weights(model)
+        llama = cast("Any", model)
+        body, attention = llama.model, llama.model.layers[0].self_attn
+        self._embedding: torch.Tensor = body.embed_tokens.weight
+        self._layers = [_layer(layer) for layer in body.layers]
+        self._norm: torch.Tensor = body.norm.weight
+        self._head = _linear(llama.lm_head)
+        self._epsilon: float = llama.config.rms_norm_eps
+        self._head_dim: int = attention.head_dim
+        self._kv_heads: int = llama.config.num_key_value_heads
+        self._queries_per_key: int = attention.num_key_value_groups
+        self._scaling: float = attention.scaling
         positions = torch.arange(max_tokens, device=model.device)[None]
-        cos, sin = self._weights.rotary(self._weights.embedding[:1], positions)
+        cos, sin = body.rotary_emb(self._embedding[:1], positions)
         self._cos_SD, self._sin_SD = cos[0], sin[0]
         self._prompt_keys: list[torch.Tensor] = []
         self._prompt_values: list[torch.Tensor] = []
@@ -169,14 +128,11 @@ class LlamaDecoder:
         def attend(_: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             self._prompt_keys.append(k.to(v.dtype))  # autocast leaves keys wider
             self._prompt_values.append(v)
-            queries_per_key = self._weights.queries_per_key
-            k, v = (x.repeat_interleave(queries_per_key, dim=1) for x in (k, v))
-            scaling = self._weights.scaling
-            return F.scaled_dot_product_attention(q, k, v, attn_mask=seen_P1SS, scale=scaling)
+            k, v = (x.repeat_interleave(self._queries_per_key, dim=1) for x in (k, v))
+            return F.scaled_dot_product_attention(q, k, v, attn_mask=seen_P1SS, scale=self._scaling)
 
         self._next_position_N = prompts.lengths_P
-        dtype = self._weights.embedding.dtype
-        unseen_PS = torch.zeros(mask_PS.shape, dtype=dtype, device=mask_PS.device)
+        unseen_PS = torch.zeros_like(mask_PS, dtype=self._embedding.dtype)
         unseen_PS = unseen_PS.masked_fill_(~mask_PS, float("-inf"))
         self._unseen_P11S = unseen_PS[:, None, None, :]
         return self._forward(prompts.token_ids_PS, prompts.positions_PS, attend)
@@ -186,12 +142,7 @@ class LlamaDecoder:
         n_prompts = len(self._next_position_N)
         self._next_position_N = self._next_position_N.repeat_interleave(group_size)
         self._layout = GroupLayout.full(n_prompts, group_size, device=self._unseen_P11S.device)
-        shape = (
-            n_prompts * group_size,
-            self._weights.kv_heads,
-            _FIRST_CAPACITY,
-            self._weights.head_dim,
-        )
+        shape = (n_prompts * group_size, self._kv_heads, _FIRST_CAPACITY, self._head_dim)
         self._keys = [key.new_zeros(shape) for key in self._prompt_keys]
         self._values = [value.new_zeros(shape) for value in self._prompt_values]
 
@@ -223,14 +174,13 @@ class LlamaDecoder:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         """Let one new token per row look at its prompt and at its own response so far."""
-        weights, layout = self._weights, self._layout
+        layout = self._layout
         self._keys[layer][:, :, self._filled - 1] = k[:, :, 0]
         self._values[layer][:, :, self._filled - 1] = v[:, :, 0]
         keys, values = (x[layer][:, :, : self._filled] for x in (self._keys, self._values))
         # Queries that share a key stand where a sequence would; rows of a group join them.
-        grouped = (q * weights.scaling).reshape(
-            -1, weights.kv_heads, weights.queries_per_key, weights.head_dim
-        )
+        shape = (-1, self._kv_heads, self._queries_per_key, self._head_dim)
+        grouped = (q * self._scaling).reshape(shape)
         to_prompt = layout.by_prompt(grouped) @ self._prompt_keys[layer].transpose(2, 3)
         to_prompt = layout.by_row(to_prompt + self._unseen_P11S)
         to_own = grouped @ keys.transpose(2, 3)
@@ -245,14 +195,13 @@ class LlamaDecoder:
         self, tokens_NS: torch.Tensor, positions_NS: torch.Tensor, attend: Attend
     ) -> torch.Tensor:
         rows, width = tokens_NS.shape
-        weights = self._weights
         cos, sin = self._cos_SD[positions_NS][:, None], self._sin_SD[positions_NS][:, None]
 
         def heads(x: torch.Tensor) -> torch.Tensor:
-            return x.view(rows, width, -1, weights.head_dim).transpose(1, 2)
+            return x.view(rows, width, -1, self._head_dim).transpose(1, 2)
 
-        x = F.embedding(tokens_NS, weights.embedding)
-        for index, layer in enumerate(weights.layers):
+        x = F.embedding(tokens_NS, self._embedding)
+        for index, layer in enumerate(self._layers):
             normed = self._normed(x, layer.attention_norm)
             q = _rotated(heads(layer.queries(normed)), cos, sin)
             k = _rotated(heads(layer.keys(normed)), cos, sin)
@@ -260,10 +209,10 @@ class LlamaDecoder:
             x = x + layer.attention_out(mixed.transpose(1, 2).reshape(rows, width, -1))
             normed = self._normed(x, layer.mlp_norm)
             x = x + layer.down(layer.activation(layer.gate(normed)) * layer.up(normed))
-        return weights.head(self._normed(x[:, -1], weights.norm))
+        return self._head(self._normed(x[:, -1], self._norm))
 
     def _normed(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        return F.rms_norm(x, (x.shape[-1],), weight, self._weights.epsilon)
+        return F.rms_norm(x, (x.shape[-1],), weight, self._epsilon)
 
 
 def _rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:

@@ -35,8 +35,7 @@ from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_mod
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.policy.codec import Tokenizer
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
 
 _SHOWN_CHARACTERS = 400
@@ -74,11 +73,11 @@ class Policy:
             self.codec.save(fresh)
             _put_in_place(fresh, target)
         except (OSError, SafetensorError) as error:
-            message = (
+            raise DiskWriteError(
                 f"the policy could not be written to {str(target)!r}: {error}; free space or "
-                "choose another folder"
-            )
-            raise DiskWriteError(message, path=target) from error
+                "choose another folder",
+                path=target,
+            ) from error
         finally:
             shutil.rmtree(fresh, ignore_errors=True)
 
@@ -106,23 +105,16 @@ def load_policy(
     """
     folder = Path(path)
     check_model_folder(folder)
-    try:
-        with _silently():
-            tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
+    with _boundary(folder, f"the model folder {str(folder)!r}"), _silently():
+        tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
         codec = _codec(folder, tokenizer)
-    except PolicyLoadError:
-        raise
-    # The named boundary for model folders: what a broken file makes the library raise is not known.
-    except Exception as error:
-        message = f"the model folder {str(folder)!r} could not be read: {_one_line(error)}"
-        raise PolicyLoadError(message, path=folder) from error
     lacking = sorted(report["missing_keys"])
     if lacking:
-        message = (
+        raise PolicyLoadError(
             f"the weights in {str(folder)!r} lack {len(lacking)} tensors, the first "
-            f"{lacking[0]!r}; copy the whole model folder again"
+            f"{lacking[0]!r}; copy the whole model folder again",
+            path=folder,
         )
-        raise PolicyLoadError(message, path=folder)
     _switch_dropout_off(model)
     torch.nn.Module.to(model, device).eval()
     return Policy(model, codec)
@@ -139,21 +131,24 @@ def load_codec(path: Path | str) -> TextCodec:
     """
     folder = Path(path)
     if not folder.is_dir():
-        message = f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer"
-        raise PolicyLoadError(message, path=folder)
-    try:
+        raise PolicyLoadError(
+            f"no folder at {str(folder)!r}; give one that holds a model and its tokenizer",
+            path=folder,
+        )
+    with _boundary(folder, f"the tokenizer in {str(folder)!r}"):
         return _codec(folder, _read_tokenizer(folder))
+
+
+@contextmanager
+def _boundary(folder: Path, what: str) -> Generator[None]:
+    """Name the folder in whatever a broken file makes the library raise, which is not known."""
+    try:
+        yield
     except PolicyLoadError:
         raise
-    # The named boundary of `load_policy`, for the tokenizer alone.
     except Exception as error:
-        message = f"the tokenizer in {str(folder)!r} could not be read: {_one_line(error)}"
-        raise PolicyLoadError(message, path=folder) from error
-
-
-def _one_line(error: Exception) -> str:
-    """The library's reason, which may go on over several lines."""
-    return " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+        reason = " ".join(str(error).split())[:_SHOWN_CHARACTERS]
+        raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
 
 
 def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:

@@ -227,8 +227,9 @@ def response_logprobs(
         PolicyInputError: a temperature that is not positive.
     """
     if not temperature > 0:
-        message = f"temperature {temperature!r} must be above 0 to compute log-probabilities"
-        raise PolicyInputError(message)
+        raise PolicyInputError(
+            f"temperature {temperature!r} must be above 0 to compute log-probabilities"
+        )
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]

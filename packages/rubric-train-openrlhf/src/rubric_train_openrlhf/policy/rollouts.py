@@ -24,11 +24,11 @@ class EncodedPrompt:
     def __post_init__(self) -> None:
         """Refuse an empty prompt and negative ids."""
         if not self.token_ids:
-            message = "a prompt needs at least one token; encode a question that is not empty"
-            raise PolicyInputError(message)
+            raise PolicyInputError(
+                "a prompt needs at least one token; encode a question that is not empty"
+            )
         if min(self.token_ids) < 0 or min(self.banned_token_ids, default=0) < 0:
-            message = "token ids are 0 or larger; a prompt holds a negative one"
-            raise PolicyInputError(message)
+            raise PolicyInputError("token ids are 0 or larger; a prompt holds a negative one")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +120,16 @@ class BannedTokens:
             return None
         largest = int(self.token_ids_N.max())
         if largest >= vocab_size:
-            message = (
+            raise PolicyInputError(
                 f"banned token id {largest!r} is outside the vocabulary of {vocab_size} tokens; "
                 "encode the prompts with the codec of this model"
             )
-            raise PolicyInputError(message)
         mask = torch.zeros(n_rows, vocab_size, dtype=torch.bool, device=self.rows_N.device)
         mask[self.rows_N, self.token_ids_N] = True
         if bool(mask.all(dim=1).any()):
-            message = "a prompt bans every token of the vocabulary; leave at least one to sample"
-            raise PolicyInputError(message)
+            raise PolicyInputError(
+                "a prompt bans every token of the vocabulary; leave at least one to sample"
+            )
         return mask
 
 
@@ -152,8 +152,9 @@ class Rollouts:
         """Check shapes, types and that each response is one run of tokens from the left."""
         problem = _shape_problem(self) or _value_problem(self)
         if problem:
-            message = f"these are not rollouts of {len(self.prompts)} prompts: {problem}"
-            raise PolicyInputError(message)
+            raise PolicyInputError(
+                f"these are not rollouts of {len(self.prompts)} prompts: {problem}"
+            )
 
     @property
     def group_size(self) -> int:
@@ -217,8 +218,9 @@ def concatenate(parts: Sequence[Rollouts]) -> Rollouts:
         PolicyInputError: no part, or parts of different group sizes.
     """
     if len({part.group_size for part in parts}) != 1:
-        message = f"{len(parts)} rollouts with one group size are wanted to put together"
-        raise PolicyInputError(message)
+        raise PolicyInputError(
+            f"{len(parts)} rollouts with one group size are wanted to put together"
+        )
     width = max(part.tokens_BT.shape[1] for part in parts)
 
     def joined(tensors: list[torch.Tensor]) -> torch.Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,8 @@ from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, R
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-# Finished rows are dropped from the batch once they make up this share of it.
-_COMPACT_FRAC = 0.25
+COMPACT_FRAC = 0.25
+"""Finished rows are dropped from the batch once they make up this share of it."""
 
 
 def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
@@ -55,7 +55,9 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         PolicyInputError: a size below 1, a negative temperature, token ids outside the
             vocabulary, more tokens than the model has positions, or a generator elsewhere.
     """
-    _check_request(model, prompts, group_size, max_new_tokens, temperature)
+    problems = _problems(model, prompts, group_size, max_new_tokens, temperature)
+    if problem := next(problems, ""):
+        raise PolicyInputError(f"cannot sample: {problem}")
     distribution.check_generator(generator, model.device)
     longest = max(len(prompt.token_ids) for prompt in prompts)
     with evaluating(model), torch.inference_mode():
@@ -110,7 +112,7 @@ class _Generation:
             done = int(done_N.sum())
             if done == len(rows_N) or self._width == max_new_tokens:
                 break
-            if done >= _COMPACT_FRAC * len(rows_N):
+            if done >= COMPACT_FRAC * len(rows_N):
                 kept_N = (~done_N).nonzero()[:, 0]
                 rows_N, tokens_N, done_N = rows_N[kept_N], tokens_N[kept_N], done_N[kept_N]
                 self._keep(kept_N)
@@ -172,44 +174,33 @@ def evaluating(model: PreTrainedModel) -> Generator[None]:
         model.train(was_training)
 
 
-def _check_request(
+def _problems(
     model: PreTrainedModel,
     prompts: Sequence[EncodedPrompt],
     group_size: int,
     max_new_tokens: int,
     temperature: float,
-) -> None:
-    problem = ""
+) -> Iterator[str]:
+    """Yield what cannot be sampled; the next is looked for only where one is not wrong."""
     if not prompts or group_size < 1 or max_new_tokens < 1:
-        problem = (
+        yield (
             f"{len(prompts)} prompts, group_size {group_size!r}, max_new_tokens "
             f"{max_new_tokens!r}: each must be at least 1"
         )
-    elif not 0 <= temperature < float("inf"):
-        problem = f"temperature {temperature!r}: it must be a finite number, 0 or larger"
-    else:
-        problem = _size_problem(model, prompts, max_new_tokens)
-    if problem:
-        message = f"cannot sample: {problem}"
-        raise PolicyInputError(message)
-
-
-def _size_problem(
-    model: PreTrainedModel, prompts: Sequence[EncodedPrompt], max_new_tokens: int
-) -> str:
+    if not 0 <= temperature < float("inf"):
+        yield f"temperature {temperature!r}: it must be a finite number, 0 or larger"
     embedding: Any = model.get_input_embeddings()
     vocab_size = len(embedding.weight)
     largest = max(max(prompt.token_ids) for prompt in prompts)
     if largest >= vocab_size:
-        return (
+        yield (
             f"token id {largest!r} in a prompt, but the model has {vocab_size} tokens; "
             "encode the prompts with the codec of this model"
         )
     longest = max(len(prompt.token_ids) for prompt in prompts)
     positions: int | None = getattr(model.config, "max_position_embeddings", None)
     if positions is not None and longest + max_new_tokens > positions:
-        return (
+        yield (
             f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
             f"{positions} positions; shorten the questions or lower max_new_tokens"
         )
-    return ""

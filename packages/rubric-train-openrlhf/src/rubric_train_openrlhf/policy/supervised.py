@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import torch
@@ -14,8 +14,6 @@ from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from rubric_train_openrlhf.policy.load import Policy
     from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
     from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
@@ -57,35 +55,42 @@ def learning_rate_frac(
     return min(1.0, (step + 1) / max(1, warmup_steps)) * (_FINAL_FRAC + (1 - _FINAL_FRAC) * falling)
 
 
-class SupervisedUpdate:
-    """AdamW steps on one model with clipped gradients."""
+def _train(  # what the two schedules differ in
+    policy: Policy,
+    losses: Iterable[tuple[torch.Tensor, int]],
+    config: PretrainConfig | SftConfig,
+    *,
+    betas: tuple[float, float],
+    decay: Literal["cosine", "linear"],
+    on_step: Callable[[SupervisedStep], None] | None,
+) -> float:
+    """Take one AdamW step with clipped gradients down each loss; return the last.
 
-    def __init__(
-        self, model: PreTrainedModel, *, weight_decay: float, betas: tuple[float, float]
-    ) -> None:
-        """Set the optimiser up; the learning rate comes with each step."""
-        self._parameters = [one for one in model.parameters() if one.requires_grad]
-        self._optimizer = torch.optim.AdamW(
-            self._parameters, lr=0.0, betas=betas, weight_decay=weight_decay
+    Args:
+        policy: its model is changed.
+        losses: scalars with their graphs, computed as they are asked for, and their tokens.
+        config: the schedule.
+        betas: of AdamW.
+        decay: how the learning rate falls.
+        on_step: called after every step.
+    """
+    parameters = [one for one in policy.model.parameters() if one.requires_grad]
+    optimizer = torch.optim.AdamW(parameters, lr=0.0, betas=betas, weight_decay=config.weight_decay)
+    value = 0.0
+    for step, (loss, tokens) in enumerate(losses):
+        rate = config.learning_rate * learning_rate_frac(
+            step, steps=config.steps, warmup_steps=config.warmup_steps, decay=decay
         )
-
-    def apply(self, loss: torch.Tensor, *, learning_rate: float) -> float:
-        """Take one step down the gradient of a loss.
-
-        Args:
-            loss: a scalar with its graph.
-            learning_rate: of this step.
-
-        Returns:
-            The loss.
-        """
-        for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate
-        self._optimizer.zero_grad()
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        optimizer.zero_grad()
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(self._parameters, 1.0)
-        self._optimizer.step()
-        return float(loss.detach())
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        value = float(loss.detach())
+        if on_step is not None:
+            on_step(SupervisedStep(step + 1, config.steps, value, rate, tokens))
+    return value
 
 
 # Most windows begin where a text begins, so that the model learns how texts open.
@@ -117,18 +122,10 @@ def pretrain(
     """
     stream = _Stream(policy, texts, config.window_tokens)
     generator = torch.Generator().manual_seed(seed)
-    update = SupervisedUpdate(policy.model, weight_decay=config.weight_decay, betas=(0.9, 0.95))
-    loss = 0.0
-    for step in range(config.steps):
-        rate = config.learning_rate * learning_rate_frac(
-            step, steps=config.steps, warmup_steps=config.warmup_steps, decay="cosine"
-        )
-        windows_NS = stream.windows(config.batch_size, generator).to(policy.device)
-        loss = update.apply(_next_token_loss(policy, windows_NS), learning_rate=rate)
-        if progress is not None:
-            tokens = config.batch_size * config.window_tokens
-            progress(SupervisedStep(step + 1, config.steps, loss, rate, tokens))
-    return loss
+    tokens = config.batch_size * config.window_tokens
+    windows = (stream.windows(config.batch_size, generator) for _ in range(config.steps))
+    losses = ((_next_token_loss(policy, one.to(policy.device)), tokens) for one in windows)
+    return _train(policy, losses, config, betas=(0.9, 0.95), decay="cosine", on_step=progress)
 
 
 class _Stream:
@@ -211,18 +208,15 @@ def sft(
             f"{config.max_prompt_tokens} tokens and an answer of at most "
             f"{config.max_answer_tokens}; raise the limits or shorten the answers"
         )
-    update = SupervisedUpdate(policy.model, weight_decay=config.weight_decay, betas=(0.9, 0.999))
-    loss = 0.0
-    for step, batch in enumerate(_batches(policy, pairs, config, seed=seed)):
-        rate = config.learning_rate * learning_rate_frac(
-            step, steps=config.steps, warmup_steps=config.warmup_steps, decay="linear"
-        )
-        logprobs_BT, _ = response_logprobs(policy.model, batch)
-        tokens = batch.n_response_tokens
-        loss = update.apply(-logprobs_BT.sum() / tokens, learning_rate=rate)
-        if on_step is not None:
-            on_step(SupervisedStep(step + 1, config.steps, loss, rate, tokens))
+    batches = _batches(policy, pairs, config, seed=seed)
+    losses = ((_answer_loss(policy, batch), batch.n_response_tokens) for batch in batches)
+    loss = _train(policy, losses, config, betas=(0.9, 0.999), decay="linear", on_step=on_step)
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
+
+
+def _answer_loss(policy: Policy, batch: TokenBatch) -> torch.Tensor:
+    logprobs_BT, _ = response_logprobs(policy.model, batch)
+    return -logprobs_BT.sum() / batch.n_response_tokens
 
 
 def _encoded(

@@ -5,7 +5,7 @@ Whoever evaluates the run writes it; only what the page shows is read.
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -63,13 +63,12 @@ class Contrast(_Part):
         """Take the controls out of `heldout`, where the file keeps them beside the stages."""
         if not isinstance(values, dict):
             return values
-        document = cast("dict[str, object]", values)
-        heldout = document.get("heldout")
-        if not isinstance(heldout, dict) or "controls" not in heldout:
-            return document
-        stages = dict(cast("dict[str, object]", heldout))
-        controls = stages.pop("controls")
-        return {**document, "heldout": stages, "controls": controls}
+        document = cast("dict[str, Any]", values)
+        match document.get("heldout"):
+            case {"controls": controls, **stages}:
+                return {**document, "heldout": stages, "controls": controls}
+            case _:
+                return document
 
     def label(self, name: str) -> str:
         """How a stage or control is written."""

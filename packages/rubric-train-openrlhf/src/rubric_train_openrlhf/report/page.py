@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from rubric_judge.console import duration_text
 from rubric_judge.page import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_train_openrlhf.report.charts import sections
@@ -28,8 +29,6 @@ _COLUMNS: Final = (
 """Of the table of steps: title, field of the row and how it is written."""
 _WINDOW: Final = 5
 """Most steps that the first and the last training figures are averaged over."""
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
 
 
 def write_report(run_dir: Path) -> Path:
@@ -58,7 +57,7 @@ def write_report(run_dir: Path) -> Path:
         "notes": notes,
         "status": _status(run),
         "description": _description(run),
-        "figures": _figures(run),
+        "figures": [*_heldout_figures(run), *_training_figures(run.metrics)],
         "sections": drawn,
         "charts": [chart for charts in drawn.values() for chart in charts],
         "steps": _steps_table(run.metrics),
@@ -121,7 +120,7 @@ def _status(run: Run) -> str:
     planned = run.config.get("steps")
     done = len(run.metrics)
     steps = f"{done} of {planned} steps" if planned and planned != done else _steps(done)
-    took = f", {_duration(run.summary.wall_s)}" if run.summary.wall_s else ""
+    took = f", {duration_text(run.summary.wall_s)}" if run.summary.wall_s else ""
     return {
         "finished": f"Finished: {steps}{took}.",
         "failed": f"Stopped by an error after {steps}{took}.",
@@ -131,36 +130,16 @@ def _status(run: Run) -> str:
     }.get(run.summary.status, f"{steps[0].upper()}{steps[1:]} on disk{took}.")
 
 
-def _figures(run: Run) -> list[Figure]:
-    """The numbers that sum the run up, as far as there are rows for them."""
-    return [*_heldout_figures(run), *_training_figures(run.metrics)]
-
-
-def _duration(seconds: float) -> str:
-    """Seconds as a reader says them."""
-    if seconds < _MINUTE_S:
-        return f"{seconds:.0f} s"
-    if seconds < _HOUR_S:
-        return f"{seconds / _MINUTE_S:.1f} min"
-    return f"{seconds / _HOUR_S:.1f} h"
-
-
 def _heldout_figures(run: Run) -> list[Figure]:
-    if not run.heldout:
+    if run.best is None:
         return []
-    first, best = run.heldout[0], run.best or run.heldout[0]
-    alone = len(run.heldout) == 1
-    last = run.heldout[-1]
+    first, last, best = run.heldout[0], run.heldout[-1], run.best
+    label, value, questions = "Validation reward", f"{best.reward_mean:.3f}", f"{first.n} questions"
+    if len(run.heldout) == 1:
+        return [Figure(label, value, note=questions)]
     chosen = f"; before, and the best pass, step {best.step}"
     after = "" if last is best else f"; the last has {last.reward_mean:.3f}"
-    return [
-        Figure(
-            "Validation reward",
-            f"{best.reward_mean:.3f}",
-            "" if alone else f"{first.reward_mean:.3f}",
-            f"{first.n} questions" + ("" if alone else chosen + after),
-        )
-    ]
+    return [Figure(label, value, f"{first.reward_mean:.3f}", questions + chosen + after)]
 
 
 def _training_figures(metrics: Sequence[MetricsRow]) -> list[Figure]:

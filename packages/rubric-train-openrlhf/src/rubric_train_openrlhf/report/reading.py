@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -14,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rubric_core import ConfigError, RubricFileError
 from rubric_core.files import open_file
 from rubric_core.locks import is_locked
+from rubric_judge.page.rendering import shortened
 from rubric_judge.yaml_files import yaml_value
 from rubric_train_openrlhf.report.contrast import Contrast
 from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
@@ -114,27 +118,26 @@ def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_R
 
 
 def _by_step(path: Path, row_type: type[_Row], notes: list[str]) -> tuple[_Row, ...]:
-    rows: list[_Row] = []
-    last = -1
-    for row in read_rows(path, row_type, notes):
-        step = cast("MetricsRow | HeldoutRow", row).step
+    rows = tuple(read_rows(path, row_type, notes))
+    steps = [cast("MetricsRow | HeldoutRow", row).step for row in rows]
+    for number, (last, step) in enumerate(pairwise(steps), start=2):
         if step <= last:
             raise RubricFileError(
-                f"row {len(rows) + 1} is of step {step}, after one of step {last}; steps must "
+                f"row {number} is of step {step}, after one of step {last}; steps must "
                 "rise, so remove the rows that a restart has repeated",
                 path=path,
                 field="step",
             )
-        rows.append(row)
-        last = step
-    return tuple(rows)
+    return rows
 
 
 def _text(path: Path) -> str:
-    if not path.exists():
-        return ""
+    return _content(path).decode(errors="replace") if path.exists() else ""
+
+
+def _content(path: Path) -> bytes:
     with _opened(path) as file:
-        return file.read().decode(errors="replace")
+        return file.read()
 
 
 def _opened(path: Path) -> BufferedReader:
@@ -158,8 +161,7 @@ def _document(path: Path, model: type[_Row]) -> _Row | None:
     """Read a file that holds one JSON object; None where there is no such file."""
     if not path.exists():
         return None
-    with _opened(path) as file:
-        content = file.read()
+    content = _content(path)
     try:
         return model.model_validate(json.loads(content))
     except ValidationError as exc:
@@ -205,9 +207,9 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
         RubricFileError: a broken row; names the file, line and field.
     """
     files = {
-        _step_of(path): path
+        int(step): path
         for path in (run / "rollouts").glob("step_*.jsonl")
-        if path.stem.removeprefix("step_").isdecimal()
+        if (step := path.stem.removeprefix("step_")).isdecimal()
     }
     shown = _spread(sorted(files), MAX_STEPS, keep=best_step)
     prompts: dict[str, int] = {}
@@ -230,10 +232,6 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
     )
 
 
-def _step_of(path: Path) -> int:
-    return int(path.stem.removeprefix("step_"))
-
-
 def _spread(items: Sequence[int], limit: int, *, keep: int | None = None) -> list[int]:
     """At most `limit` of them, evenly spaced, the ends and `keep` among them."""
     if len(items) <= limit:
@@ -249,16 +247,15 @@ def _spread(items: Sequence[int], limit: int, *, keep: int | None = None) -> lis
 
 def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[RolloutRow]:
     """Evenly spaced groups within the budget, and one at least."""
-    groups: dict[str, list[RolloutRow]] = {}
+    groups: defaultdict[str, list[RolloutRow]] = defaultdict(list)
     for row in rows:
-        groups.setdefault(row.id.rpartition("-g")[0] or row.task_id, []).append(row)
+        groups[row.id.rpartition("-g")[0] or row.task_id].append(row)
     if not groups:
         return []
-    names = list(groups)
-    mean_chars = sum(map(_chars, rows)) / len(groups)
-    limit = max(1, min(len(names), int(budget_chars / max(mean_chars, 1))))
-    positions = [0] if limit == 1 else _spread(range(len(names)), limit)
-    return [row for position in positions for row in groups[names[position]]]
+    by_place = list(groups.values())
+    limit = max(1, budget_chars * len(groups) // sum(map(_chars, rows)))
+    positions = [0] if limit == 1 else _spread(range(len(groups)), limit)
+    return [row for position in positions for row in by_place[position]]
 
 
 def _chars(row: RolloutRow) -> int:
@@ -267,16 +264,11 @@ def _chars(row: RolloutRow) -> int:
 
 
 def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "prompt": prompts.setdefault(_cut(row.prompt, MAX_TEXT_CHARS), len(prompts)),
+    shown = row.model_dump(exclude={"step", "task_id"})
+    return shown | {
         "task": row.task_id,
-        "response": _cut(row.response, MAX_TEXT_CHARS),
-        "reward": row.reward,
-        "advantage": row.advantage,
-        "tokens": row.tokens,
-        "ended": row.ended,
-        "outcome": row.outcome,
+        "prompt": prompts.setdefault(_shown(row.prompt, MAX_TEXT_CHARS), len(prompts)),
+        "response": _shown(row.response, MAX_TEXT_CHARS),
     }
 
 
@@ -284,11 +276,8 @@ def _judge_entry(row: JudgementRow) -> dict[str, Any]:
     result = row.result
     names = dict.fromkeys((*row.shares, *row.z, *row.attribution))
     return {
-        "judge": result.judge,
-        "outcome": str(result.outcome),
-        "reason": None if result.reason is None else str(result.reason),
-        "detail": result.detail,
-        "reasoning": _cut(result.reasoning, MAX_REASONING_CHARS),
+        **result.model_dump(mode="json", include={"judge", "outcome", "reason", "detail"}),
+        "reasoning": _shown(result.reasoning, MAX_REASONING_CHARS),
         "criteria": [
             [name, row.z.get(name), row.shares.get(name), row.attribution.get(name)]
             for name in names
@@ -296,11 +285,7 @@ def _judge_entry(row: JudgementRow) -> dict[str, Any]:
     }
 
 
-def _cut(text: str, limit: int) -> str:
-    if len(text) <= limit:
-        return text
-    left = len(text) - limit
-    return f"{text[:limit]} […{left:,} more characters in the run folder]"
+_shown = partial(shortened, where="the run folder")
 
 
 def _caption(shown: Sequence[int], files: int, kept: int, total: int) -> str:

@@ -8,9 +8,12 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
+from pydantic.dataclasses import dataclass
 
 from rubric_core.files import open_file
 from rubric_train_openrlhf.errors import ResumeError
@@ -23,7 +26,7 @@ if TYPE_CHECKING:
 _STATE_FILE = "trainer_state.pt"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=ConfigDict(strict=True))
 class TrainerState:
     """All that the next step depends on beside the weights and the config."""
 
@@ -79,16 +82,6 @@ def load_state(path: Path) -> TrainerState:
     # The named boundary for a damaged archive: its bytes decide what reading them raises.
     except Exception as exc:
         raise _no_state(path) from exc
-    expected = {
-        "step": int,
-        "prompts_drawn": int,
-        "wall_s": float,
-        "optimizer": dict,
-        "schedule": dict,
-        "files": dict,
-    }
-    if any(type(getattr(state, name)) is not kind for name, kind in expected.items()):
-        raise _no_state(path)
     _check_files(path, state.files)
     return state
 

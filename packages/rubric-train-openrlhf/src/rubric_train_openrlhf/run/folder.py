@@ -100,19 +100,19 @@ class RunFolder:
 
     def write_rollouts(self, step: int, rows: Iterable[RolloutRow]) -> None:
         """Write what the policy was asked and answered."""
-        write_lines(self._step_file(self.rollouts, step), map(_json_line, rows))
+        _write_rows(self.rollouts, step, rows)
 
     def write_judgements(self, step: int, rows: Iterable[JudgementRow]) -> None:
         """Write what the judge said; on a cluster its side does, which alone has it."""
-        write_lines(self._step_file(self.judgements, step), map(_json_line, rows))
+        _write_rows(self.judgements, step, rows)
 
     def write_metrics(self, row: MetricsRow) -> None:
         """Add the figures of a step, after all its other rows: they mark it as done."""
-        append_line(self.metrics, _json_line(row))
+        append_line(self.metrics, row.model_dump_json())
 
     def write_heldout(self, row: HeldoutRow) -> None:
         """Add one pass over the held-out questions."""
-        append_line(self.heldout, _json_line(row))
+        append_line(self.heldout, row.model_dump_json())
 
     def write_summary(self, summary: RunSummary) -> None:
         """Replace summary.json."""
@@ -175,19 +175,21 @@ class RunFolder:
                     if (number := _step_of(file)) is not None and number > step:
                         file.unlink()
 
-    def _was_left_early(self) -> bool:
+    @property
+    def told(self) -> RunSummary | None:
+        """How the run stands; None where no whole summary says so."""
         try:
-            summary = self.read_summary()
+            return self.read_summary()
         except ResumeError:
-            return False
-        return summary.status == "running" and summary.steps == 0 and summary.pid is not None
+            return None
 
-    def _step_file(self, folder: Path, step: int) -> Path:
-        return folder / f"step_{step:06d}.jsonl"
+    def _was_left_early(self) -> bool:
+        told = self.told
+        return told is not None and (told.status, told.steps) == ("running", 0) and bool(told.pid)
 
 
-def _json_line(row: BaseModel) -> str:
-    return row.model_dump_json()
+def _write_rows(folder: Path, step: int, rows: Iterable[BaseModel]) -> None:
+    write_lines(folder / f"step_{step:06d}.jsonl", (row.model_dump_json() for row in rows))
 
 
 def _step_of(path: Path) -> int | None:

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from pydantic import ValidationError
-
 from rubric_core.files import read_file
 from rubric_core.locks import is_locked
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
@@ -43,8 +41,8 @@ class LiveSummary:
         """Look at what an earlier start has left; nothing is written."""
         self._folder = folder
         self._total_steps = total_steps
-        self._left = _bytes_of(folder)
-        before = _parsed(self._left)
+        self._before = before = folder.told
+        self._left = _content(folder)
         self._figures: dict[str, Any] = before.model_dump(include=set(_FIGURES)) if before else {}
         self._place: dict[str, Any] = {}
         self._may_write = False
@@ -66,13 +64,9 @@ class LiveSummary:
         Raises:
             DiskWriteError: the file could not be written.
         """
-        before = _parsed(self._left)
         if self._folder.holds_run:
-            is_done = (
-                before is not None
-                and before.status == "finished"
-                and before.steps == self._total_steps
-            )
+            before, done = self._before, ("finished", self._total_steps)
+            is_done = before is not None and (before.status, before.steps) == done
             self._may_write = resume and not is_done
         else:
             self._may_write = not self._folder.names_taken
@@ -142,18 +136,15 @@ class LiveSummary:
             self._put_back()
             return None
         place, wall_s = {name: self._place.get(name) for name in _PLACE}, self.wall_s
-        written = _parsed(_bytes_of(self._folder))
+        written = self._folder.told
         if written is not None and not _is_ours(written):
             if status == "finished":
                 return written
             place, wall_s = written.model_dump(include=set(_PLACE)), written.wall_s
-        summary = write_summary(
-            self._folder,
-            status=status,
-            wall_s=wall_s,
-            error=error,
-            place=self._signed() | ({} if status == "finished" else _present(place)),
-        )
+        told = self._signed()
+        if status != "finished":
+            told |= {name: value for name, value in place.items() if value is not None}
+        summary = write_summary(self._folder, status=status, wall_s=wall_s, error=error, place=told)
         self._may_write = False
         return summary
 
@@ -169,12 +160,12 @@ class LiveSummary:
 
     def _write(self, *, is_new: bool = False) -> None:
         with self._writing:
-            written = None if is_new else _parsed(_bytes_of(self._folder))
+            written = None if is_new else self._folder.told
             if written is not None and not _is_ours(written):
                 return
-            values: dict[str, Any] = {"steps": 0, **self._figures, **self._place, **self._signed()}
+            values = {"steps": 0, **self._figures, **self._place, **self._signed()}
             values |= {"status": "running", "wall_s": self.wall_s}
-            summary = RunSummary(**values)
+            summary = RunSummary.model_validate(values)
             self._folder.write_summary(summary)
             self._written_s, self._written_steps = time.monotonic(), summary.steps
 
@@ -227,30 +218,19 @@ def live_summary(
 
 def was_killed(folder: RunFolder) -> bool:
     """Whether a run was killed: it says that it is running, and no process works in its folder."""
-    summary = _parsed(_bytes_of(folder))
+    summary = folder.told
     return summary is not None and summary.status == "running" and not is_locked(folder.path)
 
 
-def _bytes_of(folder: RunFolder) -> bytes | None:
+def _content(folder: RunFolder) -> bytes | None:
     try:
         return read_file(folder.summary)
     except OSError:
         return None
 
 
-def _parsed(content: bytes | None) -> RunSummary | None:
-    try:
-        return None if content is None else RunSummary.model_validate_json(content)
-    except ValidationError:
-        return None
-
-
 def _is_ours(summary: RunSummary) -> bool:
     return (summary.pid, summary.host) == (os.getpid(), platform.node())
-
-
-def _present(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

@@ -145,8 +145,10 @@ def step_credit(
         advantages_PG=credit.advantages_PG,
         valid_PG=rewards.valid_PG,
         outcomes_PG=tuple(tuple(one.outcome.value for one in group) for group in results_PG),
-        criteria=criterion_means(rewards, rubrics_P),
-        attribution_abs=_attribution_abs(credit, rewards.valid_PG, rubrics_P),
+        criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_P),
+        attribution_abs=criterion_means(
+            np.abs(credit.attribution_PGM), rewards.valid_PG, rubrics_P
+        ),
         zero_reward_by_reason=zero_reasons(results, rewards),
         m_eff_mean=float(np.mean([rubric.effective_criteria for rubric in rubrics_P])),
         invalid_frac=outcome_frac(judged, Outcome.INVALID),
@@ -217,24 +219,15 @@ def zero_reasons(results: Sequence[JudgeResult], rewards: Rewards) -> dict[str, 
     return {reason: count / len(results) for reason, count in sorted(counts.items())}
 
 
-def criterion_means(rewards: Rewards, rubrics_P: Sequence[Rubric]) -> dict[str, float]:
-    """Mean z of each criterion id over the valid responses to the questions that have it."""
-    scores: defaultdict[str, list[float]] = defaultdict(list)
-    for z_GM, valid_G, rubric in zip(rewards.z_PGM, rewards.valid_PG, rubrics_P, strict=True):
-        for criterion_id, z_G in zip(rubric.ids, z_GM[valid_G].T, strict=False):
-            scores[criterion_id].extend(float(z) for z in z_G if not np.isnan(z))
-    return {name: float(np.mean(values)) for name, values in scores.items() if values}
-
-
-def _attribution_abs(
-    credit: Credit, valid_PG: BoolArray, rubrics_P: Sequence[Rubric]
+def criterion_means(
+    values_PGM: FloatArray, valid_PG: BoolArray, rubrics_P: Sequence[Rubric]
 ) -> dict[str, float]:
-    """Mean |contribution| of each criterion id over the valid responses."""
-    shares: defaultdict[str, list[float]] = defaultdict(list)
-    for shares_GM, valid_G, rubric in zip(credit.attribution_PGM, valid_PG, rubrics_P, strict=True):
-        for criterion_id, share_G in zip(rubric.ids, shares_GM[valid_G].T, strict=False):
-            shares[criterion_id].extend(abs(float(x)) for x in share_G if not np.isnan(x))
-    return {name: float(np.mean(values)) for name, values in shares.items() if values}
+    """Mean of each criterion id over the valid responses to the questions that have it."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for values_GM, valid_G, rubric in zip(values_PGM, valid_PG, rubrics_P, strict=True):
+        for criterion_id, values_G in zip(rubric.ids, values_GM[valid_G].T, strict=False):
+            found[criterion_id].extend(values_G[~np.isnan(values_G)].tolist())
+    return {name: float(np.mean(values)) for name, values in found.items() if values}
 
 
 def _shaped(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
+from operator import add
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -38,11 +39,7 @@ class Timing:
 
     def __add__(self, other: Timing) -> Timing:
         """Sum of two passes."""
-        return Timing(
-            generate_s=self.generate_s + other.generate_s,
-            judge_s=self.judge_s + other.judge_s,
-            judge_wait_s=self.judge_wait_s + other.judge_wait_s,
-        )
+        return Timing(*map(add, astuple(self), astuple(other)))
 
 
 def draw_informative(
@@ -136,7 +133,7 @@ def heldout_reward(
         reward_std=float(means_N.std()),
         zero_reward_frac=sum(zero_reasons(results, rewards).values()),
         n=int(judged_N.sum()),
-        criteria=criterion_means(rewards, rubrics_N),
+        criteria=criterion_means(rewards.z_PGM, rewards.valid_PG, rubrics_N),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
@@ -31,18 +31,8 @@ if TYPE_CHECKING:
     IntArray = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Rewards:
-    """Rewards of P groups of G, and the criterion scores that they are made of."""
-
-    rewards_PG: FloatArray
-    """The judge's, in [0, 1]; nan where masked."""
-    valid_PG: BoolArray
-    """False where an unavailable judgement is left out."""
-    z_PGM: FloatArray
-    """Criterion scores, padded to the longest rubric; nan where there is none."""
-    weights_PM: FloatArray
-    """Criterion weights, padded with 0."""
+Rewards: TypeAlias = JudgedGroups
+"""The judge's rewards of P groups of G, and the criterion scores that they are made of."""
 
 
 @dataclass(frozen=True)
@@ -175,9 +165,8 @@ def assign_credit(
     Raises:
         PluginError: the estimator raises, or gives what is no advantage.
     """
-    judged = JudgedGroups(rewards.rewards_PG, rewards.valid_PG, rewards.z_PGM, rewards.weights_PM)
-    advantages_PG = estimated_advantages(estimator, replace(judged, rewards_PG=shaped_PG))
-    attribution_PGM = estimated_attribution(estimator, judged)
+    advantages_PG = estimated_advantages(estimator, replace(rewards, rewards_PG=shaped_PG))
+    attribution_PGM = estimated_attribution(estimator, rewards)
     nothing_PG = np.zeros_like(shaped_PG)
     if attribution_PGM is None:
         return Credit(advantages_PG, np.full_like(rewards.z_PGM, np.nan), nothing_PG)

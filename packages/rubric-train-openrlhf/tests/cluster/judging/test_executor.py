@@ -41,11 +41,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Sequence
 
     import numpy.typing as npt
+    from transformers import PreTrainedTokenizerBase as Tokenizer
 
     from rubric_core import Task
     from rubric_judge.pool import PoolStatistics
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.policy.codec import Tokenizer
     from rubric_train_openrlhf.step.credit import StepCredit
 
     MakeConfig = Callable[..., TrainConfig]

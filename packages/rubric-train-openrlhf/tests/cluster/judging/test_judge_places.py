@@ -16,9 +16,10 @@ from rubric_train_openrlhf.cluster.settings import RUN_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
     from rubric_core import Task
     from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.anyio]
 

@@ -16,8 +16,9 @@ from rubric_train_openrlhf.cluster.sampling.groups import (
 )
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
     from rubric_train_openrlhf.policy import ChatCodec
-    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 pytestmark = pytest.mark.anyio
 PROMPT = "Question: why?\nAnswer:"

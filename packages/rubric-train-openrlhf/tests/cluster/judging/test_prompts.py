@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from transformers import PreTrainedTokenizerBase as Tokenizer
+
     from rubric_core import Task
     from rubric_train_openrlhf.policy import ChatCodec
-    from rubric_train_openrlhf.policy.codec import Tokenizer
 
 
 def test_a_row_holds_the_question_and_a_task_id_and_no_more(

@@ -15,7 +15,8 @@ from uuid import uuid4
 
 from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricError
 from rubric_core.locks import refuse_locked
-from rubric_judge.console import Progress, Steps, sigterm_raised
+from rubric_judge.console import Progress, Steps
+from rubric_judge.console.command import sigterm_raised
 from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.launching.drivers import DriverHere, DriverJob
 from rubric_train_openrlhf.cluster.orphans import (
