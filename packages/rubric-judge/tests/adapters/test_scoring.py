@@ -26,8 +26,7 @@ from rubric_core import (
     UnavailableRewardError,
 )
 from rubric_judge import JudgeConfig, JudgeSetupError, LexicalConfig, LexicalJudge
-from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer
-from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.adapters.scoring import RubricScorer, Submission, shared_scorer, stack_module
 from rubric_judge.errors import LedgerError
 from rubric_judge.testing import FailingJudge, FakeEndpoint, Fault, ScriptedJudge
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
-from rubric_core import Judge
-from rubric_core.reward.projection import OnUnavailable
-from rubric_judge.adapters.rows import Tasks
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.config import JudgeSpec
+from rubric_judge.adapters.scoring import MaskingOptions, RubricScorer, Submission
 
 __all__ = ["GroupScorer", "rubric_rewards"]
 
@@ -20,33 +15,21 @@ GroupScorer = Callable[[Any], Awaitable[Any]]
 _SMALLEST_GROUP: Final = 2
 
 
-def rubric_rewards(
-    *,
-    judge: Judge | JudgeSpec | Path | str,
-    tasks: Tasks = None,
-    workers: int = 32,
-    on_unavailable: OnUnavailable = "mask",
-    ledger: Path | str | None = None,
-) -> GroupScorer:
+def rubric_rewards(**options: Unpack[MaskingOptions]) -> GroupScorer:
     """Return `async score(group) -> group | None`.
 
     A trajectory's `metadata` names its task (`task_id`); its last assistant message is judged,
     its reward replaced and its metrics added to.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that ids name, or their file.
-        workers: judge workers of this process; each holds up to four responses.
-        on_unavailable: "mask" leaves the trajectory out of its group, and a group with fewer than
-            two left out of the step.
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask", the
+            default, leaves the trajectory out of its group, and a group with fewer than two left
+            out of the step.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(
-        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
-    )
+    scorer = RubricScorer(**options)
 
     async def score(group: Any) -> Any:  # a TrajectoryGroup
         submissions = [

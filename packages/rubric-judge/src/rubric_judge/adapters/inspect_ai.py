@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
-from rubric_core import Judge, Outcome
-from rubric_judge.adapters.rows import Tasks
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.adapters.stacks import stack_module
-from rubric_judge.config import JudgeSpec
+from rubric_core import Outcome
+from rubric_judge.adapters.scoring import (
+    RubricScorer,
+    ScorerOptions,
+    Submission,
+    stack_module,
+)
 
 __all__ = ["rubric_scorer"]
 
 
-def rubric_scorer(
-    *,
-    judge: Judge | JudgeSpec | Path | str,
-    tasks: Tasks = None,
-    workers: int = 32,
-    ledger: Path | str | None = None,
-) -> Any:  # an inspect_ai Scorer
+def rubric_scorer(**options: Unpack[ScorerOptions]) -> Any:  # an inspect_ai Scorer
     """Return a scorer for `Task(scorer=…)`.
 
     A sample's metadata names its task (`task_id`; else the sample's own id) or holds `rubric`,
     `passage` and `question`. Without a judgement the sample is unscored, which no metric counts.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that ids name, or their file.
-        workers: judge workers of this process; each holds up to four responses.
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `tasks`, `workers`, `ledger`.
 
     Raises:
         MissingExtraError: inspect_ai is not installed.
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
     inspect = stack_module("inspect_ai.scorer", install="inspect-ai")
-    scorer = RubricScorer(judge=judge, tasks=tasks, workers=workers, ledger=ledger)
+    scorer = RubricScorer(**options)
 
     async def score(state: Any, target: object) -> Any:  # a TaskState, a Score
         del target

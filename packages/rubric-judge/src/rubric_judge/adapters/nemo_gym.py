@@ -11,8 +11,12 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from rubric_judge.adapters.rows import ROW_FIELDS
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.adapters.scoring import (
+    MaskingOptions,
+    RubricScorer,
+    Submission,
+    stack_module,
+)
 
 __all__ = ["Bound", "bind"]
 
@@ -56,13 +60,8 @@ def bind() -> Bound:
 
         def model_post_init(self, context: object, /) -> None:
             server.SimpleResourcesServer.model_post_init(self, context)
-            self._scorer = RubricScorer(
-                judge=self.config.judge,
-                tasks=self.config.tasks,
-                workers=self.config.workers,
-                on_unavailable=self.config.on_unavailable,
-                ledger=self.config.ledger,
-            )
+            names = {*MaskingOptions.__required_keys__, *MaskingOptions.__optional_keys__}
+            self._scorer = RubricScorer(**self.config.model_dump(include=names))
 
         async def verify(self, body: Any) -> Any:  # the models above
             (judgement,) = await self._scorer.judge([_submission(body)])

@@ -11,8 +11,7 @@ from functools import cache
 from statistics import fmean
 from typing import Any, Final
 
-from rubric_judge.adapters.scoring import Judgement, Submission, shared_scorer
-from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.adapters.scoring import Judgement, Submission, shared_scorer, stack_module
 
 __all__ = ["environment_class", "register"]
 

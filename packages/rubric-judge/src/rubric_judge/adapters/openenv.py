@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
-from rubric_core import ConfigError, Judge
-from rubric_core.reward.projection import OnUnavailable
-from rubric_judge.adapters.rows import Tasks
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.adapters.stacks import stack_module
-from rubric_judge.config import JudgeSpec
+from rubric_core import ConfigError
+from rubric_judge.adapters.scoring import (
+    MaskingOptions,
+    RubricScorer,
+    Submission,
+    stack_module,
+)
 
 __all__ = ["module_class"]
 
@@ -28,37 +28,21 @@ class _RubricModule:
     """
 
     def __init__(
-        self,
-        *,
-        judge: Judge | JudgeSpec | Path | str,
-        tasks: Tasks = None,
-        response_field: str = "message",
-        workers: int = 32,
-        on_unavailable: OnUnavailable = "mask",
-        ledger: Path | str | None = None,
+        self, *, response_field: str = "message", **options: Unpack[MaskingOptions]
     ) -> None:
         """Read the configuration; nothing is called.
 
         Args:
-            judge: a judge, its configuration, or the YAML file with it.
-            tasks: the tasks that ids name, or their file.
             response_field: the action's field with the response; an action that is a text, is
                 the response.
-            workers: judge workers of this process; each holds up to four responses.
-            on_unavailable: "mask" gives the reward None.
-            ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+            options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask",
+                the default, gives the reward None.
 
         Raises:
             ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
         """
         super().__init__()  # of the stack's class
-        self._scorer = RubricScorer(
-            judge=judge,
-            tasks=tasks,
-            workers=workers,
-            on_unavailable=on_unavailable,
-            ledger=ledger,
-        )
+        self._scorer = RubricScorer(**options)
         self._response_field = response_field
         self.last_metrics: dict[str, float] = {}
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Final, cast
+from typing import Final, Unpack, cast
 
-from rubric_core import Judge, RewardShapeError, RubricError, SchemaError
-from rubric_core.reward.projection import OnUnavailable
+from rubric_core import RewardShapeError, RubricError, SchemaError
 from rubric_judge import events
-from rubric_judge.adapters.rows import Tasks, label_row
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.adapters.stacks import stack_module
-from rubric_judge.config import JudgeSpec
+from rubric_judge.adapters.rows import label_row
+from rubric_judge.adapters.scoring import (
+    MaskingOptions,
+    RubricScorer,
+    Submission,
+    stack_module,
+)
 
 __all__ = ["RewardFunction", "response_of", "rubric_reward"]
 
@@ -31,35 +32,19 @@ _LONGEST_SPECIAL: Final = 44
 _LEAST_PROMPT_CHARS: Final = 16
 
 
-def rubric_reward(
-    *,
-    judge: Judge | JudgeSpec | Path | str,
-    tasks: Tasks = None,
-    workers: int = 32,
-    on_unavailable: OnUnavailable = "zero",
-    ledger: Path | str | None = None,
-) -> RewardFunction:
+def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     """Return the `reward_func` of a reward file.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that labels name, or their file; a label may instead be a row, or a line
-            of a task file, as JSON.
-        workers: judge workers of each engine's process; each holds up to four responses.
-        on_unavailable: "zero", with `rubric/unavailable` 1 in `extra_logs`; or "raise".
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `workers` (of each engine's process), `ledger`; `tasks`, which labels
+            name, unless a label is a row, or a line of a task file, as JSON; and `on_unavailable`:
+            "zero", the default, with `rubric/unavailable` 1 in `extra_logs`; or "raise".
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(
-        judge=judge,
-        tasks=tasks,
-        workers=workers,
-        on_unavailable=on_unavailable,
-        ledger=ledger,
-        maskable=False,
-    )
+    options.setdefault("on_unavailable", "zero")
+    scorer = RubricScorer(**options, maskable=False)
 
     def reward_func(
         queries: Sequence[str], prompts: Sequence[str], labels: Sequence[object]

@@ -12,8 +12,6 @@ from rubric_core.errors import RepeatedKeyError
 from rubric_core.files import decode
 from rubric_core.schema.task import criteria_of, task_id_of
 
-__all__ = ["ROW_FIELDS", "TaskSource", "Tasks", "joined_row", "label_row", "task_source", "text_of"]
-
 ROW_FIELDS: Final = ("task_id", "rubric", "criteria", "passage", "question", "doc_hash")
 """The columns of a row that are read; a line of a task file has more, which no judge sees."""
 

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, Required, TypedDict
 
 import anyio
 from anyio.from_thread import BlockingPortal, start_blocking_portal
@@ -26,6 +27,7 @@ from rubric_core import (
     Judge,
     JudgeResult,
     JudgeView,
+    MissingExtraError,
     Outcome,
     UnavailableRewardError,
     criterion_scores_z,
@@ -40,11 +42,50 @@ from rubric_judge.ledger import Ledger
 from rubric_judge.load import load_replicas
 from rubric_judge.pool import JudgePool, PoolStatistics
 
-__all__ = ["Judgement", "RubricScorer", "Submission", "shared_scorer"]
+__all__ = [
+    "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",
+]  # fmt: skip
 
 _THREAD: Final = "rubric-judge"
 """Name of the thread of a scorer's event loop."""
 _POLICIES: Final[tuple[OnUnavailable, ...]] = ("mask", "zero", "raise")
+
+
+class ScorerOptions(TypedDict, total=False):
+    """The settings that the adapters share: see `RubricScorer`."""
+
+    judge: Required[Judge | JudgeSpec | Path | str]
+    """A judge, its configuration, or the YAML file with it."""
+    tasks: Tasks
+    """The tasks that ids name, or their file."""
+    workers: int
+    """Judge workers of this process, 32 unless set; each holds up to four responses."""
+    ledger: Path | str | None
+    """File that keeps every judgement, for `rubric-judge rejudge` and the books."""
+
+
+class MaskingOptions(ScorerOptions, total=False):
+    """The settings where a stack can be told what a missing judgement is."""
+
+    on_unavailable: OnUnavailable
+
+
+def stack_module(name: str, *, install: str) -> Any:  # no stack is typed here
+    """Import a module of a stack.
+
+    Args:
+        name: the module.
+        install: what to give to `pip install` for it.
+
+    Raises:
+        MissingExtraError: the stack, or something that it needs, is not installed.
+    """
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name!r} cannot be imported ({error}): pip install {install}"
+        ) from error
 
 
 class Submission(NamedTuple):

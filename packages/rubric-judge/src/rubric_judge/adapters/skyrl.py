@@ -11,8 +11,7 @@ from functools import cache
 from typing import Any, cast
 
 from rubric_judge.adapters.rows import joined_row
-from rubric_judge.adapters.scoring import Submission, shared_scorer
-from rubric_judge.adapters.stacks import stack_module
+from rubric_judge.adapters.scoring import Submission, shared_scorer, stack_module
 
 __all__ = ["env_class"]
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, Unpack
 
-from rubric_core import Judge, RewardShapeError
-from rubric_core.reward.projection import OnUnavailable
-from rubric_judge.adapters.rows import Tasks
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.config import JudgeSpec
+from rubric_core import RewardShapeError
+from rubric_judge.adapters.scoring import MaskingOptions, RubricScorer, Submission
 
 __all__ = ["GroupRewards", "RubricEnvGroupBuilder", "rubric_rewards"]
 
@@ -84,27 +80,17 @@ class RubricEnvGroupBuilder:
 
 def rubric_rewards(
     *,
-    judge: Judge | JudgeSpec | Path | str,
     renderer: Any,  # a tinker_cookbook renderer
-    tasks: Tasks = None,
-    workers: int = 32,
-    on_unavailable: OnUnavailable = "mask",
-    ledger: Path | str | None = None,
+    **options: Unpack[MaskingOptions],
 ) -> GroupRewards:
     """Return what the group builders of a data set share.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
         renderer: the renderer of the policy's chat format.
-        tasks: the tasks that ids name, or their file.
-        workers: judge workers of this process; each holds up to four responses.
-        on_unavailable: "mask" gives a trajectory the mean reward of its group.
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `tasks`, `workers`, `ledger` and `on_unavailable`, of which "mask", the
+            default, gives a trajectory the mean reward of its group.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(
-        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
-    )
-    return GroupRewards(scorer, renderer)
+    return GroupRewards(RubricScorer(**options), renderer)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import fmean
-from typing import Protocol, cast
+from typing import Protocol, Unpack, cast
 
-from rubric_core import Judge, RewardShapeError
-from rubric_core.reward.projection import OnUnavailable
-from rubric_judge.adapters.rows import ROW_FIELDS, Tasks
-from rubric_judge.adapters.scoring import Judgement, RubricScorer, Submission
-from rubric_judge.config import JudgeSpec
+from rubric_core import RewardShapeError
+from rubric_judge.adapters.rows import ROW_FIELDS
+from rubric_judge.adapters.scoring import Judgement, MaskingOptions, RubricScorer, Submission
 
 __all__ = ["RewardFunction", "rubric_reward"]
 
@@ -33,31 +30,19 @@ class RewardFunction(Protocol):
         ...
 
 
-def rubric_reward(
-    *,
-    judge: Judge | JudgeSpec | Path | str,
-    tasks: Tasks = None,
-    workers: int = 32,
-    on_unavailable: OnUnavailable = "mask",
-    ledger: Path | str | None = None,
-) -> RewardFunction:
+def rubric_reward(**options: Unpack[MaskingOptions]) -> RewardFunction:
     """Return a reward for `GRPOTrainer(reward_funcs=…)`.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that the column `task_id` names, or their file; rows may instead have the
-            columns `rubric`, `passage` and `question`, or those of a task file.
-        workers: judge workers of this process; each holds up to four responses.
-        on_unavailable: "mask" returns None, which TRL leaves out of the group.
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `workers`, `ledger`; `tasks`, which the column `task_id` names, unless
+            rows have the columns `rubric`, `passage` and `question`, or those of a task file; and
+            `on_unavailable`, of which "mask", the default, returns None, which TRL leaves out of
+            the group.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(
-        judge=judge, tasks=tasks, workers=workers, on_unavailable=on_unavailable, ledger=ledger
-    )
-    return cast("RewardFunction", _Reward(scorer).rubric_reward)
+    return cast("RewardFunction", _Reward(RubricScorer(**options)).rubric_reward)
 
 
 class _Reward:

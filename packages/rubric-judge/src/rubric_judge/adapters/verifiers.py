@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
-from rubric_core import Judge
-from rubric_judge.adapters.rows import Tasks
-from rubric_judge.adapters.scoring import RubricScorer, Submission
-from rubric_judge.config import JudgeSpec
+from rubric_judge.adapters.scoring import RubricScorer, ScorerOptions, Submission
 
 __all__ = ["RewardFunction", "rubric_reward"]
 
 RewardFunction = Callable[[Any, Any], Awaitable[float]]
 
 
-def rubric_reward(
-    *,
-    judge: Judge | JudgeSpec | Path | str,
-    tasks: Tasks = None,
-    workers: int = 32,
-    ledger: Path | str | None = None,
-) -> RewardFunction:
+def rubric_reward(**options: Unpack[ScorerOptions]) -> RewardFunction:
     """Return `async rubric(task, trace) -> float` for `task.rewards.rubric.fn` or `@vf.reward`.
 
     The row is the task's data: a field `task_id` (or else `id`) that `tasks` knows, or the fields
@@ -30,17 +20,12 @@ def rubric_reward(
     raises, so that the rollout counts as failed and not as wrong.
 
     Args:
-        judge: a judge, its configuration, or the YAML file with it.
-        tasks: the tasks that ids name, or their file.
-        workers: judge workers of this process; each holds up to four responses.
-        ledger: file that keeps every judgement, for `rubric-judge rejudge` and the books.
+        options: `judge`, `tasks`, `workers`, `ledger`.
 
     Raises:
         ConfigError, JudgeSetupError, LedgerError: nothing could be judged like this.
     """
-    scorer = RubricScorer(
-        judge=judge, tasks=tasks, workers=workers, ledger=ledger, on_unavailable="raise"
-    )
+    scorer = RubricScorer(**options, on_unavailable="raise")
 
     async def rubric(task: Any, trace: Any) -> float:  # TaskData and Trace
         row = cast("dict[str, object]", task.model_dump())

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from pydantic import BaseModel
 from rich import box
 from rich.table import Table
 
@@ -47,6 +48,33 @@ def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
                 printed.add_row(*cells)
             stdout.print(printed)
     stdout.print(footer)
+
+
+_Report = TypeVar("_Report", bound=BaseModel)
+
+
+def write_report(
+    out: Path,
+    name: str,
+    report: _Report,
+    page: Callable[[_Report, Sequence[str]], str],
+    figures: Sequence[Path],
+    *more: str,
+) -> str:
+    """Write a report as JSON and as a page, and return the names of all files.
+
+    Args:
+        out: the folder.
+        name: of both files.
+        report: what was found.
+        page: makes the page, given the names of the pictures in it.
+        figures: what was drawn, of which the page shows each `.png`.
+        more: names of other files in the folder.
+    """
+    pictures = [path.name for path in figures if path.suffix == ".png"]
+    (out / f"{name}.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
+    (out / f"{name}.md").write_text(page(report, pictures), "utf-8")
+    return ", ".join([str(out / f"{name}.md"), f"{name}.json", *more, *pictures])
 
 
 def make_folder(out: Path, *, flag: str) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
-from rubric_judge.cli.app import make_folder, print_tables, working
+from rubric_judge.cli.app import make_folder, print_tables, working, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
 from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log
@@ -87,6 +87,12 @@ def attack(  # noqa: PLR0913  # each is an option of the command
     return 0 if reached and not judged.unwritten else FAILED
 
 
+def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
+    require_positive(limit=limit, workers=workers)
+    if not 0 <= epsilon < 1:
+        raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
+
+
 def _print(report: AttackReport, written: str) -> None:
     from rubric_judge.attack.report import tables_of
 
@@ -105,12 +111,6 @@ def _judge(
     attacks = Batch("attacks", [one.view for one in plan.cases])
     pool = local_pool(config, workers=workers)
     return load_judge(config).name, judge_batches(pool, (honest, attacks), ledger=ledger)
-
-
-def _check(*, limit: int | None, epsilon: float, workers: int) -> None:
-    require_positive(limit=limit, workers=workers)
-    if not 0 <= epsilon < 1:
-        raise ConfigError(f"--epsilon is {epsilon}: give a reward from 0 to 1", location="epsilon")
 
 
 def _chosen(suites: Sequence[Path], names: Sequence[str]) -> Mapping[str, Builder]:
@@ -161,7 +161,5 @@ def _write(
                 row |= {"response": case.attack.response, "passage": case.attack.passage}
             file.write(f"{json.dumps(row)}\n")
     with current().phase("drawing the figures"):
-        pictures = [path.name for path in draw_figures(report, out) if path.suffix == ".png"]
-    (out / "attack.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
-    (out / "attack.md").write_text(as_markdown(report, pictures), "utf-8")
-    return ", ".join([str(out / "attack.md"), "attack.json", "cases.jsonl", *pictures])
+        figures = draw_figures(report, out)
+    return write_report(out, "attack", report, as_markdown, figures, "cases.jsonl")

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from rubric_core import ConfigError, RubricFileError, Task, read_tasks, write_tasks
 from rubric_core.formats import (
@@ -20,7 +19,7 @@ from rubric_core.formats import (
     is_penalty,
 )
 from rubric_judge.cli.app import require_writable
-from rubric_judge.console.command import FAILED, console
+from rubric_judge.console.command import FAILED, console, print_pairs
 from rubric_judge.starting import example_files, preset, write_new
 
 _SHOWN = 5
@@ -69,14 +68,16 @@ def import_rubrics(
     if limit is not None and limit < 1:
         raise ConfigError(f"--limit is {limit}: give at least 1", location="limit")
     written = write_tasks(out, _counted(islice(found, limit), counts))
-    table = Table(show_header=False)
-    table.add_row("tasks", str(written))
-    table.add_row("criteria", str(counts["criteria"]))
-    table.add_row("  of them penalties", str(counts["penalties"]))
-    table.add_row("with a reference answer", str(counts["references"]))
-    table.add_row("rejected rows", str(len(rejected)))
-    table.add_row("written", str(out))
-    console().print(table)
+    print_pairs(
+        [
+            ("tasks", written),
+            ("criteria", counts["criteria"]),
+            ("  of them penalties", counts["penalties"]),
+            ("with a reference answer", counts["references"]),
+            ("rejected rows", len(rejected)),
+            ("written", out),
+        ]
+    )
     for error in rejected[:_SHOWN]:
         console(stderr=True).print(f"rejected: {error}", soft_wrap=True)
     return 0 if written else FAILED
@@ -125,19 +126,12 @@ def init(folder: Path, /, *, judge: str = "lexical") -> int:
     Returns:
         Exit status.
     """
-    written = write_new(
-        folder,
-        {"judge.yaml": preset("rubric_judge", judge, flag="--judge"), **example_files()},
+    chosen = preset("rubric_judge", judge, flag="--judge")
+    written = judge_file, tasks, answers = write_new(
+        folder, {"judge.yaml": chosen, **example_files()}
     )
-    stdout = console()
-    for path in written:
-        stdout.print(f"wrote {path}", soft_wrap=True)
-    judge_file, tasks, answers = written
-    stdout.print("next:")
-    stdout.print(f"rubric-judge lint {tasks}", soft_wrap=True)
-    stdout.print(
-        f"rubric-judge score {tasks} {answers} --judge {judge_file} "
-        f"--out {folder / 'judged.jsonl'}",
-        soft_wrap=True,
-    )
+    score = f"score {tasks} {answers} --judge {judge_file} --out {folder / 'judged.jsonl'}"
+    lines = ["next:", f"rubric-judge lint {tasks}", f"rubric-judge {score}"]
+    for line in (*(f"wrote {path}" for path in written), *lines):
+        console().print(line, soft_wrap=True)
     return 0

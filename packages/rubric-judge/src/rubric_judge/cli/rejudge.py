@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -20,7 +21,8 @@ from rubric_judge.cli.judging import (
     require_positive,
     say_suspect,
 )
-from rubric_judge.console.command import FAILED, configure_log, console
+from rubric_judge.console.command import FAILED, configure_log, console, print_pairs
+from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
 if TYPE_CHECKING:
@@ -83,7 +85,8 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
             views = [task.judge_view(one.response) for one, task in matched.pairs]
             pool = local_pool(read_judge_spec(judge), workers=workers)
         done = judge_batches(pool, [Batch("judging again", views, (replicate,))], ledger=ledger)
-        judged = _joined(matched, views, done.batches[0][0])
+        rows = zip(matched.pairs, views, done.batches[0][0], strict=True)
+        judged = [_judged(one, view, result) for (one, _), view, result in rows]
         write_judgements(out, judged)
     _report(matched, compare([one.before for one, _ in matched.pairs], judged), judged, out=out)
     say_suspect(done.statistics, has_ledger=ledger is not None)
@@ -108,15 +111,6 @@ def _say_how_to_ask_again(invalid_from_ledger: int, *, replicate: int) -> None:
         said = f"{invalid_from_ledger} invalid judgements are from the ledger"
         again = f"--only invalid --replicate {replicate + 1}"
         console().print(f"{said}; to ask for them again: {again}", soft_wrap=True)
-
-
-def _joined(
-    matched: Matched, views: Sequence[JudgeView], results: Sequence[JudgeResult]
-) -> list[JudgedResponse]:
-    return [
-        _judged(one, view, result)
-        for (one, _), view, result in zip(matched.pairs, views, results, strict=True)
-    ]
 
 
 def _matched(stored: Sequence[StoredResponse], tasks: Path, *, before: Path | None) -> Matched:
@@ -167,40 +161,36 @@ def _report(
     out: Path,
 ) -> None:
     outcomes = Table("", "before", "after")
-    befores = [one.before for one, _ in matched.pairs if one.before is not None]
+    before = Counter(one.before.outcome for one, _ in matched.pairs if one.before is not None)
+    after = Counter(row.result.outcome for row in judged)
     for outcome in Outcome:
-        before = sum(result.outcome is outcome for result in befores)
-        after = sum(row.result.outcome is outcome for row in judged)
-        outcomes.add_row(outcome.value, str(before), str(after))
-    figures = Table(show_header=False)
-    figures.add_row("judged again", str(len(judged)))
-    figures.add_row("  under the same task", str(matched.same))
-    figures.add_row("  under another rubric", str(len(judged) - matched.same))
-    figures.add_row("without a task", str(len(matched.unmatched)))
+        outcomes.add_row(outcome.value, str(before[outcome]), str(after[outcome]))
+    figures: list[tuple[str, object]] = [
+        ("judged again", len(judged)),
+        ("  under the same task", matched.same),
+        ("  under another rubric", len(judged) - matched.same),
+        ("without a task", len(matched.unmatched)),
+    ]
     if comparison is not None:
         before_after = (f"{comparison.mean_before:.4f}", f"{comparison.mean_after:.4f}")
         outcomes.add_row("mean reward", *before_after)
-        figures.add_row("with both rewards", str(comparison.rewarded))
-        figures.add_row("  changed", f"{comparison.changed_frac:.1%}")
-        figures.add_row("  mean absolute difference", f"{comparison.mean_abs_difference:.4f}")
-        figures.add_row("  rank correlation", _figure(comparison.rank_correlation))
-        figures.add_row("  order within a task kept", _figure(comparison.order_kept_frac))
-    figures.add_row("written", str(out))
-    stdout = console()
-    stdout.print(outcomes)
-    stdout.print(figures)
+        figures += [
+            ("with both rewards", comparison.rewarded),
+            ("  changed", f"{comparison.changed_frac:.1%}"),
+            ("  mean absolute difference", f"{comparison.mean_abs_difference:.4f}"),
+            ("  rank correlation", or_dash(comparison.rank_correlation, ".3f")),
+            ("  order within a task kept", or_dash(comparison.order_kept_frac, ".3f")),
+        ]
+    console().print(outcomes)
+    print_pairs([*figures, ("written", out)])
     if matched.unmatched:
         print(_without_task(matched.unmatched), file=sys.stderr)
 
 
 def _without_task(unmatched: Sequence[StoredResponse]) -> str:
     names = sorted({one.task_id for one in unmatched})
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    more = f" and {len(names) - _NAMED} more" if names[_NAMED:] else ""
     return (
         f"no task, or more than one, for {len(unmatched)} responses: tasks "
         f"{', '.join(names[:_NAMED])}{more}"
     )
-
-
-def _figure(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import make_folder, print_tables, working
+from rubric_judge.cli.app import make_folder, print_tables, working, write_report
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -68,22 +68,21 @@ def reliability(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 1 when not a single judgement has scores, or the ledger could not be written.
     """
+    from rubric_judge.reliability import collect, measure
+
     _check(responses, judge, judgements)
     require_count(seed=seed)
     require_positive(replicates=replicates, resamples=resamples, workers=workers)
     configure_log(verbose=verbose)
-    unwritten = 0
     with working():
         by_id, found = _read(tasks, judgements)
         make_folder(out, flag="--out")
-        if responses is not None:
-            calls = _Calls(replicates, ledger, workers)
-            made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
-            found = made + found
-        ratings = _collected(found, by_id)
-        report = _measured(ratings, resamples=resamples, seed=seed)
-        footer = f"written: {_write(report, ratings, out=out)}"
-    _print(report, footer)
+        calls = _Calls(replicates, ledger, workers)
+        made, unwritten = _judge_all(by_id, responses, judge, out=out, calls=calls)
+        ratings = collect(made + found, by_id)
+        report = measure(ratings, resamples=resamples, seed=seed)
+        written = _write(report, ratings, out=out)
+    _print(report, written)
     return FAILED if unwritten or all(one.mean_reward.value is None for one in report.judges) else 0
 
 
@@ -93,20 +92,6 @@ def _read(tasks: Path, judgements: Sequence[Path]) -> tuple[dict[str, Task], lis
     with current().phase("reading tasks and judgements"):
         by_id = {task.task_id: task for task in read_tasks(tasks)}
         return by_id, [rating for path in judgements for rating in read_ratings(path, by_id)]
-
-
-def _collected(found: Sequence[Rating], by_id: Mapping[str, Task]) -> Ratings:
-    from rubric_judge.reliability import collect
-
-    return collect(found, by_id)
-
-
-def _measured(ratings: Ratings, *, resamples: int, seed: int) -> ReliabilityReport:
-    from rubric_judge.reliability import measure
-    from rubric_judge.reliability.measure import steps_of
-
-    with current().phase("measuring", total=steps_of(ratings)) as phase:
-        return measure(ratings, resamples=resamples, seed=seed, on_step=phase.advance)
 
 
 def _check(responses: Path | None, judge: Sequence[Path], judgements: Sequence[Path]) -> None:
@@ -133,7 +118,7 @@ class _Calls(NamedTuple):
 
 def _judge_all(
     tasks: Mapping[str, Task],
-    responses: Path,
+    responses: Path | None,
     specs: Sequence[Path],
     *,
     out: Path,
@@ -148,7 +133,7 @@ def _judge_all(
         write_judgements,
     )
 
-    numbered = read_responses(responses, tasks)
+    numbered = read_responses(responses, tasks) if responses else []
     configs = [read_judge_spec(spec) for spec in specs]
     names = [load_judge(config).name for config in configs]
     shared = Counter(names)
@@ -177,16 +162,13 @@ def _write(report: ReliabilityReport, ratings: Ratings, *, out: Path) -> str:
 
     with current().phase("drawing the figures"):
         figures = draw_figures(report, ratings, out)
-    (out / "reliability.json").write_text(report.model_dump_json(indent=2) + "\n", "utf-8")
-    pictures = [path.name for path in figures if path.suffix == ".png"]
-    (out / "reliability.md").write_text(as_markdown(report, pictures), "utf-8")
-    return ", ".join([str(out / "reliability.md"), "reliability.json", *pictures])
+    return write_report(out, "reliability", report, as_markdown, figures)
 
 
-def _print(report: ReliabilityReport, footer: str) -> None:
+def _print(report: ReliabilityReport, written: str) -> None:
     from rubric_judge.reliability.report import tables_of
 
-    print_tables(tables_of(report), footer=footer)
+    print_tables(tables_of(report), footer=f"written: {written}")
     for judge in report.judges:
         failed = ", ".join(f"{reason} {count}" for reason, count in judge.reasons.items())
         if failed:

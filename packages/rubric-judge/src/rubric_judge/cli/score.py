@@ -11,13 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from rubric_core import ConfigError, Outcome, read_tasks
 from rubric_judge.cli.app import require_writable, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive, say_suspect
 from rubric_judge.console import current
-from rubric_judge.console.command import FAILED, configure_log, console
+from rubric_judge.console.command import FAILED, configure_log, console, print_pairs
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
@@ -144,18 +143,18 @@ def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | Ra
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:
     rewards = [row.reward for row in judged if row.reward is not None]
-    table = Table(show_header=False)
-    table.add_row("responses", str(len(judged)))
-    if rewards:
-        table.add_row("mean reward", f"{sum(rewards) / len(rewards):.4f}")
-    for outcome, count in statistics.by_outcome.items():
-        table.add_row(outcome.value, str(count))
-    for reason, count in statistics.by_reason.items():
-        table.add_row(f"  {reason.value}", str(count))
-    for name, figure in (*_answerers(statistics), *_figures(statistics)):
-        table.add_row(name, figure)
-    table.add_row("written", str(out))
-    console().print(table)
+    mean = [("mean reward", f"{sum(rewards) / len(rewards):.4f}")] if rewards else []
+    print_pairs(
+        [
+            ("responses", len(judged)),
+            *mean,
+            *((outcome.value, count) for outcome, count in statistics.by_outcome.items()),
+            *((f"  {reason.value}", count) for reason, count in statistics.by_reason.items()),
+            *_answerers(statistics),
+            *_figures(statistics),
+            ("written", out),
+        ]
+    )
     for outcome, words in (
         (Outcome.UNAVAILABLE, "not judged"),
         (Outcome.INVALID, "answered out of contract, reward 0"),
@@ -181,12 +180,14 @@ def _answerers(statistics: PoolStatistics) -> list[tuple[str, str]]:
     counts = statistics.by_answerer
     if len(counts) <= 1 and not any(by.fallback for by in counts):
         return []
-    rows: list[tuple[str, str]] = []
-    for by, count in sorted(counts.items(), key=lambda one: -one[1]):
-        name = f"by the fallback {by.fallback}" if by.fallback else "answered by"
-        where = f" at {by.deployment}" if by.deployment else ""
-        rows.append((name, f"{count} of {statistics.done}: {by.model}{where}"))
-    return rows
+    return [
+        (
+            f"by the fallback {by.fallback}" if by.fallback else "answered by",
+            f"{count} of {statistics.done}: {by.model}"
+            + (f" at {by.deployment}" if by.deployment else ""),
+        )
+        for by, count in sorted(counts.items(), key=lambda one: -one[1])
+    ]
 
 
 def _figures(statistics: PoolStatistics) -> list[tuple[str, str]]:

@@ -11,7 +11,7 @@ import os
 import shlex
 import signal
 import sys
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from types import FrameType
 from typing import Any, Final, NoReturn, cast, get_args
@@ -192,6 +192,14 @@ def configure_log(*, verbose: bool) -> None:
 def console(*, stderr: bool = False) -> Console:
     """Return a console that prints names and paths as they are, brackets included."""
     return Console(stderr=stderr, markup=False, highlight=False)
+
+
+def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
+    """Print names and what belongs to each, below each other on standard output."""
+    table = Table(show_header=False)
+    for name, value in pairs:
+        table.add_row(name, str(value))
+    console().print(table)
 
 
 def figures_table(title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()) -> Table:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -12,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from rubric_core import Outcome
+from rubric_judge.console import current
 from rubric_judge.reliability import agreement, noise
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
@@ -25,12 +25,6 @@ from rubric_judge.reliability.report import (
 )
 
 _TARGETS: Final = (0.8, 0.9, 0.95)
-
-
-def steps_of(ratings: Ratings) -> int:
-    """Return how often `measure` calls `on_step`."""
-    judges = len(ratings.judges)
-    return judges + judges * (judges - 1) // 2 + 1
 
 
 def groups_of(ratings: Ratings) -> list[IntArray]:
@@ -47,7 +41,6 @@ def measure(
     resamples: int = 1000,
     confidence: float = 0.95,
     seed: int = 0,
-    on_step: Callable[[], object] = lambda: None,
 ) -> ReliabilityReport:
     """Measure noise and agreement.
 
@@ -56,7 +49,6 @@ def measure(
         resamples: bootstrap draws of every interval.
         confidence: nominal coverage, in (0, 1).
         seed: of the draws; the same judgements give the same report.
-        on_step: called after each judge, each pair, and the panel.
 
     Returns:
         The report; what the judgements cannot say is None in it.
@@ -71,16 +63,18 @@ def measure(
     study = _Study(ratings, resampling, groups_of(ratings))
     judges: list[JudgeReliability] = []
     criteria: list[CriterionNoise] = []
-    for j in range(len(ratings.judges)):
-        judges.append(study.judge(j))
-        criteria += study.criteria(j)
-        on_step()
     pairs: list[PairAgreement] = []
-    for a, b in combinations(range(len(ratings.judges)), 2):
-        pairs.append(study.pair(a, b))
-        on_step()
-    panel = study.panel() if len(ratings.judges) > 1 else None
-    on_step()
+    count = len(ratings.judges)
+    with current().phase("measuring", total=count + math.comb(count, 2) + 1) as phase:
+        for j in range(count):
+            judges.append(study.judge(j))
+            criteria += study.criteria(j)
+            phase.advance()
+        for a, b in combinations(range(count), 2):
+            pairs.append(study.pair(a, b))
+            phase.advance()
+        panel = study.panel() if count > 1 else None
+        phase.advance()
     return ReliabilityReport(
         documents=len({task.doc_hash for task in ratings.tasks_N}),
         tasks=len(set(ratings.task_ids_N)),

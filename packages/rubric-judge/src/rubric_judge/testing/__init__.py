@@ -13,10 +13,17 @@ from rubric_judge.testing.calls import (
     numbered_share,
 )
 from rubric_judge.testing.endpoint import FakeEndpoint
-from rubric_judge.testing.faults import Fault, Latency, log_normal
-from rubric_judge.testing.hostile import HOSTILE_TEXTS, HostileText, read_json_test_suite
+from rubric_judge.testing.faults import (
+    HOSTILE_TEXTS,
+    Fault,
+    FaultMix,
+    Faults,
+    HostileText,
+    Latency,
+    log_normal,
+    read_json_test_suite,
+)
 from rubric_judge.testing.judges import FailingJudge, Script, ScriptedJudge
-from rubric_judge.testing.plan import FaultMix, Faults
 from rubric_judge.testing.process import FakeEndpointProcess
 from rubric_judge.testing.replies import ServedModel
 

@@ -17,8 +17,7 @@ from typing import Any, Self, cast
 from aiohttp import web
 
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
-from rubric_judge.testing.faults import Fault, Latency
-from rubric_judge.testing.plan import Drawn, FaultPlan, Faults
+from rubric_judge.testing.faults import Drawn, Fault, FaultPlan, Faults, Latency
 from rubric_judge.testing.replies import (
     ServedModel,
     completion,
@@ -180,22 +179,25 @@ class FakeEndpoint:
         if call.fault is not None and call.fault in _STATUS:
             self._note(call, drawn, {})
             return self._refusal_to_serve(call.fault)
-        if self._served is not None and "response_format" not in body:
-            if not self._served.fits(body):
-                self._note(call, drawn, {})
-                return self._refusal_to_serve(Fault.BAD_REQUEST)
-            return await self._send(request, call.fault, self._plain(call, drawn, self._served))
-        answer = self._text_or_body(call, drawn)
-        if call.fault is Fault.HOSTILE_BODY:
-            return _json(answer.encode(errors="surrogateescape"))
-        payload = completion(
-            answer,
-            number=call.number,
-            model=str(body.get("model")),
-            fault=call.fault,
-            prompt_tokens=sum(len(message["content"]) for message in call.messages) // 4,
-        )
-        return await self._send(request, call.fault, encoded(payload))
+        if self._served is None or "response_format" in body:
+            answer = self._judgement(call, drawn)
+        elif self._served.fits(body):
+            answer = self._plain(call, drawn, self._served)
+        else:
+            self._note(call, drawn, {})
+            return self._refusal_to_serve(Fault.BAD_REQUEST)
+        return await self._send(request, call.fault, answer)
+
+    def _judgement(self, call: FakeCall, drawn: Drawn) -> bytes:
+        award = self._award(call) if callable(self._award) else self._award
+        if not isinstance(award, str) and not isinstance(award, Mapping):
+            award = {name: weight * award for name, weight in call.weights.items()}
+        self._note(call, drawn, award)
+        text = award if isinstance(award, str) else reply_text(award, call.weights, call.fault)
+        if drawn.text is not None and (isinstance(award, Mapping) or drawn.text.place == "body"):
+            text = hostile_text(text, drawn.text)
+        prompt_tokens = sum(len(message["content"]) for message in call.messages) // 4
+        return _body(call, text, call.fault, prompt_tokens=prompt_tokens)
 
     def _plain(self, call: FakeCall, drawn: Drawn, served: ServedModel) -> bytes:
         plain = served.plain(call)
@@ -203,28 +205,13 @@ class FakeEndpoint:
         text = plain_text(plain.text, call.fault)
         if drawn.text is not None and drawn.text.place in {"reply", "body"}:
             text = hostile_text(text, drawn.text)
-        if call.fault is Fault.HOSTILE_BODY:
-            return text.encode(errors="surrogateescape")
-        payload = completion(
+        return _body(
+            call,
             text,
-            number=call.number,
-            model=str(call.body.get("model")),
-            fault=Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault,
+            Fault.TRUNCATED if plain.is_cut and call.fault is None else call.fault,
             prompt_tokens=served.prompt_tokens(call.body),
             completion_tokens=plain.tokens,
         )
-        return encoded(payload)
-
-    def _text_or_body(self, call: FakeCall, drawn: Drawn) -> str:
-        award = self._award(call) if callable(self._award) else self._award
-        if not isinstance(award, str) and not isinstance(award, Mapping):
-            award = {name: weight * award for name, weight in call.weights.items()}
-        self._note(call, drawn, award)
-        text = award if isinstance(award, str) else reply_text(award, call.weights, call.fault)
-        hostile = drawn.text
-        if hostile is None or (isinstance(award, str) and hostile.place != "body"):
-            return text
-        return hostile_text(text, hostile)
 
     def _note(self, call: FakeCall, drawn: Drawn, award: Mapping[str, float] | str) -> None:
         if self._keep == "counts":
@@ -275,7 +262,7 @@ class FakeEndpoint:
                 return stream
             case Fault.SLOW_DRIP:
                 stream = _stream(len(body))
-                with suppress(ConnectionResetError):  # as above
+                with suppress(ConnectionResetError):  # the client may have gone
                     await stream.prepare(request)
                     await self._drip(stream, body)
                 return stream
@@ -296,6 +283,13 @@ def _request(*parts: Any) -> web.BaseRequest:
     return web.BaseRequest(
         message, payload, protocol, writer, task, loop, client_max_size=_MAX_REQUEST_BYTES
     )
+
+
+def _body(call: FakeCall, text: str, fault: Fault | None, **usage: int) -> bytes:
+    if call.fault is Fault.HOSTILE_BODY:
+        return text.encode(errors="surrogateescape")
+    model = str(call.body.get("model"))
+    return encoded(completion(text, number=call.number, model=model, fault=fault, **usage))
 
 
 def _json(body: bytes) -> web.Response:

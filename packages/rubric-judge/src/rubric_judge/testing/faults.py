@@ -1,11 +1,21 @@
-"""What can go wrong between a judge and its endpoint, by name, and how long an answer takes."""
+"""What can go wrong between a judge and its endpoint, by name, and which call it happens to.
+
+Among it are texts that break the readers of replies: a set of our own, and any folder of JSON test
+files. None of them is a valid reply, so none ever awards anything.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, cast
+
+from rubric_core.files import read_file, toml_beside
 
 Latency = Callable[[random.Random], float]
 """Draws the seconds before an answer."""
@@ -99,3 +109,134 @@ def log_normal(*, median_s: float, p99_s: float) -> Latency:
     z_99 = 2.3263478740408408
     sigma = math.log(p99_s / median_s) / z_99
     return lambda generator: generator.lognormvariate(math.log(median_s), sigma)
+
+
+Place = Literal["reply", "score", "total", "body"]
+"""Where a text stands: as the whole message, as the first score, as the total, or as the body."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostileText:
+    """A text and the place in an answer where it stands.
+
+    A message may hold `@reply@`, where a valid reply goes; `@fields@`, the same without its opening
+    brace; or `@quoted@`, the same as a JSON string. A score may hold `@id@`: the criterion's id
+    with every character escaped.
+    """
+
+    name: str
+    """For records and tables."""
+    text: str
+    """Bytes that are no UTF-8 are held as `surrogateescape` holds them, and sent as they were."""
+    place: Place = "reply"
+
+    @property
+    def fault(self) -> Fault:
+        """The fault that sends it."""
+        return Fault.HOSTILE_BODY if self.place == "body" else Fault.HOSTILE_REPLY
+
+
+def read_json_test_suite(folder: Path) -> tuple[HostileText, ...]:
+    """Read the files that a JSON parser must refuse (`n_*`) or may refuse (`i_*`).
+
+    Args:
+        folder: `test_parsing` of JSONTestSuite, or a folder with files named like its own.
+
+    Returns:
+        Every file three times: as the message, as a score and as the body.
+
+    Raises:
+        FileNotFoundError: the folder holds no such file.
+        OSError: a file cannot be read.
+    """
+    files = sorted(path for path in folder.iterdir() if path.name.startswith(("n_", "i_")))
+    if not files:
+        raise FileNotFoundError(
+            f"{folder}: no file named n_*.json or i_*.json; give the folder `test_parsing`"
+        )
+    texts = {path.stem: read_file(path).decode(errors="surrogateescape") for path in files}
+    places: tuple[Place, ...] = ("reply", "score", "body")
+    return tuple(text for place in places for text in _at(place, texts))
+
+
+def _at(place: Place, texts: Mapping[str, str]) -> tuple[HostileText, ...]:
+    return tuple(HostileText(f"{name} as {place}", text, place) for name, text in texts.items())
+
+
+_TABLE: Final = toml_beside(__file__, "hostile.toml")
+_NO_UTF8: Final = "bytes that are no UTF-8"
+_REPLIES: Final[dict[str, str]] = _TABLE["reply"] | {
+    _NO_UTF8: "\udcff\udcfe@reply@",
+    "overlong slash": "\udcc0\udcaf",
+    "many lists": "[" * 100_000,
+    "many objects": '{"scores":' * 50_000,
+    "many balanced lists": "[" * 20_000 + "]" * 20_000,
+}
+_NUMBERS: Final[dict[str, str]] = _TABLE["number"] | {"five thousand digits": "9" * 5000}
+_BODIES: Final[dict[str, str]] = _TABLE["body"] | {
+    _NO_UTF8: "\udcff\udcfe{}",
+    "many lists": "[" * 100_000,
+}
+HOSTILE_TEXTS: Final[tuple[HostileText, ...]] = (
+    *_at("reply", _REPLIES),
+    *_at("score", _NUMBERS | _TABLE["score"]),
+    *_at("total", _NUMBERS),
+    *_at("body", _BODIES),
+)
+"""Our own set, in every place."""
+
+
+@dataclass(frozen=True, slots=True)
+class FaultMix:
+    """Faults drawn at random."""
+
+    probabilities: Mapping[Fault, float]
+    """Share of the calls that each fault gets."""
+    texts: tuple[HostileText, ...] = HOSTILE_TEXTS
+    """What the hostile faults send, each in turn."""
+
+
+Faults = Iterable[Fault | HostileText | None] | Mapping[Fault, float] | FaultMix
+"""The fault of each call in turn, none after the last; or the probability of each."""
+
+
+class Drawn(NamedTuple):
+    """The fault of one call."""
+
+    fault: Fault | None
+    text: HostileText | None
+    """What is sent for a hostile fault."""
+
+
+class FaultPlan:
+    """Draws the faults of one run."""
+
+    def __init__(self, faults: Faults, generator: random.Random) -> None:
+        self._generator = generator
+        self._script: Iterator[Fault | HostileText | None] = iter(())
+        self._mix = FaultMix({})
+        if isinstance(faults, FaultMix):
+            self._mix = faults
+        elif isinstance(faults, Mapping):
+            self._mix = FaultMix(dict(cast("Mapping[Fault, float]", faults)))
+        else:
+            self._script = iter(faults)
+        self._texts = {
+            fault: itertools.cycle([text for text in self._mix.texts if text.fault is fault])
+            for fault in (Fault.HOSTILE_REPLY, Fault.HOSTILE_BODY)
+        }
+
+    def next(self) -> Drawn:
+        """Return the fault of the next call."""
+        draw = self._generator.random()
+        for fault, probability in self._mix.probabilities.items():
+            draw -= probability
+            if draw < 0:
+                return self._drawn(fault)
+        return self._drawn(next(self._script, None))
+
+    def _drawn(self, fault: Fault | HostileText | None) -> Drawn:
+        if isinstance(fault, HostileText):
+            return Drawn(fault.fault, fault)
+        texts = self._texts.get(fault) if fault is not None else None
+        return Drawn(fault, next(texts) if texts else None)

@@ -5,63 +5,51 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Any, Literal, Self, cast
+from typing import Any, Literal, Self, TypedDict, Unpack, cast
 
 from rubric_judge.testing.calls import Award, CallRecord, FakeCall, Keep
 from rubric_judge.testing.endpoint import FakeEndpoint
-from rubric_judge.testing.faults import Fault, Latency
-from rubric_judge.testing.plan import Faults
+from rubric_judge.testing.faults import Fault, Faults, Latency
 from rubric_judge.testing.replies import ServedModel
 
 _Question = Literal["calls", "records", "counts", "cpu_s"]
 _STOP_WITHIN_S = 10.0
 
 
-@dataclass(frozen=True)
-class _Behaviour:
-    """The arguments of a `FakeEndpoint`."""
+class _Options(TypedDict, total=False):
+    """Arguments of a `FakeEndpoint`."""
 
-    award: Award | float
-    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    faults: Faults
+    latency: Latency | float
+    retry_after_s: float
+    seed: int
+    served: ServedModel | None
 
 
 class FakeEndpointProcess:
     """`FakeEndpoint` with the same arguments and the same attributes, in another process.
 
     `award`, `latency` and a served `answer` must be values, or functions of a module that can be
-    imported there. The
-    process ends with the `with` block, and by itself when its parent is gone, even by kill -9.
+    imported there. The process ends with the `with` block, and by itself when its parent is gone,
+    even by kill -9.
     """
 
-    def __init__(  # noqa: PLR0913  # as the endpoint's
+    def __init__(
         self,
         award: Award | float = 1.0,
         *,
-        faults: Faults = (),
-        latency: Latency | float = 0.0,
-        retry_after_s: float = 0.0,
-        seed: int = 0,
         keep: Keep = "records",
-        served: ServedModel | None = None,
+        **options: Unpack[_Options],
     ) -> None:
         """Set the behaviour; see `FakeEndpoint`."""
         self.url = ""
         """Base address, set while the server runs."""
-        self._behaviour = _Behaviour(
-            award,
-            {
-                "faults": faults,
-                "latency": latency,
-                "retry_after_s": retry_after_s,
-                "seed": seed,
-                "keep": keep,
-                "served": served,
-            },
-        )
+        self._make = partial(FakeEndpoint, award, keep=keep, **options)
         # A fork would copy this process's threads half-way through whatever they do.
         self._context = multiprocessing.get_context("spawn")
         self._process: BaseProcess | None = None
@@ -70,7 +58,7 @@ class FakeEndpointProcess:
     def __enter__(self) -> Self:
         self._pipe, theirs = self._context.Pipe()
         self._process = self._context.Process(
-            target=_serve, args=(theirs, self._behaviour), name="fake-endpoint", daemon=True
+            target=_serve, args=(theirs, self._make), name="fake-endpoint", daemon=True
         )
         self._process.start()
         theirs.close()
@@ -118,12 +106,10 @@ class FakeEndpointProcess:
         return self._pipe.recv()
 
 
-def _serve(pipe: Connection[Any, _Question], behaviour: _Behaviour) -> None:
-    with FakeEndpoint(behaviour.award, **behaviour.options) as endpoint:
+def _serve(pipe: Connection[Any, _Question], make: Callable[[], FakeEndpoint]) -> None:
+    with make() as endpoint:
         pipe.send(endpoint.url)
-        while True:
-            try:
-                question = pipe.recv()
-            except EOFError:
-                return
-            pipe.send(time.process_time() if question == "cpu_s" else getattr(endpoint, question))
+        with suppress(EOFError):  # nobody asks any more
+            while True:
+                asked = pipe.recv()
+                pipe.send(time.process_time() if asked == "cpu_s" else getattr(endpoint, asked))

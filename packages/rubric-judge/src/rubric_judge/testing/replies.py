@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 from zlib import crc32
 
 from rubric_judge.testing.calls import FakeCall
-from rubric_judge.testing.faults import Fault
-from rubric_judge.testing.hostile import HostileText
+from rubric_judge.testing.faults import Fault, HostileText
 
 _GIANT_CHARS = 2_000_000
 _HOLE = "@hostile@"
 _HARMLESS = frozenset({None, Fault.GIANT, Fault.SLOW_DRIP})
-_Reply = dict[str, object]
-_Scores = dict[str, object]
 
 
 def weights_asked_for(request: Mapping[str, object]) -> dict[str, float]:
@@ -50,15 +48,13 @@ def reply_text(
     """
     if fault in _OF_SCORES and not scores:
         fault = None
-    awarded: _Scores = dict(scores)
-    reply: _Reply = {
+    reply: dict[str, object] = {
         "reasoning": "Each criterion was compared with the passage.",
-        "scores": awarded,
+        "scores": dict(scores),
         "total": sum(scores.values()),
         "max_total": sum(weights.values()),
     }
-    if fault in _IN_REPLY:
-        _IN_REPLY[fault](reply, awarded, dict(weights))
+    _spoil(reply, weights, fault)
     text = json.dumps(reply)
     return _IN_TEXT[fault](text) if fault in _IN_TEXT else text
 
@@ -146,8 +142,7 @@ def completion(  # the fields of one answer
             finish_reason = "length"
         case _:
             pass
-    if completion_tokens is None:
-        completion_tokens = len(text) // 4
+    written_tokens = len(text) // 4 if completion_tokens is None else completion_tokens
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
@@ -156,89 +151,54 @@ def completion(  # the fields of one answer
         "choices": [{"index": 0, "finish_reason": finish_reason, "message": message}],
         "usage": {
             "prompt_tokens": prompt_tokens,
-            "completion_tokens": completion_tokens,
-            "total_tokens": prompt_tokens + completion_tokens,
+            "completion_tokens": written_tokens,
+            "total_tokens": prompt_tokens + written_tokens,
             "prompt_tokens_details": {"cached_tokens": prompt_tokens // 2},
         },
     }
 
 
-def _set_first(
-    value: Callable[[float], object],
-) -> Callable[[_Reply, _Scores, Mapping[str, float]], None]:
-    def change(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-        del reply
-        first = next(iter(scores))
-        scores[first] = value(weights.get(first, 0.0))
-
-    return change
-
-
-def _missing(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del reply, weights
-    del scores[next(reversed(scores))]
-
-
-def _extra(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del reply, weights
-    scores["unasked"] = 0.0
-
-
-def _renamed(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del reply, weights
-    last = next(reversed(scores))
-    scores[f"{last} (renamed)"] = scores.pop(last)
-
-
-def _wrong_total(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del scores, weights
-    reply["total"] = cast("float", reply["total"]) + 0.1
-
-
-def _wrong_max_total(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del scores, weights
-    reply["max_total"] = cast("float", reply["max_total"]) + 1
-
-
-def _giant(reply: _Reply, scores: _Scores, weights: Mapping[str, float]) -> None:
-    del scores, weights
-    reply["reasoning"] = "x" * _GIANT_CHARS
-
-
-_IN_REPLY: dict[Fault | None, Callable[[_Reply, _Scores, Mapping[str, float]], None]] = {
-    Fault.MISSING_ID: _missing,
-    Fault.EXTRA_ID: _extra,
-    Fault.RENAMED_ID: _renamed,
-    Fault.NAN: _set_first(lambda _: float("nan")),
-    Fault.STRING_SCORE: _set_first(str),
-    Fault.NEGATIVE_SCORE: _set_first(lambda _: -0.01),
-    Fault.EXCESSIVE_SCORE: _set_first(lambda weight: weight + 0.01),
-    Fault.INFINITE: _set_first(lambda _: float("inf")),
-    Fault.HUGE_SCORE: _set_first(lambda _: 1e308),
-    Fault.WRONG_TOTAL: _wrong_total,
-    Fault.WRONG_MAX_TOTAL: _wrong_max_total,
-    Fault.GIANT: _giant,
-}
-
 _OF_SCORES = frozenset(
     {
-        Fault.MISSING_ID,
-        Fault.RENAMED_ID,
-        Fault.DUPLICATE_ID,
-        Fault.NAN,
-        Fault.STRING_SCORE,
-        Fault.NEGATIVE_SCORE,
-        Fault.EXCESSIVE_SCORE,
-        Fault.INFINITE,
-        Fault.HUGE_SCORE,
+        Fault.MISSING_ID, Fault.RENAMED_ID, Fault.DUPLICATE_ID, Fault.NAN, Fault.STRING_SCORE,
+        Fault.NEGATIVE_SCORE, Fault.EXCESSIVE_SCORE, Fault.INFINITE, Fault.HUGE_SCORE,
     }
-)
+)  # fmt: skip
+
+
+def _spoil(reply: dict[str, Any], weights: Mapping[str, float], fault: Fault | None) -> None:
+    scores: dict[str, object] = reply["scores"]
+    first, last = next(iter(scores), ""), next(reversed(scores), "")
+    match fault:
+        case Fault.MISSING_ID:
+            del scores[last]
+        case Fault.EXTRA_ID:
+            scores["unasked"] = 0.0
+        case Fault.RENAMED_ID:
+            scores[f"{last} (renamed)"] = scores.pop(last)
+        case Fault.WRONG_TOTAL:
+            reply["total"] += 0.1
+        case Fault.WRONG_MAX_TOTAL:
+            reply["max_total"] += 1
+        case Fault.GIANT:
+            reply["reasoning"] = "x" * _GIANT_CHARS
+        case _:
+            weight = weights.get(first, 0.0)
+            wrong: dict[Fault | None, object] = {
+                Fault.NAN: math.nan,
+                Fault.INFINITE: math.inf,
+                Fault.STRING_SCORE: str(weight),
+                Fault.NEGATIVE_SCORE: -0.01,
+                Fault.EXCESSIVE_SCORE: weight + 0.01,
+                Fault.HUGE_SCORE: 1e308,
+            }
+            if fault in wrong:
+                scores[first] = wrong[fault]
 
 
 def _repeat_first_score(text: str) -> str:
-    key, opening = '"scores": {', text.index('"scores": {')
-    first = text[opening + len(key) : text.index(":", opening + len(key))]
-    return text[: opening + len(key)] + f"{first}: 0.0, " + text[opening + len(key) :]
+    before, opening, scores = text.partition('"scores": {')
+    return f"{before}{opening}{scores.partition(':')[0]}: 0.0, {scores}"
 
 
 _IN_TEXT: dict[Fault | None, Callable[[str], str]] = {
