@@ -12,7 +12,7 @@ from typing import Final
 
 from rubric_core.files import open_file
 from rubric_judge.errors import LedgerError
-from rubric_judge.ledger.entry import damaged
+from rubric_judge.ledger.entry import COLUMNS, damaged
 
 _APPLICATION_ID: Final = 0x52554C44
 """Tells a ledger from any other SQLite file; "RULD"."""
@@ -51,10 +51,7 @@ CREATE TRIGGER no_delete BEFORE DELETE ON judgements
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
 
-_COLUMNS: Final = (
-    "key, judge, task_id, replicate, rubric_sha256, passage_sha256, question_sha256, response, "
-    "outcome, recorded_at, result"
-)
+_COLUMNS: Final = ", ".join(COLUMNS)
 INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
 SELECT: Final = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa: S608 - constants
 

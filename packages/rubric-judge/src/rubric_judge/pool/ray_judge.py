@@ -11,8 +11,7 @@ import anyio
 
 from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.config import JudgeSpec
-from rubric_judge.pool.ray_actors import Description, JudgeActor, SharedLimiter, joined, pieces_of
-from rubric_judge.provider.limits import Limiter
+from rubric_judge.pool.ray_actors import JudgeActor, SharedLimiter, joined, pieces_of
 
 _LIVES = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""
@@ -30,13 +29,7 @@ class RemoteJudge:
     """
 
     def __init__(
-        self,
-        ray: Any,
-        spec: JudgeSpec,
-        limiter: SharedLimiter,
-        *,
-        number: int,
-        micro_batch: int,
+        self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int, micro_batch: int
     ) -> None:
         """Start an actor.
 
@@ -49,7 +42,8 @@ class RemoteJudge:
         """
         self._ray = ray
         self._spec = spec
-        self._limiter = limiter
+        self.limiter = limiter
+        """Of all actors."""
         self._number = number
         self._micro_batch = micro_batch
         self._gathered: list[tuple[JudgeView, asyncio.Future[JudgeResult]]] = []
@@ -57,29 +51,10 @@ class RemoteJudge:
         self._numbers = count(1)
         self.replaced = 0
         """Actors that died."""
-        self.description = Description("", "", warm_call=False)
-        """Said by one actor for all of them."""
+        # Said by one actor for all of them, before the first judgement.
+        self.name = self.fingerprint = ""
+        self.warm_call = False
         self.actor: Any = self._new_actor()
-
-    @property
-    def name(self) -> str:
-        """The judge's name."""
-        return self.description.name
-
-    @property
-    def fingerprint(self) -> str:
-        """The judge's fingerprint."""
-        return self.description.fingerprint
-
-    @property
-    def warm_call(self) -> bool:
-        """Whether a group's first response goes alone."""
-        return self.description.warm_call
-
-    @property
-    def limiter(self) -> Limiter:
-        """The limiter of all actors."""
-        return self._limiter
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge one response, in a micro-batch with others."""
@@ -128,7 +103,7 @@ class RemoteJudge:
     def _new_actor(self) -> Any:
         owner = f"{self._number}.{self.replaced}"
         options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
-        limiter = self._limiter.of(owner)
+        limiter = self.limiter.of(owner)
         return self._ray.remote(**options)(JudgeActor).remote(self._spec, limiter)
 
     def _send(self) -> None:
@@ -154,10 +129,7 @@ class RemoteJudge:
                 future.set_exception(error)
 
     async def _receive(
-        self,
-        actor: Any,
-        views: list[JudgeView],
-        futures: list[asyncio.Future[JudgeResult]],
+        self, actor: Any, views: list[JudgeView], futures: list[asyncio.Future[JudgeResult]]
     ) -> None:
         *begun, last = pieces_of(views)
         parcel = next(self._numbers)
@@ -188,6 +160,6 @@ class RemoteJudge:
     def _replace(self, actor: object) -> None:
         if actor is not self.actor:
             return  # another of its batches has done so
-        self._limiter.forget(f"{self._number}.{self.replaced}")
+        self.limiter.forget(f"{self._number}.{self.replaced}")
         self.replaced += 1
         self.actor: Any = self._new_actor()

@@ -1,36 +1,28 @@
 """The pool over Ray: judges in actors of their own, everything else as in `JudgePool`.
 
 An actor is a replica whose `judge` is a remote call. Schedule, deadline, hedging, ledger and counts
-are the pool's, and stay in the process that calls it.
+are the pool's own, and stay in the process that calls it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, Self, cast
+from typing import Any, Self
 
-from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
+from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
-from rubric_judge.config import (
-    HybridConfig,
-    JudgeConfig,
-    JudgeSpec,
-    LexicalConfig,
-    PluginConfig,
-)
+from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.pool.ray_judge import RemoteJudge
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.provider.model_config import LimitsConfig
 
 
-class RayJudgePool:
+class RayJudgePool(JudgePool):
     """Judges many responses in Ray actors, each with a judge and a client of its own.
 
     It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
@@ -78,11 +70,10 @@ class RayJudgePool:
                 self._ray.init(
                     include_dashboard=False, log_to_driver=False, configure_logging=False
                 )
-        limits = _limits(spec)
         # Its counts are lost with it, and that is all: it is started again.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
-        )(LimiterActor).remote(limits)
+        )(LimiterActor).remote(_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
             RemoteJudge(self._ray, spec, self._limiter, number=number, micro_batch=micro_batch)
@@ -93,8 +84,8 @@ class RayJudgePool:
         except BaseException:
             self._end()
             raise
-        self._pool = JudgePool(
-            cast("Sequence[Judge]", self._judges),
+        super().__init__(
+            self._judges,
             workers=actors,
             micro_batch=micro_batch,
             hedge=hedge,
@@ -102,41 +93,10 @@ class RayJudgePool:
             replica_limit=micro_batch,
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """What identifies the scores of its judges, for keys of a ledger."""
-        return self._pool.fingerprint
-
-    @property
-    def warm_call(self) -> bool:
-        """Whether a group's first response goes alone, where they are given together."""
-        return self._pool.warm_call
-
-    async def judge_all(
-        self,
-        views: Sequence[JudgeView],
-        *,
-        on_result: Callable[[int, JudgeResult], None] | None = None,
-        deadline_s: float | None = None,
-        replicate: int = 0,
-    ) -> list[JudgeResult]:
-        """Judge every view; see `JudgePool.judge_all`."""
-        return await self._pool.judge_all(
-            views, on_result=on_result, deadline_s=deadline_s, replicate=replicate
-        )
-
-    def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
-        """Return whether the ledger holds every judgement; see `JudgePool.knows`."""
-        return self._pool.knows(views, replicate=replicate)
-
     async def check(self) -> list[JudgeSetupError]:
         """Let one actor ask whether the endpoint is there; see `JudgePool.check`."""
         await self._judges[0].check()
         return []
-
-    def statistics(self) -> PoolStatistics:
-        """Return what the pool is doing and has done; its replicas are the actors."""
-        return self._pool.statistics()
 
     @property
     def replaced(self) -> int:
@@ -157,12 +117,12 @@ class RayJudgePool:
 
     def _describe(self) -> None:
         try:
-            description = self._ray.get(self._judges[0].actor.describe.remote())
+            described = self._ray.get(self._judges[0].actor.describe.remote())
         except self._ray.exceptions.RayTaskError as error:
             # Ray's error quotes the worker's stack; the cause is what was raised there.
             raise error.cause from None
         for judge in self._judges:
-            judge.description = description
+            judge.name, judge.fingerprint, judge.warm_call = described
 
     def _end(self) -> None:
         for judge in self._judges:

@@ -122,7 +122,7 @@ class Crew:
     tally: Tally = field(default_factory=Tally)
     home: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
     slots: anyio.CapacityLimiter = field(init=False)
-    _watchers: set[anyio.Event] = field(default_factory=set[anyio.Event])
+    _change: anyio.Event | None = None
 
     def enter(self, step: object) -> None:
         """Let a step begin, with all that counts calls at 0 where its event loop is a new one.
@@ -132,23 +132,21 @@ class Crew:
         """
         if self.home.enter(step):
             self.slots = anyio.CapacityLimiter(self.limit)
-            self._watchers.clear()
+            self._change = None
             self.tally.in_flight.clear()
-            self.replicas.forget_calls()
+            for replica in self.replicas.all:
+                replica.in_flight.clear()
 
     async def change(self) -> None:
         """Wait until a call ends, of whichever step."""
-        event = anyio.Event()
-        self._watchers.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._watchers.discard(event)
+        self._change = self._change or anyio.Event()
+        await self._change.wait()
 
     def changed(self) -> None:
         """Say that a call ended."""
-        for event in self._watchers:
-            event.set()
+        if self._change is not None:
+            self._change.set()
+            self._change = None
 
 
 class Step:
@@ -208,7 +206,7 @@ class Step:
             # Which call is next is decided when it can start, not before.
             call = schedule.next()
             if call is not None:
-                call.replica.take(slot)
+                call.replica.in_flight.add(slot)
                 self._held[slot] = call.replica
                 group.start_soon(self._carry_out, call, slot, group)
                 continue
@@ -233,7 +231,7 @@ class Step:
         replica = self._held.pop(slot, None)
         # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
         if replica is not None and self._crew.home.holds(self):
-            replica.give_back(slot)
+            replica.in_flight.discard(slot)
             self._crew.slots.release_on_behalf_of(slot)
             self._crew.changed()
 
@@ -292,7 +290,7 @@ class Step:
             return result
         finally:
             replica.ended(mark, result)
-            crew.tally.call_ended(mark)
+            crew.tally.in_flight.discard(mark)
             if crew.hedger is not None and _is_usable(result):
                 crew.hedger.answered(time.perf_counter() - started_s)
 
