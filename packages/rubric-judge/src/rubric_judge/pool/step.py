@@ -60,18 +60,17 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
     # The named boundary for judges: one that breaks its promise not to raise costs its own
     # judgement, not the step. The message may hold a text, so only the type and place go on.
     except BaseException as error:  # noqa: BLE001
-        return _unexpected(judge, view, error)
+        kind = type(error).__name__
+        where = innermost(traceback.extract_tb(error.__traceback__))
+        events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
+        detail = f"the judge raised {kind}"
+        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
     return result
 
 
-def _unexpected(judge: Judge, view: JudgeView, error: BaseException) -> JudgeResult:
-    kind = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
-    events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
-    return JudgeResult.unavailable(
-        Reason.JUDGE_ERROR, judge=judge.name, detail=f"the judge raised {kind}"
-    )
+def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
+    """Return file and line of the innermost of some frames."""
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
 
 
 GRACE_S: Final = 5.0
@@ -96,9 +95,8 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 
     def name() -> None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented, and the only way
-        where = traceback.extract_stack(frame)[-1] if frame is not None else None
-        place = f"{where.filename}:{where.lineno}" if where is not None else "unknown"
-        events.loop_blocked(judge=judge, where=place, deadline_s=deadline_s)
+        where = innermost(traceback.extract_stack(frame) if frame else ())
+        events.loop_blocked(judge=judge, where=where, deadline_s=deadline_s)
 
     timer = threading.Timer(deadline_s + GRACE_S, name)
     timer.daemon = True

@@ -126,20 +126,19 @@ def _add_judging(app: FastAPI, service: JudgeService, *, token: SecretStr | None
 
 
 def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
-    admission = service.admission
     open_to_all = _refusals(_OF_ANY_REQUEST, token=None)
     ending = {503: {"model": Health, "description": "The service is ending."}}
 
     @app.get("/healthz", response_model=Health, responses=open_to_all | ending)
     async def ready() -> JSONResponse:
         """Say whether the service takes requests."""
-        health = Health(live=True, ready=not admission.draining, queued=admission.queued)
+        health = Health(live=True, ready=not service.draining, queued=service.queued)
         return JSONResponse(health.model_dump(), status_code=200 if health.ready else 503)
 
     @app.get("/healthz/live", responses=open_to_all)
     async def live() -> Health:
         """Say that the service runs, also while it ends."""
-        return Health(live=True, ready=not admission.draining, queued=admission.queued)
+        return Health(live=True, ready=not service.draining, queued=service.queued)
 
     exposition = {200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}}
 
@@ -185,13 +184,11 @@ def _refusals(
     }
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    del request
+async def _refused(_request: Request, error: Exception) -> Response:
     return refusal(cast("RefusedError", error))
 
 
-async def _not_valid(request: Request, error: Exception) -> Response:
-    del request
+async def _not_valid(_request: Request, error: Exception) -> Response:
     problem = cast("RequestValidationError", error).errors()[0]
     # Not the input, which may be a passage; `loc` starts with "body".
     parts = [str(part)[:60] for part in problem["loc"][1:] if part not in {BY_ID, INLINE}]
@@ -202,13 +199,12 @@ async def _not_valid(request: Request, error: Exception) -> Response:
     return refusal(RefusedError("invalid_request", message, field=field))
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    del request, error  # raised again after the answer, and logged by the gate
+async def _broken(_request: Request, _error: Exception) -> Response:
+    # The error is raised again after the answer, and logged by the gate.
     return refusal(RefusedError("internal", BROKEN))
 
 
-async def _no_such_endpoint(request: Request, error: Exception) -> Response:
-    del request
+async def _no_such_endpoint(_request: Request, error: Exception) -> Response:
     known = cast("HTTPException", error)
     kind = _KIND_BY_STATUS.get(known.status_code, "invalid_request")
     message = "no such endpoint or method; /openapi.json lists them"

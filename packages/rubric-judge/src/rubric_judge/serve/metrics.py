@@ -12,6 +12,8 @@ from rubric_core import JudgeResult, Outcome
 from rubric_judge.pool import PoolStatistics
 
 _PREFIX = "rubric_judge_"
+_COUNT, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_CACHED_SHARE = "Share of prompt tokens that came from a prefix cache."
 _LATENCY_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
 
 
@@ -76,28 +78,19 @@ class ServiceMetrics(Collector):
         for name, count in pool.by_fallback.items():
             fallbacks.add_metric((name,), count)
         yield fallbacks
-        for name, text, value in (
-            ("prompt_tokens", "Tokens read, cached ones included.", pool.usage.prompt_tokens),
-            ("completion_tokens", "Tokens written.", pool.usage.completion_tokens),
-            ("cached_tokens", "Prompt tokens from a prefix cache.", pool.usage.cached_tokens),
-            ("attempts", "Calls made, retries and hedges included.", pool.attempts),
-            ("from_ledger", "Judgements that the ledger had.", pool.from_ledger),
-            ("cost_usd", "Price of the calls, where known.", pool.usage.cost_usd),
+        used, cached_frac = pool.usage, pool.cached_token_frac
+        waiting = max(self._queued() - pool.in_flight, 0)
+        for family, name, text, value in (
+            (_COUNT, "prompt_tokens", "Tokens read, cached ones included.", used.prompt_tokens),
+            (_COUNT, "completion_tokens", "Tokens written.", used.completion_tokens),
+            (_COUNT, "cached_tokens", "Prompt tokens from a prefix cache.", used.cached_tokens),
+            (_COUNT, "attempts", "Calls made, retries and hedges included.", pool.attempts),
+            (_COUNT, "from_ledger", "Judgements that the ledger had.", pool.from_ledger),
+            (_COUNT, "cost_usd", "Price of the calls, where known.", used.cost_usd),
+            (_GAUGE, "in_flight", "Responses being judged.", pool.in_flight),
+            (_GAUGE, "waiting", "Responses that wait for their turn.", waiting),
+            (_GAUGE, "cached_token_share", _CACHED_SHARE, cached_frac),
         ):
             # What no server has reported is left out: it is not 0.
             if value is not None:
-                yield CounterMetricFamily(_PREFIX + name, text, value=value)
-        yield GaugeMetricFamily(
-            f"{_PREFIX}in_flight", "Responses being judged.", value=pool.in_flight
-        )
-        yield GaugeMetricFamily(
-            f"{_PREFIX}waiting",
-            "Responses that wait for their turn.",
-            value=max(self._queued() - pool.in_flight, 0),
-        )
-        if pool.cached_token_frac is not None:
-            yield GaugeMetricFamily(
-                f"{_PREFIX}cached_token_share",
-                "Share of prompt tokens that came from a prefix cache.",
-                value=pool.cached_token_frac,
-            )
+                yield family(_PREFIX + name, text, value=value)

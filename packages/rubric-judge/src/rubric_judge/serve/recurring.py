@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
 
@@ -14,12 +14,6 @@ _WITHIN_S = 10.0
 _LIBRARIES = ("asyncio", "uvicorn.error")
 
 _log = structlog.get_logger("rubric_judge.serve")
-
-
-@dataclass(slots=True)
-class _Kind:
-    since_s: float
-    left_out: int = 0
 
 
 class Recurring:
@@ -32,15 +26,16 @@ class Recurring:
             clock: seconds that only grow.
         """
         self._clock = clock
-        self._kinds: dict[str, _Kind] = {}
+        self._since_s: dict[str, float] = {}
+        self._left_out = Counter[str]()
 
     def passes(self, kind: str) -> bool:
         """Whether a line of this kind is to be written; it is counted otherwise."""
         self.report()
-        if kind in self._kinds:
-            self._kinds[kind].left_out += 1
+        if kind in self._since_s:
+            self._left_out[kind] += 1
             return False
-        self._kinds[kind] = _Kind(self._clock())
+        self._since_s[kind] = self._clock()
         return True
 
     def report(self, *, all_of_them: bool = False) -> None:
@@ -50,12 +45,11 @@ class Recurring:
             all_of_them: of the others as well.
         """
         until_s = self._clock() - _WITHIN_S
-        for kind, seen in list(self._kinds.items()):
-            if not all_of_them and seen.since_s > until_s:
-                continue
-            del self._kinds[kind]
-            if seen.left_out:
-                _log.warning("serve.log.left_out", like=kind, lines=seen.left_out)
+        for kind, since_s in list(self._since_s.items()):
+            if all_of_them or since_s <= until_s:
+                del self._since_s[kind]
+                if left_out := self._left_out.pop(kind, 0):
+                    _log.warning("serve.log.left_out", like=kind, lines=left_out)
 
     @contextmanager
     def over_libraries(self) -> Generator[None]:

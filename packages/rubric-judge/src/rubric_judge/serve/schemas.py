@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
@@ -51,13 +51,8 @@ def check_size(criteria: object) -> None:
     found = cast("list[object]", criteria)
     if len(found) > _MOST_CRITERIA:
         raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    lists = [
-        cast("dict[object, object]", one).get(name)
-        for one in found
-        if _keys(one)
-        for name in _TERMS
-    ]
-    count = sum(len(cast("list[object]", terms)) for terms in lists if isinstance(terms, list))
+    columns = [_column(one, name) for one in found for name in _TERMS]
+    count = sum(len(cast("list[object]", terms)) for terms in columns if isinstance(terms, list))
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
@@ -82,7 +77,7 @@ class InlineItem(_Body):
     @field_validator("task", mode="before")
     @classmethod
     def _not_too_long(cls, task: object) -> object:
-        check_size(cast("dict[object, object]", task).get("criteria") if _keys(task) else None)
+        check_size(_column(task, "criteria"))
         return task
 
 
@@ -92,11 +87,12 @@ INLINE: Final = "(inline)"
 
 
 def _kind_of_item(item: object) -> str:
-    return INLINE if isinstance(item, InlineItem) or "task" in _keys(item) else BY_ID
+    is_inline = isinstance(item, InlineItem) or (isinstance(item, dict) and "task" in item)
+    return INLINE if is_inline else BY_ID
 
 
-def _keys(item: object) -> Collection[object]:
-    return cast("dict[object, object]", item) if isinstance(item, dict) else ()
+def _column(row: object, name: str) -> object:
+    return cast("dict[object, object]", row).get(name) if isinstance(row, dict) else None
 
 
 _Item = Annotated[

@@ -134,6 +134,7 @@ def fenced_blocks(text: str) -> list[Block]:
 
 
 _LONGEST = 100_000
+_IMPORTABLE = sys.stdlib_module_names | {"solution"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +169,8 @@ def read_python_tests(body: str) -> PythonTests:
         ) from None
     except (ValueError, RecursionError, MemoryError):
         raise VerificationError("`python_tests:` is no usable Python, or nests too deep") from None
-    _refuse_what_cannot_run(tree)
+    _refuse_imports(tree)
+    _refuse_functions(tree)
     n_tests = sum(map(_count_tests, tree.body))
     if not n_tests:
         raise VerificationError(
@@ -213,27 +215,33 @@ def _is_test_case(node: ast.ClassDef) -> bool:
     )
 
 
-def _refuse_what_cannot_run(tree: ast.Module) -> None:
+def _refuse_imports(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         match node:
-            case ast.Import():
-                modules = [alias.name for alias in node.names]
-            case ast.ImportFrom():
-                modules = [node.module or ""]
+            case ast.Import(names=aliases):
+                modules = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=module):
+                modules = [module or ""]
             case _:
                 continue
-        if not all(map(_is_there, modules)):
+        if not _IMPORTABLE.issuperset(module.partition(".")[0] for module in modules):
             raise VerificationError(
                 f"`python_tests:` line {node.lineno} imports what is not there; "
                 "tests have the standard library and `solution`"
             )
+
+
+def _refuse_functions(tree: ast.Module) -> None:
     names: set[str] = set()
     for statement in tree.body:
         match statement:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if not name.startswith("test"):
-                    continue
-                _refuse_function(statement)
+            case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith("test"):
+                raise VerificationError(f"`python_tests:` line {line}: a test is no `async def`")
+            case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith("test"):
+                if args.posonlyargs or args.args or args.kwonlyargs:
+                    raise VerificationError(
+                        f"`python_tests:` line {line}: a test takes no arguments"
+                    )
             case ast.ClassDef(name=name) if _is_test_case(statement):
                 pass
             case _:
@@ -241,15 +249,3 @@ def _refuse_what_cannot_run(tree: ast.Module) -> None:
         if name in names:
             raise VerificationError("`python_tests:` gives two tests the same name; rename one")
         names.add(name)
-
-
-def _refuse_function(test: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    if isinstance(test, ast.AsyncFunctionDef):
-        raise VerificationError(f"`python_tests:` line {test.lineno}: a test is no `async def`")
-    if test.args.posonlyargs or test.args.args or test.args.kwonlyargs:
-        raise VerificationError(f"`python_tests:` line {test.lineno}: a test takes no arguments")
-
-
-def _is_there(module: str) -> bool:
-    top = module.partition(".")[0]
-    return top == "solution" or top in sys.stdlib_module_names
