@@ -132,7 +132,9 @@ def _check_header(path: Path) -> None:
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Connect without a look at what is there."""
     # Where nothing can be written, not even the files that readers share, the file must be at rest.
-    frozen = read_only and not os.access(path.parent, os.W_OK) and not _has_open_log(path)
+    log = path.with_name(f"{path.name}-wal")
+    has_open_log = log.exists() and log.stat().st_size > 0
+    frozen = read_only and not os.access(path.parent, os.W_OK) and not has_open_log
     options = "immutable=1" if frozen else f"mode={'ro' if read_only else 'rw'}"
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
@@ -141,11 +143,6 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-def _has_open_log(path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
 
 
 def _check(database: sqlite3.Connection, path: Path) -> None:

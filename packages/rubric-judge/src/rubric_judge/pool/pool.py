@@ -14,7 +14,7 @@ from rubric_judge.ledger import Ledger, check_replicate
 from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging
 from rubric_judge.pool.statistics import PoolStatistics
-from rubric_judge.pool.step import Crew, Step, watched_deadline
+from rubric_judge.pool.step import PoolState, Step, watched_deadline
 from rubric_judge.provider.limits import Limited
 
 
@@ -60,7 +60,7 @@ class JudgePool:
             raise ValueError(f"replica_limit={replica_limit!r} must be at least 1, or left out")
         judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
         self._ledger = ledger
-        self._crew = Crew(
+        self._state = PoolState(
             replicas=Replicas(judges, limit=replica_limit),
             limit=workers * micro_batch,
             hedger=None if hedge is None else Hedger(hedge),
@@ -127,7 +127,7 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            self._crew.tally.judged(
+            self._state.tally.judged(
                 call.view, result, latency_s=latency_s, times=len(call.positions)
             )
             if self._ledger is not None:
@@ -136,7 +136,7 @@ class JudgePool:
 
         calls = self._calls(views, judge=judge, replicate=replicate, place=place)
         with watched_deadline(deadline_s, judge=self._judge.name):
-            await Step(calls, self._crew, settle=settle).run()
+            await Step(calls, self._state, settle=settle).run()
         for call in calls:
             if results[call.positions[0]] is None:
                 settle(call, self._too_late(call, deadline_s), None)
@@ -159,7 +159,7 @@ class JudgePool:
         Raises:
             JudgeSetupError: none is there.
         """
-        replicas = self._crew.replicas.all
+        replicas = self._state.replicas.all
         problems: dict[int, JudgeSetupError] = {}
 
         async def ask(number: int) -> None:
@@ -177,16 +177,16 @@ class JudgePool:
 
     async def aclose(self) -> None:
         """Close the judges."""
-        for replica in self._crew.replicas.all:
+        for replica in self._state.replicas.all:
             await close(replica.judge)
 
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing and has done."""
-        replicas = self._crew.replicas.all
+        replicas = self._state.replicas.all
         judges = (replica.judge for replica in replicas)
         limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
-        return self._crew.tally.statistics(
-            limit=self._crew.limit,
+        return self._state.tally.statistics(
+            limit=self._state.limit,
             replicas=tuple(replica.statistics() for replica in replicas),
             limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )
@@ -199,7 +199,7 @@ class JudgePool:
         replicate: int,
         place: Callable[[Sequence[int], JudgeResult], None],
     ) -> list[Call]:
-        any_replica = self._crew.replicas.all[0]
+        any_replica = self._state.replicas.all[0]
         if self._ledger is None:
             return [Call([number], view, "", any_replica) for number, view in enumerate(views)]
         calls: dict[str, Call] = {}
@@ -209,7 +209,7 @@ class JudgePool:
         for key, call in tuple(calls.items()):
             if (found := self._ledger.find(key)) is not None:
                 del calls[key]
-                self._crew.tally.found(found, times=len(call.positions))
+                self._state.tally.found(found, times=len(call.positions))
                 place(call.positions, found)
         return list(calls.values())
 

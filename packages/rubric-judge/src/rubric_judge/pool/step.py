@@ -110,7 +110,7 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 
 
 @dataclass(slots=True)
-class Crew:
+class PoolState:
     """What all steps of a pool share."""
 
     replicas: Replicas
@@ -153,7 +153,7 @@ class Step:
     def __init__(
         self,
         calls: Sequence[Call],
-        crew: Crew,
+        state: PoolState,
         *,
         settle: Callable[[Call, JudgeResult, float], None],
     ) -> None:
@@ -161,12 +161,12 @@ class Step:
 
         Args:
             calls: the judgements to ask for.
-            crew: the pool's judges and counts.
+            state: the pool's judges and counts.
             settle: called with each call, its result and the seconds it took, as it ends.
         """
-        self._crew = crew
+        self._state = state
         self._settle = settle
-        self._schedule = Schedule(calls, crew.replicas, warm=crew.warm)
+        self._schedule = Schedule(calls, state.replicas, warm=state.warm)
         self._running: dict[Call, None] = {}
         self._exits: list[BaseException] = []
         self._held: dict[object, Replica] = {}
@@ -181,23 +181,23 @@ class Step:
 
         The calls in flight are cancelled first.
         """
-        self._crew.enter(self)
+        self._state.enter(self)
         try:
             async with anyio.create_task_group() as group:
-                if self._crew.hedger is not None:
-                    group.start_soon(self._hedge_stragglers, group, self._crew.hedger)
+                if self._state.hedger is not None:
+                    group.start_soon(self._hedge_stragglers, group, self._state.hedger)
                 await self._start_all(group)
                 group.cancel_scope.cancel()  # the watch over stragglers
         finally:
             for slot in tuple(self._held):  # of a call that was cancelled before it began
                 self._give_back(slot)
-            self._crew.home.leave(self)
+            self._state.home.leave(self)
         if self._exits:
             raise self._exits[0]
 
     async def _start_all(self, group: TaskGroup) -> None:
-        crew, schedule = self._crew, self._schedule
-        slots = crew.slots
+        state, schedule = self._state, self._schedule
+        slots = state.slots
         while schedule.unsettled:
             slot = object()
             await slots.acquire_on_behalf_of(slot)
@@ -210,7 +210,7 @@ class Step:
                 continue
             slots.release_on_behalf_of(slot)
             if schedule.unsettled:  # the last may have ended while this waited for the slot
-                await crew.change()
+                await state.change()
 
     async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
         self._running[call] = None
@@ -228,14 +228,14 @@ class Step:
     def _give_back(self, slot: object) -> None:
         replica = self._held.pop(slot, None)
         # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
-        if replica is not None and self._crew.home.holds(self):
+        if replica is not None and self._state.home.holds(self):
             replica.in_flight.discard(slot)
-            self._crew.slots.release_on_behalf_of(slot)
-            self._crew.changed()
+            self._state.slots.release_on_behalf_of(slot)
+            self._state.changed()
 
     async def _answered(self, call: Call, slot: object) -> JudgeResult:
-        if self._crew.hedger is not None:
-            self._crew.hedger.started()
+        if self._state.hedger is not None:
+            self._state.hedger.started()
         call.started_s = time.perf_counter()
         call.begun_s = call.begun_s or call.started_s
         result: JudgeResult | None = None
@@ -256,20 +256,20 @@ class Step:
         return cast("JudgeResult", call.answer or result)
 
     async def _second(self, call: Call, hedge: Hedge, group: TaskGroup, hedger: Hedger) -> None:
-        replica = self._crew.replicas.other_than(call.replica)
+        replica = self._state.replicas.other_than(call.replica)
         if replica is None:  # filled since this was decided
             hedger.give_back()
             call.second = None
             hedge.ended.set()
             return
-        self._crew.tally.hedged += 1
+        self._state.tally.hedged += 1
         hedge.was_sent = True
         try:
             with hedge.scope:
                 hedge.result = await self._ask(call, replica, mark=hedge)
             if call.answer is None and _is_usable(hedge.result):
                 call.answer = hedge.result
-                self._crew.tally.hedge_wins += 1
+                self._state.tally.hedge_wins += 1
                 call.first.cancel()
         except (SystemExit, KeyboardInterrupt, EventLoopError) as end:
             self._exits.append(end)
@@ -278,22 +278,22 @@ class Step:
             hedge.ended.set()
 
     async def _ask(self, call: Call, replica: Replica, *, mark: object) -> JudgeResult:
-        crew = self._crew
+        state = self._state
         started_s = time.perf_counter()
         result: JudgeResult | None = None
         replica.call_started(mark)
-        crew.tally.call_started(mark)
+        state.tally.call_started(mark)
         try:
             result = await ask(replica.judge, call.view)
             return result
         finally:
             replica.ended(mark, result)
-            crew.tally.in_flight.discard(mark)
-            if crew.hedger is not None and _is_usable(result):
-                crew.hedger.answered(time.perf_counter() - started_s)
+            state.tally.in_flight.discard(mark)
+            if state.hedger is not None and _is_usable(result):
+                state.hedger.answered(time.perf_counter() - started_s)
 
     def _end(self, call: Call, result: JudgeResult) -> None:
-        replicas = self._crew.replicas
+        replicas = self._state.replicas
         if (
             result.reason is Reason.CONNECTION
             and call.moves < len(replicas.all) - 1
@@ -302,7 +302,7 @@ class Step:
             call.moves += 1
             call.lose(result)
             call.first = anyio.CancelScope()
-            self._crew.tally.moved += 1
+            self._state.tally.moved += 1
             self._schedule.again(call)
             return
         self._schedule.settled(call)
@@ -320,7 +320,7 @@ class Step:
                     break
                 if call.second is not None or call.answer is not None:
                     continue
-                if self._crew.replicas.other_than(call.replica) is None:
+                if self._state.replicas.other_than(call.replica) is None:
                     continue
                 if not hedger.spend():
                     break

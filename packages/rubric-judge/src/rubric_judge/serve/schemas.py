@@ -19,7 +19,15 @@ from pydantic import (
 from pydantic.config import JsonDict
 from starlette.responses import JSONResponse
 
-from rubric_core import JudgeResult, Outcome, Reason, Rubric, SchemaError, Usage, normalized_reward
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    SchemaError,
+    Usage,
+    normalized_reward,
+)
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 
@@ -137,12 +145,12 @@ class Judgement(_Body):
     attempts: int
 
     @classmethod
-    def of(cls, task_id: str, result: JudgeResult, *, rubric: Rubric) -> Judgement:
+    def of(cls, view: JudgeView, result: JudgeResult) -> Judgement:
         """Leave out what may quote a text."""
         unavailable = result.outcome is Outcome.UNAVAILABLE
         return cls(
-            task_id=task_id,
-            reward=None if unavailable else normalized_reward(result, rubric),
+            task_id=view.task_id,
+            reward=None if unavailable else normalized_reward(result, view.rubric),
             **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
         )
 

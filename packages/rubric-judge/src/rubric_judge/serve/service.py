@@ -13,9 +13,8 @@ from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.pool import JudgePool
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.metrics import ServiceMetrics
-from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.schemas import RefusedError, check_size
+from rubric_judge.serve.telemetry import Recurring, ServiceMetrics
 
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1

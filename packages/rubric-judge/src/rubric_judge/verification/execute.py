@@ -182,10 +182,9 @@ class _Workers:
     def forget(self) -> None:
         """Start anew in a forked process: the others are its parent's."""
         self._lock = threading.Lock()
-        while self._idle:
-            process = self._idle.pop()
+        for process in self._idle:
             process.returncode = 0
-            end(process)
+        self.end()
 
 
 def _new_process() -> subprocess.Popen[bytes]:

@@ -145,6 +145,10 @@ class PythonTests:
     n_tests: int
 
 
+def _unusable(problem: str) -> VerificationError:
+    return VerificationError(f"`python_tests:` {problem}")
+
+
 def read_python_tests(body: str) -> PythonTests:
     """Read the tests.
 
@@ -158,24 +162,20 @@ def read_python_tests(body: str) -> PythonTests:
         VerificationError: it is no Python, holds no test, or imports what the sandbox lacks.
     """
     if len(body) > _LONGEST:
-        raise VerificationError(f"`python_tests:` is longer than {_LONGEST} characters")
+        raise _unusable(f"is longer than {_LONGEST} characters")
     blocks = fenced_blocks(body)
     source = (blocks[0].text if len(blocks) == 1 else body).strip("\n")
     try:
         tree = parse_python(source)
     except SyntaxError as error:
-        raise VerificationError(
-            f"`python_tests:` is no Python: see line {error.lineno or 0} of the tests"
-        ) from None
+        raise _unusable(f"is no Python: see line {error.lineno or 0} of the tests") from None
     except (ValueError, RecursionError, MemoryError):
-        raise VerificationError("`python_tests:` is no usable Python, or nests too deep") from None
+        raise _unusable("is no usable Python, or nests too deep") from None
     _refuse_imports(tree)
     _refuse_functions(tree)
     n_tests = sum(map(_count_tests, tree.body))
     if not n_tests:
-        raise VerificationError(
-            "`python_tests:` holds no test; write `assert …` or `def test_…():` below it"
-        )
+        raise _unusable("holds no test; write `assert …` or `def test_…():` below it")
     return PythonTests(source=source, n_tests=n_tests)
 
 
@@ -225,8 +225,8 @@ def _refuse_imports(tree: ast.Module) -> None:
             case _:
                 continue
         if not _IMPORTABLE.issuperset(module.partition(".")[0] for module in modules):
-            raise VerificationError(
-                f"`python_tests:` line {node.lineno} imports what is not there; "
+            raise _unusable(
+                f"line {node.lineno} imports what is not there; "
                 "tests have the standard library and `solution`"
             )
 
@@ -236,16 +236,14 @@ def _refuse_functions(tree: ast.Module) -> None:
     for statement in tree.body:
         match statement:
             case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith("test"):
-                raise VerificationError(f"`python_tests:` line {line}: a test is no `async def`")
+                raise _unusable(f"line {line}: a test is no `async def`")
             case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith("test"):
                 if args.posonlyargs or args.args or args.kwonlyargs:
-                    raise VerificationError(
-                        f"`python_tests:` line {line}: a test takes no arguments"
-                    )
+                    raise _unusable(f"line {line}: a test takes no arguments")
             case ast.ClassDef(name=name) if _is_test_case(statement):
                 pass
             case _:
                 continue
         if name in names:
-            raise VerificationError("`python_tests:` gives two tests the same name; rename one")
+            raise _unusable("gives two tests the same name; rename one")
         names.add(name)

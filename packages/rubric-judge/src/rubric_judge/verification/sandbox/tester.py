@@ -20,6 +20,7 @@ import symtable
 import sys
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
 from rubric_judge.verification.sandbox.confine import (
@@ -176,7 +177,8 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
         try:
             run()
         except BaseException as error:  # noqa: BLE001
-            yield _raising(error)  # what is prepared here is missing: a test that fails says so
+            # What is prepared here is missing: a test that fails says so.
+            yield partial(_fail, error)
             continue
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             functions.append(statement.name)
@@ -193,11 +195,8 @@ def _statement(statement: ast.stmt, names: dict[str, object]) -> Callable[[], ob
     return lambda: exec(code, names)  # noqa: S102  # the rubric's own tests
 
 
-def _raising(error: BaseException) -> Callable[[], object]:
-    def fail() -> object:
-        raise error
-
-    return fail
+def _fail(error: BaseException) -> object:
+    raise error
 
 
 def _methods(kind: type) -> Iterator[Callable[[], object]]:

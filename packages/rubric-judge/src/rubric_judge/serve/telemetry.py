@@ -1,15 +1,22 @@
-"""What Prometheus reads: the pool's own counts, and the times of judgements and requests."""
+"""What the service says of itself: counts for Prometheus, and log lines that fill no disk."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
+import structlog
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from rubric_core import JudgeResult, Outcome
 from rubric_judge.pool import PoolStatistics
+
+_log = structlog.get_logger("rubric_judge.serve")
 
 _PREFIX = "rubric_judge_"
 _COUNT, _GAUGE = CounterMetricFamily, GaugeMetricFamily
@@ -94,3 +101,65 @@ class ServiceMetrics(Collector):
             # What no server has reported is left out: it is not 0.
             if value is not None:
                 yield family(_PREFIX + name, text, value=value)
+
+
+_WITHIN_S = 10.0
+_LIBRARIES = ("asyncio", "uvicorn.error")
+
+
+class Recurring:
+    """Decides which log lines are written, so that nobody can fill the log by asking.
+
+    Of one kind the first is written, and the others of the next seconds are counted.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a line.
+
+        Args:
+            clock: seconds that only grow.
+        """
+        self._clock = clock
+        self._since_s: dict[str, float] = {}
+        self._left_out = Counter[str]()
+
+    def passes(self, kind: str) -> bool:
+        """Whether a line of this kind is to be written; it is counted otherwise."""
+        self.report()
+        if kind in self._since_s:
+            self._left_out[kind] += 1
+            return False
+        self._since_s[kind] = self._clock()
+        return True
+
+    def report(self, *, all_of_them: bool = False) -> None:
+        """Write how many lines were left out of the kinds whose time is over.
+
+        Args:
+            all_of_them: of the others as well.
+        """
+        until_s = self._clock() - _WITHIN_S
+        for kind, since_s in list(self._since_s.items()):
+            if all_of_them or since_s <= until_s:
+                del self._since_s[kind]
+                if left_out := self._left_out.pop(kind, 0):
+                    _log.warning("serve.log.left_out", like=kind, lines=left_out)
+
+    @contextmanager
+    def over_libraries(self) -> Generator[None]:
+        """Have what asyncio and uvicorn log pass through here."""
+        loggers = [logging.getLogger(name) for name in _LIBRARIES]
+        for logger in loggers:
+            logger.addFilter(self._filter)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeFilter(self._filter)
+            self.report(all_of_them=True)
+
+    def _filter(self, record: logging.LogRecord) -> bool:
+        # asyncio writes the details into the message, one a line.
+        return record.levelno < logging.WARNING or self.passes(
+            f"{record.name}: {str(record.msg).partition(chr(10))[0]}"
+        )
