@@ -187,7 +187,8 @@ class LimiterActor:
 
     async def leave(self, owner: str, number: int) -> None:
         """Count an attempt out, or give up its place among those that wait."""
-        self._leave(self._entries.pop((owner, number), None))
+        if (entry := self._entries.pop((owner, number), None)) is not None:
+            self._leave(entry)
 
     async def forget(self, owner: str) -> None:
         """Count out all attempts of an actor that is no more."""
@@ -209,9 +210,7 @@ class LimiterActor:
         """Return what was let through."""
         return self._limiter.statistics()
 
-    def _leave(self, entry: _Entry | None) -> None:
-        if entry is None:
-            return
+    def _leave(self, entry: _Entry) -> None:
         if entry.is_in:
             self._limiter.leave(entry.attempt)
         else:

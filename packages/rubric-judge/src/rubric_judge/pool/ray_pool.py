@@ -19,14 +19,9 @@ from rubric_core.errors import install_command
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
+from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
-from rubric_judge.pool.ray_actors import (
-    JudgeActor,
-    LimiterActor,
-    SharedLimiter,
-    joined,
-    pieces_of,
-)
+from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider.model_config import LimitsConfig
 
@@ -121,7 +116,7 @@ class RemoteJudge:
         owner = f"{self._number}.{self.replaced}"
         options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
         limiter = self.limiter.of(owner)
-        return self._ray.remote(**options)(JudgeActor).remote(self._spec, limiter)
+        return self._ray.remote(**options)(ray_actors.JudgeActor).remote(self._spec, limiter)
 
     def _send(self) -> None:
         gathered, self._gathered = self._gathered, []
@@ -148,7 +143,7 @@ class RemoteJudge:
     async def _receive(
         self, actor: Any, views: list[JudgeView], futures: list[asyncio.Future[JudgeResult]]
     ) -> None:
-        *begun, last = pieces_of(views)
+        *begun, last = ray_actors.pieces_of(views)
         parcel = next(self._numbers)
         await asyncio.gather(
             *(actor.take.remote(parcel, place, piece) for place, piece in enumerate(begun))
@@ -169,7 +164,7 @@ class RemoteJudge:
             pieces.append(piece)
             if not is_last:
                 continue
-            number, result = cast("tuple[int, JudgeResult]", joined(pieces))
+            number, result = cast("tuple[int, JudgeResult]", ray_actors.joined(pieces))
             pieces.clear()
             if not futures[number].done():
                 futures[number].set_result(result)
@@ -233,7 +228,7 @@ class RayJudgePool(JudgePool):
         # Its counts are lost with it, and that is all: it is started again.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
-        )(LimiterActor).remote(_limits(spec))
+        )(ray_actors.LimiterActor).remote(_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
             RemoteJudge(self._ray, spec, self._limiter, number=number, micro_batch=micro_batch)

@@ -223,6 +223,8 @@ class Step:
             group.cancel_scope.cancel()
         finally:
             self._running.pop(call, None)
+            if call.second is not None:  # cancelled, perhaps before it began
+                call.second.replica.in_flight.discard(call.second)
             self._give_back(slot)
 
     def _give_back(self, slot: object) -> None:
@@ -250,23 +252,15 @@ class Step:
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
             is_second = call.answer is not None and call.answer is not result
-            if second.was_sent:
-                call.lose(result if is_second else second.result)
+            call.lose(result if is_second else second.result)
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
-    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup, hedger: Hedger) -> None:
-        replica = self._state.replicas.other_than(call.replica)
-        if replica is None:  # filled since this was decided
-            hedger.give_back()
-            call.second = None
-            hedge.ended.set()
-            return
+    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
         self._state.tally.hedged += 1
-        hedge.was_sent = True
         try:
             with hedge.scope:
-                hedge.result = await self._ask(call, replica, mark=hedge)
+                hedge.result = await self._ask(call, hedge.replica, mark=hedge)
             if call.answer is None and _is_usable(hedge.result):
                 call.answer = hedge.result
                 self._state.tally.hedge_wins += 1
@@ -320,12 +314,14 @@ class Step:
                     break
                 if call.second is not None or call.answer is not None:
                     continue
-                if self._state.replicas.other_than(call.replica) is None:
+                replica = self._state.replicas.other_than(call.replica)
+                if replica is None:
                     continue
                 if not hedger.spend():
                     break
-                call.second = Hedge()
-                group.start_soon(self._second, call, call.second, group, hedger)
+                call.second = Hedge(replica)
+                replica.in_flight.add(call.second)  # nobody else gets its room
+                group.start_soon(self._second, call, call.second, group)
 
 
 def _is_usable(result: JudgeResult | None) -> bool:

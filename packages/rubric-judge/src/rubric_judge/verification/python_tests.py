@@ -172,8 +172,7 @@ def read_python_tests(body: str) -> PythonTests:
     except (ValueError, RecursionError, MemoryError):
         raise _unusable("is no usable Python, or nests too deep") from None
     _refuse_imports(tree)
-    _refuse_functions(tree)
-    n_tests = sum(map(_count_tests, tree.body))
+    n_tests = _count_tests(tree)
     if not n_tests:
         raise _unusable("holds no test; write `assert …` or `def test_…():` below it")
     return PythonTests(source=source, n_tests=n_tests)
@@ -194,19 +193,6 @@ def response_code(text: str) -> str | None:
         return "\n".join(marked)
     plain = [block.text for block in blocks if not block.language]
     return plain[0] if len(plain) == 1 else None
-
-
-def _count_tests(statement: ast.stmt) -> int:
-    match statement:
-        case ast.Assert():
-            return 1
-        case ast.FunctionDef(name=name):
-            return name.startswith("test")
-        case ast.ClassDef(body=body) if _is_test_case(statement):
-            functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
-            return sum(name.startswith("test") for name in functions)
-        case _:
-            return 0
 
 
 def _is_test_case(node: ast.ClassDef) -> bool:
@@ -231,19 +217,27 @@ def _refuse_imports(tree: ast.Module) -> None:
             )
 
 
-def _refuse_functions(tree: ast.Module) -> None:
+def _count_tests(tree: ast.Module) -> int:
+    """Count the tests, and refuse those that could not run or would hide one another."""
+    count = 0
     names: set[str] = set()
     for statement in tree.body:
         match statement:
+            case ast.Assert():
+                count += 1
+                continue
             case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith("test"):
                 raise _unusable(f"line {line}: a test is no `async def`")
             case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith("test"):
                 if args.posonlyargs or args.args or args.kwonlyargs:
                     raise _unusable(f"line {line}: a test takes no arguments")
-            case ast.ClassDef(name=name) if _is_test_case(statement):
-                pass
+                count += 1
+            case ast.ClassDef(name=name, body=body) if _is_test_case(statement):
+                methods = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+                count += sum(method.startswith("test") for method in methods)
             case _:
                 continue
         if name in names:
             raise _unusable("gives two tests the same name; rename one")
         names.add(name)
+    return count

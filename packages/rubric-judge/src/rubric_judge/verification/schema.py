@@ -138,12 +138,8 @@ def matches_schema(
     except _NotJsonError as error:
         return False, str(error)
     schema, references = _read_again(check.schema)
-    validation = Validation(
-        schema,
-        references=references,
-        matches=(time_left or ProcessorTime(PATTERNS_S)).occurs,
-        steps=steps,
-    )
+    occurs = (time_left or ProcessorTime(PATTERNS_S)).occurs
+    validation = Validation(schema, references, occurs, steps_left=steps)
     try:
         failed = validation.failure(document)
     except EndlessSchemaError:
