@@ -65,6 +65,10 @@ def check_size(criteria: object) -> None:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
 
+def _examples(*bodies: JsonDict) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [*bodies]})
+
+
 class _Body(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -114,13 +118,9 @@ _Item = Annotated[
 class JudgeRequest(_Body):
     """Responses to judge; those of one task are best next to each other."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
-                {"items": [{"task": _TASK, "response": _ANSWER}]},
-            ]
-        }
+    model_config = _examples(
+        {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
+        {"items": [{"task": _TASK, "response": _ANSWER}]},
     )
 
     items: Annotated[tuple[_Item, ...], Field(min_length=1), FailFast()]
@@ -170,21 +170,15 @@ _LABEL: dict[str, Any] = {
 }
 
 
-class RewardRequest(BaseModel):
+class RewardRequest(_Body):
     """What OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        hide_input_in_errors=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
-                    "prompts": ["user: Which loss?\nassistant: "],
-                    "labels": [_TASK_ID],
-                }
-            ]
-        },
+    model_config = ConfigDict(extra="ignore") | _examples(
+        {
+            "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
+            "prompts": ["user: Which loss?\nassistant: "],
+            "labels": [_TASK_ID],
+        }
     )
 
     query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
@@ -246,17 +240,13 @@ class Problem(_Body):
 class ErrorBody(_Body):
     """The body of every answer that is no success."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "error": {
-                        "kind": "unknown_task",
-                        "message": f"no task has the id {_TASK_ID!r}",
-                        "field": "items.0.task_id",
-                    }
-                }
-            ]
+    model_config = _examples(
+        {
+            "error": {
+                "kind": "unknown_task",
+                "message": f"no task has the id {_TASK_ID!r}",
+                "field": "items.0.task_id",
+            }
         }
     )
 

@@ -180,8 +180,7 @@ class Validation:
     def _judge(self, schema: dict[str, Any], value: Json) -> _Judging:
         self._spend(len(schema))
         seen: _Seen = set()
-        last = [keyword for keyword in _LAST if keyword in schema]
-        for keyword in [*(keyword for keyword in schema if keyword not in last), *last]:
+        for keyword in sorted(schema, key=_LAST.__contains__):
             if keyword in _APPLYING:
                 failed = yield from self._apply(keyword, schema, value, seen)
             elif keyword == "if":
