@@ -11,8 +11,12 @@ from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
 from rubric_judge.verification.numeric import NumericCheck, read_numeric, states_number
-from rubric_judge.verification.quantities import plain_numbers, read_number, read_quantities
-from rubric_judge.verification.units import to_unit
+from rubric_judge.verification.quantities import (
+    plain_numbers,
+    read_number,
+    read_quantities,
+    to_unit,
+)
 
 
 def _states(directive: str, response: str) -> bool:

@@ -25,7 +25,7 @@ from structlog.testing import capture_logs
 from rubric_core import JudgeView, Task
 from rubric_judge.serve import ServeConfig, connections
 from rubric_judge.serve.connections import OpenConnections
-from rubric_judge.serve.recurring import Recurring
+from rubric_judge.serve.telemetry import Recurring
 from rubric_judge.testing import ScriptedJudge
 
 Serving = Callable[..., Any]

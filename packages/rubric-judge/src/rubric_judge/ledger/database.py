@@ -12,7 +12,7 @@ from typing import Final
 
 from rubric_core.files import open_file
 from rubric_judge.errors import LedgerError
-from rubric_judge.ledger.entry import damaged
+from rubric_judge.ledger.entry import COLUMNS, damaged
 
 _APPLICATION_ID: Final = 0x52554C44
 """Tells a ledger from any other SQLite file; "RULD"."""
@@ -51,10 +51,7 @@ CREATE TRIGGER no_delete BEFORE DELETE ON judgements
     BEGIN SELECT RAISE(ABORT, 'a ledger is append-only'); END;
 """
 
-_COLUMNS: Final = (
-    "key, judge, task_id, replicate, rubric_sha256, passage_sha256, question_sha256, response, "
-    "outcome, recorded_at, result"
-)
+_COLUMNS: Final = ", ".join(COLUMNS)
 INSERT: Final = f"INSERT INTO judgements ({_COLUMNS}, check_sum) VALUES ({'?, ' * 11}?)"  # noqa: S608 - constants
 SELECT: Final = f"SELECT number, check_sum, {_COLUMNS} FROM judgements"  # noqa: S608 - constants
 
@@ -135,7 +132,9 @@ def _check_header(path: Path) -> None:
 def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
     """Connect without a look at what is there."""
     # Where nothing can be written, not even the files that readers share, the file must be at rest.
-    frozen = read_only and not os.access(path.parent, os.W_OK) and not _has_open_log(path)
+    log = path.with_name(f"{path.name}-wal")
+    has_open_log = log.exists() and log.stat().st_size > 0
+    frozen = read_only and not os.access(path.parent, os.W_OK) and not has_open_log
     options = "immutable=1" if frozen else f"mode={'ro' if read_only else 'rw'}"
     return sqlite3.connect(
         f"{path.absolute().as_uri()}?{options}",
@@ -144,11 +143,6 @@ def connect(path: Path, *, read_only: bool) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-
-
-def _has_open_log(path: Path) -> bool:
-    log = path.with_name(f"{path.name}-wal")
-    return log.exists() and log.stat().st_size > 0
 
 
 def _check(database: sqlite3.Connection, path: Path) -> None:

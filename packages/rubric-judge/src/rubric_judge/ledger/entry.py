@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from rubric_core import Grounding, JudgeResult, JudgeView, Rubric, SchemaError
 from rubric_judge.by_identity import ByIdentity
@@ -14,9 +15,6 @@ from rubric_judge.errors import LedgerError
 
 SUSPECT = "suspect"
 """In the column of the outcome: an invalid answer that settles nothing."""
-
-Row = tuple[str, str, str, int, str, str, str, str, str, float, str]
-"""The columns of `LedgerEntry`, in its order; the result as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +46,18 @@ class LedgerEntry:
     not what `Ledger.find` returns to a later run."""
 
 
-def row_to_write(entry: LedgerEntry) -> tuple[Row, bytes]:
+_PLAIN: Final = tuple(one.name for one in fields(LedgerEntry))[:8]
+"""Columns that hold a field as it is; they come first."""
+COLUMNS: Final = (*_PLAIN, "outcome", "recorded_at", "result")
+"""What is stored of an entry beside its number and check sum; the result is JSON."""
+
+
+def row_to_write(entry: LedgerEntry) -> tuple[object, ...]:
     """Return the columns to store, and their check sum."""
-    row: Row = (
-        entry.key,
-        entry.judge,
-        entry.task_id,
-        entry.replicate,
-        entry.rubric_sha256,
-        entry.passage_sha256,
-        entry.question_sha256,
-        entry.response,
-        SUSPECT if entry.suspect else entry.result.outcome.value,
-        entry.recorded_at,
-        entry.result.model_dump_json(),
-    )
-    return row, _check_sum(row)
+    outcome = SUSPECT if entry.suspect else entry.result.outcome.value
+    plain = (getattr(entry, name) for name in _PLAIN)
+    row = [*plain, outcome, entry.recorded_at, entry.result.model_dump_json()]
+    return *row, _check_sum(row)
 
 
 def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
@@ -72,32 +66,18 @@ def row_to_entry(found: tuple[Any, ...], *, path: Path) -> LedgerEntry:
     Raises:
         LedgerError: it is not what was written: a score could have changed.
     """
-    number, check_sum, *columns = found
-    row = cast("Row", tuple(columns))
+    number, check_sum, *row = found
     if _check_sum(row) != check_sum:
         raise damaged(f"entry {number}: its check sum does not fit", path=path)
-    key, judge, task_id, replicate, rubric, passage, question, response, *rest = row
-    outcome, recorded_at, text = cast("tuple[str, float, str]", tuple(rest))
+    *plain, outcome, recorded_at, text = row
     try:
         result = JudgeResult.model_validate_json(text)
     except SchemaError as error:
         raise damaged(f"entry {number}: its result cannot be read: {error}", path=path) from None
-    return LedgerEntry(
-        key=key,
-        judge=judge,
-        task_id=task_id,
-        replicate=replicate,
-        rubric_sha256=rubric,
-        passage_sha256=passage,
-        question_sha256=question,
-        response=response,
-        recorded_at=recorded_at,
-        result=result,
-        suspect=outcome == SUSPECT,
-    )
+    return LedgerEntry(*plain, recorded_at=recorded_at, result=result, suspect=outcome == SUSPECT)
 
 
-def _check_sum(row: Row) -> bytes:
+def _check_sum(row: list[Any]) -> bytes:
     return hashlib.blake2b(json.dumps(row, default=repr).encode(), digest_size=16).digest()
 
 
@@ -120,16 +100,10 @@ class ContentHashes:
     """Hashes of rubrics and passages, computed once for all responses of a task."""
 
     def __init__(self) -> None:
-        self._rubrics = ByIdentity(_hash_of_rubric, most=_KEPT)
-        self._passages = ByIdentity(_hash_of_passage, most=_KEPT)
-
-    def rubric(self, rubric: Rubric) -> str:
-        """Return the SHA-256 of every field of every criterion."""
-        return self._rubrics(rubric)
-
-    def passage(self, grounding: Grounding) -> str:
-        """Return the SHA-256 of the text."""
-        return self._passages(grounding)
+        self.rubric = ByIdentity(_hash_of_rubric, most=_KEPT)
+        """Returns the SHA-256 of every field of every criterion."""
+        self.passage = ByIdentity[Grounding, str](attrgetter("sha256"), most=_KEPT)
+        """Returns the SHA-256 of the text."""
 
     def key(self, view: JudgeView, *, judge: str, replicate: int) -> str:
         """Return 64 hex digits from all that shapes one judgement.
@@ -169,7 +143,3 @@ def hash_text(text: str) -> str:
 
 def _hash_of_rubric(rubric: Rubric) -> str:
     return hash_text(json.dumps(rubric.reveal(), sort_keys=True))
-
-
-def _hash_of_passage(grounding: Grounding) -> str:
-    return grounding.sha256

@@ -56,31 +56,23 @@ class Ledger:
         Raises:
             LedgerError: the file is damaged, of a newer version, no ledger, or cannot be opened.
         """
-        self._path = Path(path)
+        self.path: Final = Path(path)
+        """The file."""
         self._read_only = read_only
         self._pid = os.getpid()
         self._hashes = ContentHashes()
         self._lock = threading.Lock()
-        self._unwritten = 0
+        self.unwritten = 0
+        """Judgements that could not be written; where it is not 0, say so and end with status 1."""
         self._closed = False
         self._judging = threading.Lock()
         self._valid: set[str] = set()
         """Judges that have given a valid answer since the file was opened."""
         self._suspects: dict[str, dict[str, int]] = {}
         """Numbers of the suspect entries of the others, by judge and key."""
-        self._database = open_database(self._path, read_only=read_only)
-        self._place = self._path.absolute()
+        self._database = open_database(self.path, read_only=read_only)
+        self._place = self.path.absolute()
         self._file = _file_at(self._place)
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-        return self._path
-
-    @property
-    def unwritten(self) -> int:
-        """Judgements that could not be written; where it is not 0, say so and end with status 1."""
-        return self._unwritten
 
     def key(self, view: JudgeView, *, judge: str, replicate: int = 0) -> str:
         """Return what identifies a judgement.
@@ -113,13 +105,7 @@ class Ledger:
         return self._entry(found[0]).result if found else None
 
     def record(
-        self,
-        key: str,
-        view: JudgeView,
-        result: JudgeResult,
-        *,
-        judge: str,
-        replicate: int = 0,
+        self, key: str, view: JudgeView, result: JudgeResult, *, judge: str, replicate: int = 0
     ) -> None:
         """Add one judgement, whatever its outcome.
 
@@ -173,20 +159,20 @@ class Ledger:
     def _write(self, entry: LedgerEntry) -> int | None:
         """Add an entry; return its number, and None where it could not be written."""
         if self._read_only:
-            raise LedgerError("was opened to be read; open it without `read_only`", path=self._path)
-        row, check_sum = row_to_write(entry)
+            raise LedgerError("was opened to be read; open it without `read_only`", path=self.path)
+        row = row_to_write(entry)
         with self._usable():
             try:
-                number = self._database.execute(INSERT, (*row, check_sum)).lastrowid
+                number = self._database.execute(INSERT, row).lastrowid
                 # SQLite writes on into a file that was deleted or replaced, which nobody will find.
                 is_kept = _file_at(self._place) == self._file
                 error = "" if is_kept else "the file was deleted, moved or replaced"
             except sqlite3.DatabaseError as failure:
                 number, error = None, str(failure)
             if error:
-                self._unwritten += 1
-                if self._unwritten == 1:
-                    events.ledger_unwritten(path=str(self._path), error=error)
+                self.unwritten += 1
+                if self.unwritten == 1:
+                    events.ledger_unwritten(path=str(self.path), error=error)
                 return None
             return number
 
@@ -225,21 +211,21 @@ class Ledger:
         if os.getpid() != self._pid:
             raise LedgerError(
                 f"was opened by process {self._pid} before a fork; open it in this process too",
-                path=self._path,
+                path=self.path,
             )
         with self._lock:
             if self._closed:
-                raise LedgerError("is closed; open it again", path=self._path)
+                raise LedgerError("is closed; open it again", path=self.path)
             yield
 
     def _rows(self, query: str, argument: str | int) -> list[tuple[Any, ...]]:
         try:
             return self._database.execute(query, (argument,)).fetchall()
         except sqlite3.DatabaseError as error:
-            raise unusable(error, path=self._path) from error
+            raise unusable(error, path=self.path) from error
 
     def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
-        return row_to_entry(found, path=self._path)
+        return row_to_entry(found, path=self.path)
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:

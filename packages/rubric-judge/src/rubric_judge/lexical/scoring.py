@@ -261,33 +261,28 @@ def credit_criterion(
                 reading.capacity = before
             return Credit(passed[0], 1)
         case SentenceScope() as scope:
-            where, passed = _in_scope(scope, criterion.words[0], reading), []
-        case StructureChecks() as checks:
-            where, passed = reading.live, _structure(checks, criterion.words, reading)
-        case _:
-            where, passed = reading.live, []
-    earned = sum(reading.earn(term, where) for term in criterion.terms)
-    if isinstance(criterion.directive, SentenceScope) and criterion.directive.presence:
-        # Alone it would pay for any sentence with the right opening.
-        passed = [bool(earned)]
+            where = _in_scope(scope, criterion.words[0], reading)
+            earned = sum(reading.earn(term, where) for term in criterion.terms)
+            # Alone it would pay for any sentence with the right opening.
+            passed = [bool(earned)] if scope.presence else []
+        case directive:
+            is_structure = isinstance(directive, StructureChecks)
+            passed = _structure(directive, criterion.words, reading) if is_structure else []
+            earned = sum(reading.earn(term, reading.live) for term in criterion.terms)
     return Credit(earned + sum(passed), len(criterion.terms) + len(passed))
 
 
 def _in_scope(scope: SentenceScope, words: tuple[SentenceTest, ...], reading: Reading) -> list[int]:
-    last = len(reading.sentences) - 1
-    match scope.place:
-        case "first":
-            where = [position for position in reading.live if position == 0]
-        case "lead":
-            where = [position for position in reading.live if position < _LEAD]
-        case "last":
-            where = [position for position in reading.live if position == last]
-        case "any":
-            where = reading.live
-        case "with":
-            where = [one for one in reading.live if _holds_any(reading.sentences[one], words)]
-    if scope.skip_first:
-        where = [position for position in where if position > 0]
+    end = len(reading.sentences)
+    places = {"first": range(1), "lead": range(_LEAD), "last": range(end - 1, end)}
+    allowed = places.get(scope.place, range(end))
+    where = [
+        position
+        for position in reading.live
+        if position in allowed
+        and not (scope.skip_first and position == 0)
+        and (scope.place != "with" or _holds_any(reading.sentences[position], words))
+    ]
     return where[:1] if scope.one else where
 
 

@@ -13,9 +13,9 @@ from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger, check_replicate
 from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging
-from rubric_judge.pool.statistics import PoolStatistics, latency_quantiles
-from rubric_judge.pool.step import Crew, Step, watched_deadline
-from rubric_judge.provider.limits import Limited, LimiterStatistics
+from rubric_judge.pool.statistics import PoolStatistics
+from rubric_judge.pool.step import PoolState, Step, watched_deadline
+from rubric_judge.provider.limits import Limited
 
 
 class JudgePool:
@@ -59,11 +59,10 @@ class JudgePool:
         if replica_limit is not None and replica_limit < 1:
             raise ValueError(f"replica_limit={replica_limit!r} must be at least 1, or left out")
         judges = tuple(judge) if isinstance(judge, Sequence) else (judge,)
-        self._limit = workers * micro_batch
         self._ledger = ledger
-        self._crew = Crew(
+        self._state = PoolState(
             replicas=Replicas(judges, limit=replica_limit),
-            limit=self._limit,
+            limit=workers * micro_batch,
             hedger=None if hedge is None else Hedger(hedge),
             warm=wants_warm_call(judges[0]),
         )
@@ -115,7 +114,8 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        _check_deadline(deadline_s)
+        if deadline_s is not None and not deadline_s > 0:
+            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
         check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
@@ -127,14 +127,16 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            self._count(call, result, latency_s)
+            self._state.tally.judged(
+                call.view, result, latency_s=latency_s, times=len(call.positions)
+            )
             if self._ledger is not None:
                 self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
             place(call.positions, result)
 
         calls = self._calls(views, judge=judge, replicate=replicate, place=place)
         with watched_deadline(deadline_s, judge=self._judge.name):
-            await Step(calls, self._crew, settle=settle).run()
+            await Step(calls, self._state, settle=settle).run()
         for call in calls:
             if results[call.positions[0]] is None:
                 settle(call, self._too_late(call, deadline_s), None)
@@ -157,7 +159,7 @@ class JudgePool:
         Raises:
             JudgeSetupError: none is there.
         """
-        replicas = self._crew.replicas.all
+        replicas = self._state.replicas.all
         problems: dict[int, JudgeSetupError] = {}
 
         async def ask(number: int) -> None:
@@ -175,34 +177,18 @@ class JudgePool:
 
     async def aclose(self) -> None:
         """Close the judges."""
-        for replica in self._crew.replicas.all:
+        for replica in self._state.replicas.all:
             await close(replica.judge)
 
     def statistics(self) -> PoolStatistics:
         """Return what the pool is doing and has done."""
-        tally = self._crew.tally
-        return PoolStatistics(
-            limit=self._limit,
-            in_flight=len(tally.in_flight),
-            peak_in_flight=tally.peak_in_flight,
-            done=tally.by_outcome.total(),
-            by_outcome=dict(tally.by_outcome),
-            by_reason=dict(tally.by_reason),
-            by_answerer=dict(tally.by_answerer),
-            latency=latency_quantiles(list(tally.latencies_s)),
-            usage=tally.usage,
-            cached_token_frac=tally.cached_token_frac,
-            cached_tokens_per_criterion=tally.cached_tokens_per_criterion,
-            attempts=tally.attempts,
-            hedged=tally.hedged,
-            hedge_wins=tally.hedge_wins,
-            moved=tally.moved,
-            from_ledger=tally.from_ledger,
-            invalid_from_ledger=tally.invalid_from_ledger,
-            passages_truncated=tally.passages_truncated,
-            criteria=tally.criteria,
-            replicas=tuple(replica.statistics() for replica in self._crew.replicas.all),
-            limiters=self._limiters(),
+        replicas = self._state.replicas.all
+        judges = (replica.judge for replica in replicas)
+        limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
+        return self._state.tally.statistics(
+            limit=self._state.limit,
+            replicas=tuple(replica.statistics() for replica in replicas),
+            limiters=tuple(limiter.statistics() for limiter in limiters.values()),
         )
 
     def _calls(
@@ -213,7 +199,7 @@ class JudgePool:
         replicate: int,
         place: Callable[[Sequence[int], JudgeResult], None],
     ) -> list[Call]:
-        any_replica = self._crew.replicas.all[0]
+        any_replica = self._state.replicas.all[0]
         if self._ledger is None:
             return [Call([number], view, "", any_replica) for number, view in enumerate(views)]
         calls: dict[str, Call] = {}
@@ -223,15 +209,9 @@ class JudgePool:
         for key, call in tuple(calls.items()):
             if (found := self._ledger.find(key)) is not None:
                 del calls[key]
-                for _ in call.positions:
-                    self._crew.tally.found(found)
+                self._state.tally.found(found, times=len(call.positions))
                 place(call.positions, found)
         return list(calls.values())
-
-    def _count(self, call: Call, result: JudgeResult, latency_s: float | None) -> None:
-        self._crew.tally.judged(call.view, result, latency_s=latency_s)
-        for _ in call.positions[1:]:
-            self._crew.tally.repeated(result)
 
     def _too_late(self, call: Call, deadline_s: float | None) -> JudgeResult:
         begun = call.begun_s is not None
@@ -242,13 +222,3 @@ class JudgePool:
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
         )
-
-    def _limiters(self) -> tuple[LimiterStatistics, ...]:
-        judges = [replica.judge for replica in self._crew.replicas.all]
-        limiters = {id(one.limiter): one.limiter for one in judges if isinstance(one, Limited)}
-        return tuple(limiter.statistics() for limiter in limiters.values())
-
-
-def _check_deadline(deadline_s: float | None) -> None:
-    if deadline_s is not None and not deadline_s > 0:
-        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

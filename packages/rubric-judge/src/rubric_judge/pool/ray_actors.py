@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import pickle
 from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import AbstractAsyncContextManager
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,15 +48,6 @@ def joined(pieces: Iterable[bytes]) -> Any:
     return pickle.loads(b"".join(pieces))  # noqa: S301  # as Ray reads whatever it is given
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What a process must know of a judge that lives in another."""
-
-    name: str
-    fingerprint: str
-    warm_call: bool
-
-
 class JudgeActor:
     """One judge with its own client; keys come from the environment of its worker."""
 
@@ -69,14 +60,14 @@ class JudgeActor:
         self._unwanted = set[tuple[int, int]]()
         self._newest = 0
 
-    async def describe(self) -> Description:
-        """Say who the judge is.
+    async def describe(self) -> tuple[str, str, bool]:
+        """Say who the judge is: its name, its fingerprint, and whether it wants a warm call.
 
         Raises:
             JudgeSetupError, ConfigError, PluginError: as `load_judge`.
         """
         judge = self._judge
-        return Description(judge.name, fingerprint(judge), wants_warm_call(judge))
+        return judge.name, fingerprint(judge), wants_warm_call(judge)
 
     async def check(self) -> None:
         """Ask whether the endpoint is there.
@@ -196,7 +187,8 @@ class LimiterActor:
 
     async def leave(self, owner: str, number: int) -> None:
         """Count an attempt out, or give up its place among those that wait."""
-        self._leave(self._entries.pop((owner, number), None))
+        if (entry := self._entries.pop((owner, number), None)) is not None:
+            self._leave(entry)
 
     async def forget(self, owner: str) -> None:
         """Count out all attempts of an actor that is no more."""
@@ -218,9 +210,7 @@ class LimiterActor:
         """Return what was let through."""
         return self._limiter.statistics()
 
-    def _leave(self, entry: _Entry | None) -> None:
-        if entry is None:
-            return
+    def _leave(self, entry: _Entry) -> None:
         if entry.is_in:
             self._limiter.leave(entry.attempt)
         else:
@@ -255,9 +245,16 @@ class SharedLimiter:
         """Count out all attempts of an owner that is no more."""
         self._actor.forget.remote(owner)
 
-    def attempt(self, *, tokens: int) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def attempt(self, *, tokens: int) -> AsyncGenerator[None]:
         """Return one attempt's context; see `Limiter.attempt`."""
-        return _SharedAttempt(self._actor, self._owner_now(), next(self._numbers), tokens)
+        owner, number = self._owner_now(), next(self._numbers)
+        _latest.set(number)
+        try:
+            await self._actor.enter.remote(owner, number, tokens)
+            yield
+        finally:  # after a cancellation in `enter` too: the place must not be kept
+            self._actor.leave.remote(owner, number)
 
     def rate_limited(self, retry_after_s: float | None) -> None:
         """Lower the limit for all; see `Limiter.rate_limited`."""
@@ -277,25 +274,6 @@ class SharedLimiter:
 
     def _owner_now(self) -> str:
         return self._owner() if callable(self._owner) else self._owner
-
-
-class _SharedAttempt(AbstractAsyncContextManager[None]):
-    def __init__(self, actor: Any, owner: str, number: int, tokens: int) -> None:
-        self._actor = actor
-        self._owner = owner
-        self._number = number
-        self._tokens = tokens
-
-    async def __aenter__(self) -> None:
-        _latest.set(self._number)
-        try:
-            await self._actor.enter.remote(self._owner, self._number, self._tokens)
-        except BaseException:  # a cancellation first of all: the place must not be kept
-            self._actor.leave.remote(self._owner, self._number)
-            raise
-
-    async def __aexit__(self, *_: object) -> None:
-        self._actor.leave.remote(self._owner, self._number)
 
 
 _latest: ContextVar[int] = ContextVar("latest_attempt_number", default=0)

@@ -1,36 +1,183 @@
 """The pool over Ray: judges in actors of their own, everything else as in `JudgePool`.
 
 An actor is a replica whose `judge` is a remote call. Schedule, deadline, hedging, ledger and counts
-are the pool's, and stay in the process that calls it.
+are the pool's own, and stay in the process that calls it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import count
 from typing import Any, Self, cast
 
-from rubric_core import Judge, JudgeResult, JudgeView, MissingExtraError
+import anyio
+
+from rubric_core import JudgeResult, JudgeView, MissingExtraError, Reason
 from rubric_core.errors import install_command
-from rubric_judge.config import (
-    HybridConfig,
-    JudgeConfig,
-    JudgeSpec,
-    LexicalConfig,
-    PluginConfig,
-)
+from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.ledger import Ledger
+from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
-from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
-from rubric_judge.pool.ray_judge import RemoteJudge
+from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.schedule import Hedging
-from rubric_judge.pool.statistics import PoolStatistics
 from rubric_judge.provider.model_config import LimitsConfig
 
+_LIVES = 2
+"""Actors that one judgement is given to, before it is taken for what kills them."""
+_CLOSE_WITHIN_S = 10.0
 
-class RayJudgePool:
+
+class _ActorDiedError(Exception):
+    """The actor died before this judgement was done."""
+
+
+class RemoteJudge:
+    """A `Judge` in an actor: gathers what is asked at one moment into micro-batches.
+
+    An actor that dies is replaced, and what it had not finished is given to the new one, once.
+    """
+
+    def __init__(
+        self, ray: Any, spec: JudgeSpec, limiter: SharedLimiter, *, number: int, micro_batch: int
+    ) -> None:
+        """Start an actor.
+
+        Args:
+            ray: Ray's module.
+            spec: the judge's configuration.
+            limiter: of all the pool's actors.
+            number: which of the pool's actors this is.
+            micro_batch: most responses in one remote call.
+        """
+        self._ray = ray
+        self._spec = spec
+        self.limiter = limiter
+        """Of all actors."""
+        self._number = number
+        self._micro_batch = micro_batch
+        self._gathered: list[tuple[JudgeView, asyncio.Future[JudgeResult]]] = []
+        self._batches = set[asyncio.Task[None]]()
+        self._numbers = count(1)
+        self.replaced = 0
+        """Actors that died."""
+        # Said by one actor for all of them, before the first judgement.
+        self.name = self.fingerprint = ""
+        self.warm_call = False
+        self.actor: Any = self._new_actor()
+
+    async def judge(self, view: JudgeView) -> JudgeResult:
+        """Judge one response, in a micro-batch with others."""
+        for _ in range(_LIVES):
+            loop = asyncio.get_running_loop()
+            future = loop.create_future()
+            # What a loop that ended had gathered is nobody's any more.
+            self._gathered = [one for one in self._gathered if one[1].get_loop() is loop]
+            self._gathered.append((view, future))
+            if len(self._gathered) >= self._micro_batch:
+                self._send()
+            elif len(self._gathered) == 1:
+                # What else is to start now is gathered before this runs.
+                loop.call_soon(self._send)
+            try:
+                return await future
+            except _ActorDiedError:
+                continue
+        return JudgeResult.unavailable(
+            Reason.JUDGE_ERROR,
+            judge=self.name,
+            attempts=_LIVES,
+            detail=f"{_LIVES} Ray actors died with this judgement; see their logs",
+        )
+
+    async def check(self) -> None:
+        """Let the actor ask whether its endpoint is there.
+
+        Raises:
+            JudgeSetupError: it is not.
+        """
+        try:
+            await self.actor.check.remote()
+        except self._ray.exceptions.RayTaskError as error:
+            # Ray's error quotes the worker's stack; the cause is what was raised there.
+            raise error.cause from None
+
+    async def aclose(self) -> None:
+        """Close the judge in the actor."""
+        with anyio.move_on_after(_CLOSE_WITHIN_S):
+            try:
+                await self.actor.aclose.remote()
+            except self._ray.exceptions.RayError:
+                return  # a dead actor has closed everything
+
+    def _new_actor(self) -> Any:
+        owner = f"{self._number}.{self.replaced}"
+        options = {"num_cpus": 0, "scheduling_strategy": "SPREAD"}
+        limiter = self.limiter.of(owner)
+        return self._ray.remote(**options)(ray_actors.JudgeActor).remote(self._spec, limiter)
+
+    def _send(self) -> None:
+        gathered, self._gathered = self._gathered, []
+        if batch := [one for one in gathered if not one[1].done()]:
+            task = asyncio.get_running_loop().create_task(self._carry(batch))
+            self._batches.add(task)
+            task.add_done_callback(self._batches.discard)
+
+    async def _carry(self, batch: list[tuple[JudgeView, asyncio.Future[JudgeResult]]]) -> None:
+        actor = self.actor
+        futures = [future for _, future in batch]
+        error: Exception = _ActorDiedError()
+        try:
+            await self._receive(actor, [view for view, _ in batch], futures)
+        except self._ray.exceptions.RayActorError:
+            self._replace(actor)
+        # Whatever it is, those who wait must be told; the pool makes a failed judgement of it.
+        except Exception as other:  # noqa: BLE001
+            error = other
+        for future in futures:
+            if not future.done():
+                future.set_exception(error)
+
+    async def _receive(
+        self, actor: Any, views: list[JudgeView], futures: list[asyncio.Future[JudgeResult]]
+    ) -> None:
+        *begun, last = ray_actors.pieces_of(views)
+        parcel = next(self._numbers)
+        await asyncio.gather(
+            *(actor.take.remote(parcel, place, piece) for place, piece in enumerate(begun))
+        )
+        batch = next(self._numbers)  # the actor sees numbers rise from call to call
+        judge_batch = actor.judge_batch.options(num_returns="streaming")
+        answers: Any = judge_batch.remote(batch, parcel, last)
+
+        def abandon_if_unwanted(number: int, future: asyncio.Future[JudgeResult]) -> None:
+            if future.cancelled():
+                actor.abandon.remote(batch, number)
+
+        for number, future in enumerate(futures):
+            future.add_done_callback(partial(abandon_if_unwanted, number))
+        pieces: list[bytes] = []
+        async for answer in answers:
+            piece, is_last = cast("tuple[bytes, bool]", await answer)
+            pieces.append(piece)
+            if not is_last:
+                continue
+            number, result = cast("tuple[int, JudgeResult]", ray_actors.joined(pieces))
+            pieces.clear()
+            if not futures[number].done():
+                futures[number].set_result(result)
+
+    def _replace(self, actor: object) -> None:
+        if actor is not self.actor:
+            return  # another of its batches has done so
+        self.limiter.forget(f"{self._number}.{self.replaced}")
+        self.replaced += 1
+        self.actor: Any = self._new_actor()
+
+
+class RayJudgePool(JudgePool):
     """Judges many responses in Ray actors, each with a judge and a client of its own.
 
     It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
@@ -78,11 +225,10 @@ class RayJudgePool:
                 self._ray.init(
                     include_dashboard=False, log_to_driver=False, configure_logging=False
                 )
-        limits = _limits(spec)
         # Its counts are lost with it, and that is all: it is started again.
         self._limiting = self._ray.remote(
             num_cpus=0, max_restarts=-1, max_task_retries=-1, max_concurrency=100_000
-        )(LimiterActor).remote(limits)
+        )(ray_actors.LimiterActor).remote(_limits(spec))
         self._limiter = SharedLimiter(self._limiting)
         self._judges = tuple(
             RemoteJudge(self._ray, spec, self._limiter, number=number, micro_batch=micro_batch)
@@ -93,8 +239,8 @@ class RayJudgePool:
         except BaseException:
             self._end()
             raise
-        self._pool = JudgePool(
-            cast("Sequence[Judge]", self._judges),
+        super().__init__(
+            self._judges,
             workers=actors,
             micro_batch=micro_batch,
             hedge=hedge,
@@ -102,41 +248,10 @@ class RayJudgePool:
             replica_limit=micro_batch,
         )
 
-    @property
-    def fingerprint(self) -> str:
-        """What identifies the scores of its judges, for keys of a ledger."""
-        return self._pool.fingerprint
-
-    @property
-    def warm_call(self) -> bool:
-        """Whether a group's first response goes alone, where they are given together."""
-        return self._pool.warm_call
-
-    async def judge_all(
-        self,
-        views: Sequence[JudgeView],
-        *,
-        on_result: Callable[[int, JudgeResult], None] | None = None,
-        deadline_s: float | None = None,
-        replicate: int = 0,
-    ) -> list[JudgeResult]:
-        """Judge every view; see `JudgePool.judge_all`."""
-        return await self._pool.judge_all(
-            views, on_result=on_result, deadline_s=deadline_s, replicate=replicate
-        )
-
-    def knows(self, views: Sequence[JudgeView], *, replicate: int = 0) -> bool:
-        """Return whether the ledger holds every judgement; see `JudgePool.knows`."""
-        return self._pool.knows(views, replicate=replicate)
-
     async def check(self) -> list[JudgeSetupError]:
         """Let one actor ask whether the endpoint is there; see `JudgePool.check`."""
         await self._judges[0].check()
         return []
-
-    def statistics(self) -> PoolStatistics:
-        """Return what the pool is doing and has done; its replicas are the actors."""
-        return self._pool.statistics()
 
     @property
     def replaced(self) -> int:
@@ -157,12 +272,12 @@ class RayJudgePool:
 
     def _describe(self) -> None:
         try:
-            description = self._ray.get(self._judges[0].actor.describe.remote())
+            described = self._ray.get(self._judges[0].actor.describe.remote())
         except self._ray.exceptions.RayTaskError as error:
             # Ray's error quotes the worker's stack; the cause is what was raised there.
             raise error.cause from None
         for judge in self._judges:
-            judge.description = description
+            judge.name, judge.fingerprint, judge.warm_call = described
 
     def _end(self) -> None:
         for judge in self._judges:

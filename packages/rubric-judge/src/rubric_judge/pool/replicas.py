@@ -26,7 +26,8 @@ class Replica:
             limit: most calls in flight on it; None for no bound of its own.
         """
         self.judge = judge
-        self._calls = set[object]()
+        self.in_flight = set[object]()
+        """A mark for each call on it, and for each that room is kept for."""
         self.calls = 0
         self.groups = 0
         self.times_down = 0
@@ -36,14 +37,9 @@ class Replica:
         self._on_trial = False
 
     @property
-    def in_flight(self) -> int:
-        """Calls on it now."""
-        return len(self._calls)
-
-    @property
     def has_room(self) -> bool:
         """Whether it may get another call now."""
-        return self._limit is None or self.in_flight < self._limit
+        return self._limit is None or len(self.in_flight) < self._limit
 
     @property
     def is_down(self) -> bool:
@@ -54,27 +50,15 @@ class Replica:
         """Return whether new groups may go to it: it is up, or rested and not tried again yet."""
         return not self.is_down or (now_s >= self._rests_until_s and not self._on_trial)
 
-    def take(self, mark: object) -> None:
-        """Keep room for a call, under a mark of its own, before it starts."""
-        self._calls.add(mark)
-
-    def give_back(self, mark: object) -> None:
-        """Take back the room of a call that was cancelled before it started."""
-        self._calls.discard(mark)
-
     def call_started(self, mark: object) -> None:
         """Count a call in."""
-        self._calls.add(mark)
+        self.in_flight.add(mark)
         self.calls += 1
 
     def take_group(self) -> None:
         """Count a group given to it; one that was down is on trial with it."""
         self.groups += 1
         self._on_trial = self.is_down
-
-    def forget_calls(self) -> None:
-        """Count out all calls: their event loop has ended."""
-        self._calls.clear()
 
     def ended(self, mark: object, result: JudgeResult | None) -> None:
         """Count a call out.
@@ -85,7 +69,7 @@ class Replica:
             mark: that of its start.
             result: what became of it; None of a call that was cancelled.
         """
-        self._calls.discard(mark)
+        self.in_flight.discard(mark)
         self._on_trial = False
         if result is None or result.reason is Reason.CONNECTION:
             now_s = time.monotonic()
@@ -100,11 +84,7 @@ class Replica:
     def statistics(self) -> ReplicaStatistics:
         """Return what it has done."""
         return ReplicaStatistics(
-            in_flight=self.in_flight,
-            calls=self.calls,
-            groups=self.groups,
-            is_down=self.is_down,
-            times_down=self.times_down,
+            len(self.in_flight), self.calls, self.groups, self.is_down, self.times_down
         )
 
 
@@ -162,11 +142,6 @@ class Replicas:
         others = [one for one in self.all if one is not replica and not one.is_down]
         return min((one for one in others or [replica] if one.has_room), key=_load, default=None)
 
-    def forget_calls(self) -> None:
-        """Count out all calls: their event loop has ended."""
-        for replica in self.all:
-            replica.forget_calls()
-
     def another_is_up(self, replica: Replica) -> bool:
         """Return whether a call that did not reach this replica can go elsewhere."""
         return any(one is not replica and not one.is_down for one in self.all)
@@ -187,4 +162,4 @@ class Replicas:
 
 
 def _load(replica: Replica) -> tuple[int, int]:
-    return replica.in_flight, replica.groups
+    return len(replica.in_flight), replica.groups

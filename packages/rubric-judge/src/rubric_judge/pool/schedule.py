@@ -18,9 +18,9 @@ from rubric_judge.pool.replicas import Replica, Replicas
 class Hedge:
     """The second call for a straggler."""
 
+    replica: Replica
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
-    was_sent: bool = False
     result: JudgeResult | None = None
     """None where it was cancelled."""
 
@@ -194,10 +194,6 @@ class Hedger:
             return False
         self._credit -= 1
         return True
-
-    def give_back(self) -> None:
-        """Take back a right that was not used."""
-        self._credit += 1
 
     def late_after_s(self, running_s: Iterable[float]) -> float | None:
         """Return after how many seconds a call is a straggler.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 from rubric_core import Answerer, JudgeResult, JudgeView, Outcome, Reason, Usage
 from rubric_judge.provider.limits import LimiterStatistics
@@ -133,25 +134,24 @@ class Tally:
         self.in_flight.add(mark)
         self.peak_in_flight = max(self.peak_in_flight, len(self.in_flight))
 
-    def call_ended(self, mark: object) -> None:
-        """Count a call out."""
-        self.in_flight.discard(mark)
+    def found(self, result: JudgeResult, *, times: int) -> None:
+        """Count a judgement that was not asked for, and how often it was wanted."""
+        self.from_ledger += times
+        self.invalid_from_ledger += times * (result.outcome is Outcome.INVALID)
+        self._outcome(result, times)
 
-    def found(self, result: JudgeResult) -> None:
-        """Count a judgement that was not asked for."""
-        self.from_ledger += 1
-        self.invalid_from_ledger += result.outcome is Outcome.INVALID
-        self._outcome(result)
-
-    def judged(self, view: JudgeView, result: JudgeResult, *, latency_s: float | None) -> None:
+    def judged(
+        self, view: JudgeView, result: JudgeResult, *, latency_s: float | None, times: int
+    ) -> None:
         """Count a judgement that was asked for, however many calls it took.
 
         Args:
             view: what was judged.
             result: what became of it.
             latency_s: None where it was not waited for to its end.
+            times: responses that it is the judgement of: they are the same.
         """
-        self._outcome(result)
+        self._outcome(result, times)
         self.attempts += result.attempts
         self.passages_truncated += result.passage_truncated
         if latency_s is not None:
@@ -163,9 +163,18 @@ class Tally:
                 self.cached_reported_tokens += result.usage.prompt_tokens
                 self.cached_reported_criteria += len(view.rubric.criteria)
 
-    def repeated(self, result: JudgeResult) -> None:
-        """Count the same judgement for another response that is the same."""
-        self._outcome(result)
+    def statistics(self, **of_pool: Any) -> PoolStatistics:
+        """Return the counts, with what only the pool knows: its limit, replicas and limiters."""
+        known: dict[str, Any] = {
+            "in_flight": len(self.in_flight),
+            "done": self.by_outcome.total(),
+            "by_outcome": dict(self.by_outcome),
+            "by_reason": dict(self.by_reason),
+            "by_answerer": dict(self.by_answerer),
+            "latency": _latency_quantiles(list(self.latencies_s)),
+        } | of_pool
+        others = {one.name for one in fields(PoolStatistics)} - known.keys()
+        return PoolStatistics(**known, **{name: getattr(self, name) for name in others})
 
     @property
     def cached_token_frac(self) -> float | None:
@@ -181,20 +190,19 @@ class Tally:
             return None
         return self.usage.cached_tokens / self.cached_reported_criteria
 
-    def _outcome(self, result: JudgeResult) -> None:
-        self.by_outcome[result.outcome] += 1
+    def _outcome(self, result: JudgeResult, times: int) -> None:
+        self.by_outcome[result.outcome] += times
         if result.reason is not None:
-            self.by_reason[result.reason] += 1
+            self.by_reason[result.reason] += times
         by = result.answered_by
         # A server may call itself something else in every answer.
         if by is not None and (by in self.by_answerer or len(self.by_answerer) < _ANSWERERS_KEPT):
-            self.by_answerer[by] += 1
+            self.by_answerer[by] += times
 
 
-def latency_quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
-    """Return the quantiles of some latencies; None of none."""
+def _latency_quantiles(latencies_s: list[float]) -> LatencyQuantiles | None:
     if not latencies_s:
         return None
     # `quantiles` needs two points.
     cuts = statistics.quantiles(latencies_s * 2, n=100, method="inclusive")
-    return LatencyQuantiles(p50_s=cuts[49], p90_s=cuts[89], p99_s=cuts[98], max_s=max(latencies_s))
+    return LatencyQuantiles(cuts[49], cuts[89], cuts[98], max(latencies_s))

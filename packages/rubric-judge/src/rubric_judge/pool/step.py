@@ -60,18 +60,17 @@ async def ask(judge: Judge, view: JudgeView) -> JudgeResult:
     # The named boundary for judges: one that breaks its promise not to raise costs its own
     # judgement, not the step. The message may hold a text, so only the type and place go on.
     except BaseException as error:  # noqa: BLE001
-        return _unexpected(judge, view, error)
+        kind = type(error).__name__
+        where = innermost(traceback.extract_tb(error.__traceback__))
+        events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
+        detail = f"the judge raised {kind}"
+        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=judge.name, detail=detail)
     return result
 
 
-def _unexpected(judge: Judge, view: JudgeView, error: BaseException) -> JudgeResult:
-    kind = type(error).__name__
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
-    events.unexpected_exception(judge=judge.name, task_id=view.task_id, error=kind, where=where)
-    return JudgeResult.unavailable(
-        Reason.JUDGE_ERROR, judge=judge.name, detail=f"the judge raised {kind}"
-    )
+def innermost(frames: Sequence[traceback.FrameSummary]) -> str:
+    """Return file and line of the innermost of some frames."""
+    return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
 
 
 GRACE_S: Final = 5.0
@@ -96,9 +95,8 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 
     def name() -> None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # documented, and the only way
-        where = traceback.extract_stack(frame)[-1] if frame is not None else None
-        place = f"{where.filename}:{where.lineno}" if where is not None else "unknown"
-        events.loop_blocked(judge=judge, where=place, deadline_s=deadline_s)
+        where = innermost(traceback.extract_stack(frame) if frame else ())
+        events.loop_blocked(judge=judge, where=where, deadline_s=deadline_s)
 
     timer = threading.Timer(deadline_s + GRACE_S, name)
     timer.daemon = True
@@ -112,7 +110,7 @@ def watched_deadline(deadline_s: float | None, *, judge: str) -> Generator[None]
 
 
 @dataclass(slots=True)
-class Crew:
+class PoolState:
     """What all steps of a pool share."""
 
     replicas: Replicas
@@ -122,7 +120,7 @@ class Crew:
     tally: Tally = field(default_factory=Tally)
     home: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
     slots: anyio.CapacityLimiter = field(init=False)
-    _watchers: set[anyio.Event] = field(default_factory=set[anyio.Event])
+    _change: anyio.Event | None = None
 
     def enter(self, step: object) -> None:
         """Let a step begin, with all that counts calls at 0 where its event loop is a new one.
@@ -132,23 +130,21 @@ class Crew:
         """
         if self.home.enter(step):
             self.slots = anyio.CapacityLimiter(self.limit)
-            self._watchers.clear()
+            self._change = None
             self.tally.in_flight.clear()
-            self.replicas.forget_calls()
+            for replica in self.replicas.all:
+                replica.in_flight.clear()
 
     async def change(self) -> None:
         """Wait until a call ends, of whichever step."""
-        event = anyio.Event()
-        self._watchers.add(event)
-        try:
-            await event.wait()
-        finally:
-            self._watchers.discard(event)
+        self._change = self._change or anyio.Event()
+        await self._change.wait()
 
     def changed(self) -> None:
         """Say that a call ended."""
-        for event in self._watchers:
-            event.set()
+        if self._change is not None:
+            self._change.set()
+            self._change = None
 
 
 class Step:
@@ -157,7 +153,7 @@ class Step:
     def __init__(
         self,
         calls: Sequence[Call],
-        crew: Crew,
+        state: PoolState,
         *,
         settle: Callable[[Call, JudgeResult, float], None],
     ) -> None:
@@ -165,12 +161,12 @@ class Step:
 
         Args:
             calls: the judgements to ask for.
-            crew: the pool's judges and counts.
+            state: the pool's judges and counts.
             settle: called with each call, its result and the seconds it took, as it ends.
         """
-        self._crew = crew
+        self._state = state
         self._settle = settle
-        self._schedule = Schedule(calls, crew.replicas, warm=crew.warm)
+        self._schedule = Schedule(calls, state.replicas, warm=state.warm)
         self._running: dict[Call, None] = {}
         self._exits: list[BaseException] = []
         self._held: dict[object, Replica] = {}
@@ -185,36 +181,36 @@ class Step:
 
         The calls in flight are cancelled first.
         """
-        self._crew.enter(self)
+        self._state.enter(self)
         try:
             async with anyio.create_task_group() as group:
-                if self._crew.hedger is not None:
-                    group.start_soon(self._hedge_stragglers, group, self._crew.hedger)
+                if self._state.hedger is not None:
+                    group.start_soon(self._hedge_stragglers, group, self._state.hedger)
                 await self._start_all(group)
                 group.cancel_scope.cancel()  # the watch over stragglers
         finally:
             for slot in tuple(self._held):  # of a call that was cancelled before it began
                 self._give_back(slot)
-            self._crew.home.leave(self)
+            self._state.home.leave(self)
         if self._exits:
             raise self._exits[0]
 
     async def _start_all(self, group: TaskGroup) -> None:
-        crew, schedule = self._crew, self._schedule
-        slots = crew.slots
+        state, schedule = self._state, self._schedule
+        slots = state.slots
         while schedule.unsettled:
             slot = object()
             await slots.acquire_on_behalf_of(slot)
             # Which call is next is decided when it can start, not before.
             call = schedule.next()
             if call is not None:
-                call.replica.take(slot)
+                call.replica.in_flight.add(slot)
                 self._held[slot] = call.replica
                 group.start_soon(self._carry_out, call, slot, group)
                 continue
             slots.release_on_behalf_of(slot)
             if schedule.unsettled:  # the last may have ended while this waited for the slot
-                await crew.change()
+                await state.change()
 
     async def _carry_out(self, call: Call, slot: object, group: TaskGroup) -> None:
         self._running[call] = None
@@ -227,19 +223,21 @@ class Step:
             group.cancel_scope.cancel()
         finally:
             self._running.pop(call, None)
+            if call.second is not None:  # cancelled, perhaps before it began
+                call.second.replica.in_flight.discard(call.second)
             self._give_back(slot)
 
     def _give_back(self, slot: object) -> None:
         replica = self._held.pop(slot, None)
         # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
-        if replica is not None and self._crew.home.holds(self):
-            replica.give_back(slot)
-            self._crew.slots.release_on_behalf_of(slot)
-            self._crew.changed()
+        if replica is not None and self._state.home.holds(self):
+            replica.in_flight.discard(slot)
+            self._state.slots.release_on_behalf_of(slot)
+            self._state.changed()
 
     async def _answered(self, call: Call, slot: object) -> JudgeResult:
-        if self._crew.hedger is not None:
-            self._crew.hedger.started()
+        if self._state.hedger is not None:
+            self._state.hedger.started()
         call.started_s = time.perf_counter()
         call.begun_s = call.begun_s or call.started_s
         result: JudgeResult | None = None
@@ -254,26 +252,18 @@ class Step:
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
             is_second = call.answer is not None and call.answer is not result
-            if second.was_sent:
-                call.lose(result if is_second else second.result)
+            call.lose(result if is_second else second.result)
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
-    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup, hedger: Hedger) -> None:
-        replica = self._crew.replicas.other_than(call.replica)
-        if replica is None:  # filled since this was decided
-            hedger.give_back()
-            call.second = None
-            hedge.ended.set()
-            return
-        self._crew.tally.hedged += 1
-        hedge.was_sent = True
+    async def _second(self, call: Call, hedge: Hedge, group: TaskGroup) -> None:
+        self._state.tally.hedged += 1
         try:
             with hedge.scope:
-                hedge.result = await self._ask(call, replica, mark=hedge)
+                hedge.result = await self._ask(call, hedge.replica, mark=hedge)
             if call.answer is None and _is_usable(hedge.result):
                 call.answer = hedge.result
-                self._crew.tally.hedge_wins += 1
+                self._state.tally.hedge_wins += 1
                 call.first.cancel()
         except (SystemExit, KeyboardInterrupt, EventLoopError) as end:
             self._exits.append(end)
@@ -282,22 +272,22 @@ class Step:
             hedge.ended.set()
 
     async def _ask(self, call: Call, replica: Replica, *, mark: object) -> JudgeResult:
-        crew = self._crew
+        state = self._state
         started_s = time.perf_counter()
         result: JudgeResult | None = None
         replica.call_started(mark)
-        crew.tally.call_started(mark)
+        state.tally.call_started(mark)
         try:
             result = await ask(replica.judge, call.view)
             return result
         finally:
             replica.ended(mark, result)
-            crew.tally.call_ended(mark)
-            if crew.hedger is not None and _is_usable(result):
-                crew.hedger.answered(time.perf_counter() - started_s)
+            state.tally.in_flight.discard(mark)
+            if state.hedger is not None and _is_usable(result):
+                state.hedger.answered(time.perf_counter() - started_s)
 
     def _end(self, call: Call, result: JudgeResult) -> None:
-        replicas = self._crew.replicas
+        replicas = self._state.replicas
         if (
             result.reason is Reason.CONNECTION
             and call.moves < len(replicas.all) - 1
@@ -306,7 +296,7 @@ class Step:
             call.moves += 1
             call.lose(result)
             call.first = anyio.CancelScope()
-            self._crew.tally.moved += 1
+            self._state.tally.moved += 1
             self._schedule.again(call)
             return
         self._schedule.settled(call)
@@ -324,12 +314,14 @@ class Step:
                     break
                 if call.second is not None or call.answer is not None:
                     continue
-                if self._crew.replicas.other_than(call.replica) is None:
+                replica = self._state.replicas.other_than(call.replica)
+                if replica is None:
                     continue
                 if not hedger.spend():
                     break
-                call.second = Hedge()
-                group.start_soon(self._second, call, call.second, group, hedger)
+                call.second = Hedge(replica)
+                replica.in_flight.add(call.second)  # nobody else gets its room
+                group.start_soon(self._second, call, call.second, group)
 
 
 def _is_usable(result: JudgeResult | None) -> bool:

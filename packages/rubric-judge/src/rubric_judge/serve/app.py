@@ -19,25 +19,10 @@ from starlette.types import ASGIApp
 from rubric_core import JudgeView, SchemaError
 from rubric_core.files import decode
 from rubric_judge.provider.settings import service_token
+from rubric_judge.serve import schemas
 from rubric_judge.serve.gate import BROKEN, Gate
 from rubric_judge.serve.openrlhf import reward_response, reward_views
-from rubric_judge.serve.schemas import (
-    BY_ID,
-    INLINE,
-    STATUS,
-    ErrorBody,
-    Health,
-    InlineItem,
-    Judgement,
-    JudgeRequest,
-    JudgeResponse,
-    ProblemKind,
-    RefusedError,
-    RewardRequest,
-    RewardResponse,
-    TaskItem,
-    refusal,
-)
+from rubric_judge.serve.schemas import InlineItem, ProblemKind, RefusedError, TaskItem, refusal
 from rubric_judge.serve.service import JudgeService
 
 _EXPOSITION = "text/plain; version=0.0.4; charset=utf-8"
@@ -98,24 +83,19 @@ def build_app(service: JudgeService) -> ASGIApp:
 
 def _add_judging(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
     described: dict[str, Any] = {
-        "responses": _refusals(STATUS, token=token),
+        "responses": _refusals(schemas.STATUS, token=token),
         "dependencies": _authorization(token),
     }
 
     @app.post("/v1/judge", **described)
-    async def judge(body: JudgeRequest, request: Request) -> JudgeResponse:
+    async def judge(body: schemas.JudgeRequest, request: Request) -> schemas.JudgeResponse:
         """Judge a batch of responses."""
         service.check_items(len(body.items))
         views = [_view(service, item, position) for position, item in enumerate(body.items)]
         results = await service.judge(views, gone=lambda: _gone(request))
-        judged = zip(views, results, strict=True)
-        return JudgeResponse(
-            results=tuple(
-                Judgement.of(view.task_id, result, rubric=view.rubric) for view, result in judged
-            )
-        )
+        return schemas.JudgeResponse(results=tuple(map(schemas.Judgement.of, views, results)))
 
-    async def reward(body: RewardRequest, request: Request) -> RewardResponse:
+    async def reward(body: schemas.RewardRequest, request: Request) -> schemas.RewardResponse:
         """Answer `--reward.remote_url` of OpenRLHF."""
         views = reward_views(service, body)
         results = await service.judge(views, gone=lambda: _gone(request))
@@ -126,20 +106,19 @@ def _add_judging(app: FastAPI, service: JudgeService, *, token: SecretStr | None
 
 
 def _add_watching(app: FastAPI, service: JudgeService, *, token: SecretStr | None) -> None:
-    admission = service.admission
     open_to_all = _refusals(_OF_ANY_REQUEST, token=None)
-    ending = {503: {"model": Health, "description": "The service is ending."}}
+    ending = {503: {"model": schemas.Health, "description": "The service is ending."}}
 
-    @app.get("/healthz", response_model=Health, responses=open_to_all | ending)
+    @app.get("/healthz", response_model=schemas.Health, responses=open_to_all | ending)
     async def ready() -> JSONResponse:
         """Say whether the service takes requests."""
-        health = Health(live=True, ready=not admission.draining, queued=admission.queued)
+        health = schemas.Health(live=True, ready=not service.draining, queued=service.queued)
         return JSONResponse(health.model_dump(), status_code=200 if health.ready else 503)
 
     @app.get("/healthz/live", responses=open_to_all)
-    async def live() -> Health:
+    async def live() -> schemas.Health:
         """Say that the service runs, also while it ends."""
-        return Health(live=True, ready=not admission.draining, queued=admission.queued)
+        return schemas.Health(live=True, ready=not service.draining, queued=service.queued)
 
     exposition = {200: {"content": {_EXPOSITION: {"schema": {"type": "string"}}}}}
 
@@ -178,37 +157,34 @@ def _refusals(
     kinds_by_status: dict[int, list[str]] = {}
     for kind in kinds:
         if token is not None or kind != "unauthorized":
-            kinds_by_status.setdefault(STATUS[kind], []).append(kind)
+            kinds_by_status.setdefault(schemas.STATUS[kind], []).append(kind)
     return {
-        status: {"model": ErrorBody, "description": ", ".join(kinds)}
+        status: {"model": schemas.ErrorBody, "description": ", ".join(kinds)}
         for status, kinds in sorted(kinds_by_status.items())
     }
 
 
-async def _refused(request: Request, error: Exception) -> Response:
-    del request
+async def _refused(_request: Request, error: Exception) -> Response:
     return refusal(cast("RefusedError", error))
 
 
-async def _not_valid(request: Request, error: Exception) -> Response:
-    del request
+async def _not_valid(_request: Request, error: Exception) -> Response:
     problem = cast("RequestValidationError", error).errors()[0]
     # Not the input, which may be a passage; `loc` starts with "body".
-    parts = [str(part)[:60] for part in problem["loc"][1:] if part not in {BY_ID, INLINE}]
-    field = ".".join(parts) or None
+    parts = [str(part)[:60] for part in problem["loc"][1:]]
+    field = ".".join(one for one in parts if one not in {schemas.BY_ID, schemas.INLINE}) or None
     if problem["type"] == "json_invalid":
         return refusal(RefusedError("malformed_json", "the body is not one JSON document"))
     message = str(problem["msg"]).removeprefix("Value error, ")
     return refusal(RefusedError("invalid_request", message, field=field))
 
 
-async def _broken(request: Request, error: Exception) -> Response:
-    del request, error  # raised again after the answer, and logged by the gate
+async def _broken(_request: Request, _error: Exception) -> Response:
+    # The error is raised again after the answer, and logged by the gate.
     return refusal(RefusedError("internal", BROKEN))
 
 
-async def _no_such_endpoint(request: Request, error: Exception) -> Response:
-    del request
+async def _no_such_endpoint(_request: Request, error: Exception) -> Response:
     known = cast("HTTPException", error)
     kind = _KIND_BY_STATUS.get(known.status_code, "invalid_request")
     message = "no such endpoint or method; /openapi.json lists them"

@@ -18,8 +18,8 @@ import structlog
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.schemas import RefusedError, refusal
+from rubric_judge.serve.telemetry import Recurring
 
 _UNREAD_S = 30.0
 """Longest time for which an answer lies here and the client takes none of it."""
@@ -57,8 +57,16 @@ class OpenConnections:
 
     def enter(self, one: BoundedProtocol) -> bool:
         """Count a new connection, unless there is no room for it and none can be made."""
-        if not self._has_room(one.address):
-            return False
+        of_address = self._by_address[one.address] >= self.most_per_address
+        if of_address or self._by_address.total() >= self.most:
+            candidates = (idle for idle in self._idle if idle.address == one.address)
+            longest_idle = next(candidates if of_address else iter(self._idle), None)
+            bound = {"per_address": self.most_per_address} if of_address else {"bound": self.most}
+            if longest_idle is None:
+                self.warn("serve.connection.refused", **bound)
+                return False
+            self.warn("serve.connection.given_up", **bound)
+            longest_idle.give_up()
         self._by_address[one.address] += 1
         self._idle[one] = None
         return True
@@ -82,21 +90,6 @@ class OpenConnections:
         """Log, unless as much was just logged."""
         if self._recurring.passes(event):
             _log.warning(event, connections=self._by_address.total(), **fields)
-
-    def _has_room(self, address: str) -> bool:
-        of_address = self._by_address[address] >= self.most_per_address
-        if not of_address and self._by_address.total() < self.most:
-            return True
-        given_up = next(
-            (one for one in self._idle if not of_address or one.address == address), None
-        )
-        bound = {"per_address": self.most_per_address} if of_address else {"bound": self.most}
-        if given_up is None:
-            self.warn("serve.connection.refused", **bound)
-            return False
-        self.warn("serve.connection.given_up", **bound)
-        given_up.give_up()
-        return True
 
 
 class BoundedProtocol(H11Protocol):

@@ -14,6 +14,7 @@ import structlog
 from pydantic import SecretStr
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from rubric_judge.pool.step import innermost
 from rubric_judge.serve.schemas import RefusedError, refusal
 from rubric_judge.serve.service import JudgeService
 
@@ -28,13 +29,17 @@ _log = structlog.get_logger("rubric_judge.serve")
 
 
 class _Arriving:
-    """A body on its way."""
+    """A body on its way; once it is whole, the application receives it as one message."""
 
     def __init__(self, receive: Receive) -> None:
         self.ended = False
+        self.whole: Message | None = None
         self._receive = receive
 
     async def __call__(self) -> Message:
+        if (whole := self.whole) is not None:
+            self.whole = None
+            return whole
         message = await self._receive()
         self.ended = message["type"] == "http.disconnect" or not message.get("more_body", False)
         return message
@@ -101,7 +106,8 @@ class Gate:
             answer = refusal(refused, headers={"Connection": "close"})
             await answer(scope, arriving, send)
         else:
-            await self._app(scope, _replayed(body, arriving), send)
+            arriving.whole = {"type": "http.request", "body": body, "more_body": False}
+            await self._app(scope, arriving, send)
 
     async def _admitted_body(self, scope: Scope, arriving: _Arriving) -> bytes:
         headers = dict(cast("list[tuple[bytes, bytes]]", scope["headers"]))
@@ -149,7 +155,7 @@ class Gate:
             path=path,
             status=status,
             latency_s=latency_s,
-            queued=self._service.admission.queued,
+            queued=self._service.queued,
         )
 
 
@@ -157,22 +163,8 @@ def _too_large(bound: int) -> RefusedError:
     return RefusedError("too_large", f"the body is above {bound} bytes: send several requests")
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    sent = False
-
-    async def replay() -> Message:
-        nonlocal sent
-        if sent:
-            return await receive()
-        sent = True
-        return {"type": "http.request", "body": body, "more_body": False}
-
-    return replay
-
-
 def _log_unexpected(error: Exception) -> None:
     while isinstance(error, ExceptionGroup):  # of a task group, around the one that matters
         error = cast("ExceptionGroup[Exception]", error).exceptions[0]
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "unknown"
+    where = innermost(traceback.extract_tb(error.__traceback__))
     _log.error("serve.request.unexpected", error=type(error).__name__, where=where)

@@ -74,13 +74,12 @@ def reward_response(
             retry_after_s=_RETRY_AFTER_S,
         )
     judged = [Judgement(*pair, "zero") for pair in zip(views, results, strict=True)]
-    rewards = [one.reward or 0.0 for one in judged]
-    logs = {name: [one.metrics[name] for one in judged] for name in judged[0].metrics}
-    # OpenRLHF makes a tensor of [value] for its one query: a list would give it an axis too many.
-    if len(judged) == 1:
-        return RewardResponse(
-            rewards=rewards[0],
-            scores=rewards[0],
-            extra_logs={name: values[0] for name, values in logs.items()},
-        )
-    return RewardResponse(rewards=rewards, scores=rewards, extra_logs=dict(logs))
+
+    def shaped(values: list[float]) -> float | list[float]:
+        # OpenRLHF makes a tensor of [value] for one query: a list would give it an axis too many.
+        return values[0] if len(values) == 1 else values
+
+    rewards = shaped([one.reward or 0.0 for one in judged])
+    names = judged[0].metrics
+    logs = {name: shaped([one.metrics[name] for one in judged]) for name in names}
+    return RewardResponse(rewards=rewards, scores=rewards, extra_logs=logs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal, cast
 
 from pydantic import (
@@ -19,7 +19,15 @@ from pydantic import (
 from pydantic.config import JsonDict
 from starlette.responses import JSONResponse
 
-from rubric_core import JudgeResult, Outcome, Reason, Rubric, SchemaError, Usage, normalized_reward
+from rubric_core import (
+    JudgeResult,
+    JudgeView,
+    Outcome,
+    Reason,
+    SchemaError,
+    Usage,
+    normalized_reward,
+)
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
 
@@ -51,15 +59,14 @@ def check_size(criteria: object) -> None:
     found = cast("list[object]", criteria)
     if len(found) > _MOST_CRITERIA:
         raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    lists = [
-        cast("dict[object, object]", one).get(name)
-        for one in found
-        if _keys(one)
-        for name in _TERMS
-    ]
-    count = sum(len(cast("list[object]", terms)) for terms in lists if isinstance(terms, list))
+    columns = [_column(one, name) for one in found for name in _TERMS]
+    count = sum(len(cast("list[object]", terms)) for terms in columns if isinstance(terms, list))
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
+
+
+def _examples(*bodies: JsonDict) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [*bodies]})
 
 
 class _Body(BaseModel):
@@ -82,7 +89,7 @@ class InlineItem(_Body):
     @field_validator("task", mode="before")
     @classmethod
     def _not_too_long(cls, task: object) -> object:
-        check_size(cast("dict[object, object]", task).get("criteria") if _keys(task) else None)
+        check_size(_column(task, "criteria"))
         return task
 
 
@@ -92,11 +99,12 @@ INLINE: Final = "(inline)"
 
 
 def _kind_of_item(item: object) -> str:
-    return INLINE if isinstance(item, InlineItem) or "task" in _keys(item) else BY_ID
+    is_inline = isinstance(item, InlineItem) or (isinstance(item, dict) and "task" in item)
+    return INLINE if is_inline else BY_ID
 
 
-def _keys(item: object) -> Collection[object]:
-    return cast("dict[object, object]", item) if isinstance(item, dict) else ()
+def _column(row: object, name: str) -> object:
+    return cast("dict[object, object]", row).get(name) if isinstance(row, dict) else None
 
 
 _Item = Annotated[
@@ -110,13 +118,9 @@ _Item = Annotated[
 class JudgeRequest(_Body):
     """Responses to judge; those of one task are best next to each other."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
-                {"items": [{"task": _TASK, "response": _ANSWER}]},
-            ]
-        }
+    model_config = _examples(
+        {"items": [{"task_id": _TASK_ID, "response": _ANSWER}]},
+        {"items": [{"task": _TASK, "response": _ANSWER}]},
     )
 
     items: Annotated[tuple[_Item, ...], Field(min_length=1), FailFast()]
@@ -141,12 +145,12 @@ class Judgement(_Body):
     attempts: int
 
     @classmethod
-    def of(cls, task_id: str, result: JudgeResult, *, rubric: Rubric) -> Judgement:
+    def of(cls, view: JudgeView, result: JudgeResult) -> Judgement:
         """Leave out what may quote a text."""
         unavailable = result.outcome is Outcome.UNAVAILABLE
         return cls(
-            task_id=task_id,
-            reward=None if unavailable else normalized_reward(result, rubric),
+            task_id=view.task_id,
+            reward=None if unavailable else normalized_reward(result, view.rubric),
             **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
         )
 
@@ -166,21 +170,15 @@ _LABEL: dict[str, Any] = {
 }
 
 
-class RewardRequest(BaseModel):
+class RewardRequest(_Body):
     """What OpenRLHF sends to `--reward.remote_url`: three lists of one length."""
 
-    model_config = ConfigDict(
-        frozen=True,
-        hide_input_in_errors=True,
-        json_schema_extra={
-            "examples": [
-                {
-                    "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
-                    "prompts": ["user: Which loss?\nassistant: "],
-                    "labels": [_TASK_ID],
-                }
-            ]
-        },
+    model_config = ConfigDict(extra="ignore") | _examples(
+        {
+            "query": [f"user: Which loss?\nassistant: {_ANSWER}<|im_end|>"],
+            "prompts": ["user: Which loss?\nassistant: "],
+            "labels": [_TASK_ID],
+        }
     )
 
     query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
@@ -242,17 +240,13 @@ class Problem(_Body):
 class ErrorBody(_Body):
     """The body of every answer that is no success."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "error": {
-                        "kind": "unknown_task",
-                        "message": f"no task has the id {_TASK_ID!r}",
-                        "field": "items.0.task_id",
-                    }
-                }
-            ]
+    model_config = _examples(
+        {
+            "error": {
+                "kind": "unknown_task",
+                "message": f"no task has the id {_TASK_ID!r}",
+                "field": "items.0.task_id",
+            }
         }
     )
 

@@ -50,14 +50,14 @@ class _DrainingServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Begin to end, or end; called by the signal's handler."""
         del sig, frame
-        patience_s = 0 if self._service.admission.draining else self._service.config.drain_s
-        self._service.admission.draining = True
+        patience_s = 0 if self._service.draining else self._service.config.drain_s
+        self._service.draining = True
         self._drain_until_s = time.monotonic() + patience_s
 
     async def on_tick(self, counter: int) -> bool:
         """End when nothing waits, or when it has waited long enough."""
         if self._drain_until_s is not None and not self.should_exit:
-            queued = self._service.admission.queued
+            queued = self._service.queued
             if queued == 0 or time.monotonic() > self._drain_until_s:
                 self.unanswered = queued
                 self._service.abandon()

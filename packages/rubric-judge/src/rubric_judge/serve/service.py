@@ -13,68 +13,12 @@ from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
 from rubric_judge.pool import JudgePool
 from rubric_judge.serve.config import ServeConfig
-from rubric_judge.serve.metrics import ServiceMetrics
-from rubric_judge.serve.recurring import Recurring
 from rubric_judge.serve.schemas import RefusedError, check_size
+from rubric_judge.serve.telemetry import Recurring, ServiceMetrics
 
 _LONGEST_RETRY_S = 60
 _LATENCY_WEIGHT = 0.1
 """Of the newest judgement in the running mean."""
-
-
-class Admission:
-    """Counts the responses that wait or are being judged."""
-
-    def __init__(self, *, max_queued: int, in_flight: int) -> None:
-        """Start empty.
-
-        Args:
-            max_queued: most responses at once.
-            in_flight: how many of them are judged at the same time.
-        """
-        self.queued = 0
-        self.draining = False
-        self._max_queued = max_queued
-        self._in_flight = in_flight
-        self._latency_s = 1.0
-
-    @contextmanager
-    def admit(self, count: int) -> Generator[None]:
-        """Hold a place for each of `count` responses.
-
-        Raises:
-            RefusedError: the service is ending, or the queue has no such place.
-        """
-        if self.draining:
-            raise RefusedError(
-                "draining",
-                "the service is ending: ask another one, or again when it is back",
-                retry_after_s=self.retry_after_s(),
-            )
-        # A request that fits into an empty queue is never turned away from one.
-        if self.queued and self.queued + count > self._max_queued:
-            raise RefusedError(
-                "busy",
-                f"{self.queued} responses wait, and {count} more are above the bound of "
-                f"{self._max_queued}: ask again after Retry-After seconds, or send fewer",
-                retry_after_s=self.retry_after_s(),
-            )
-        self.queued += count
-        try:
-            yield
-        finally:
-            self.queued -= count
-
-    def judged(self, *, latency_s: float | None) -> None:
-        """Take note of how long a judgement took."""
-        if latency_s is not None:
-            self._latency_s += _LATENCY_WEIGHT * (latency_s - self._latency_s)
-
-    def retry_after_s(self) -> int:
-        """About how long what waits now will take."""
-        return math.ceil(
-            min(max(self.queued * self._latency_s / self._in_flight, 1), _LONGEST_RETRY_S)
-        )
 
 
 class JudgeService:
@@ -95,13 +39,16 @@ class JudgeService:
         """Finds the task of a label."""
         self._pool = pool
         self._tasks = tasks
-        self.admission = Admission(
-            max_queued=self.config.max_queued, in_flight=pool.statistics().limit
-        )
+        self.queued = 0
+        """Responses that wait or are being judged."""
+        self.draining = False
+        """Whether the service is ending, and takes no more requests."""
+        self._in_flight = pool.statistics().limit
+        self._latency_s = 1.0
         self.recurring = Recurring()
         """Says which log lines are written."""
         self._open: set[anyio.CancelScope] = set()
-        self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.admission.queued)
+        self.metrics = ServiceMetrics(pool.statistics, queued=lambda: self.queued)
 
     def check_items(self, count: int) -> None:
         """Refuse a request of too many responses.
@@ -161,7 +108,7 @@ class JudgeService:
             RefusedError: the queue is full; or the service ended first, or the client has gone.
         """
         results: list[JudgeResult] | None = None
-        with self.admission.admit(len(views)):
+        with self._admit(len(views)):
             async with anyio.create_task_group() as group:
                 self._open.add(group.cancel_scope)
 
@@ -188,7 +135,40 @@ class JudgeService:
         for scope in self._open:
             scope.cancel()
 
-    def _note(self, position: int, result: JudgeResult) -> None:
-        del position
-        self.admission.judged(latency_s=result.latency_s)
+    def _note(self, _position: int, result: JudgeResult) -> None:
+        if result.latency_s is not None:
+            self._latency_s += _LATENCY_WEIGHT * (result.latency_s - self._latency_s)
         self.metrics.judged(result)
+
+    @contextmanager
+    def _admit(self, count: int) -> Generator[None]:
+        """Hold a place for each of `count` responses.
+
+        Raises:
+            RefusedError: the service is ending, or the queue has no such place.
+        """
+        if self.draining:
+            raise RefusedError(
+                "draining",
+                "the service is ending: ask another one, or again when it is back",
+                retry_after_s=self._retry_after_s(),
+            )
+        # A request that fits into an empty queue is never turned away from one.
+        if self.queued and self.queued + count > self.config.max_queued:
+            raise RefusedError(
+                "busy",
+                f"{self.queued} responses wait, and {count} more are above the bound of "
+                f"{self.config.max_queued}: ask again after Retry-After seconds, or send fewer",
+                retry_after_s=self._retry_after_s(),
+            )
+        self.queued += count
+        try:
+            yield
+        finally:
+            self.queued -= count
+
+    def _retry_after_s(self) -> int:
+        """About how long what waits now will take."""
+        return math.ceil(
+            min(max(self.queued * self._latency_s / self._in_flight, 1), _LONGEST_RETRY_S)
+        )

@@ -93,8 +93,6 @@ def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: i
             case SchemaCheck():
                 passed, note = matches_schema(check, text, steps=steps, time_left=time_left)
                 return Verdict(float(passed), note)
-    except StepsError:
-        raise
     # The named boundary of a response's text.
     except Exception as error:  # noqa: BLE001
         return Verdict(0.0, note_of_failure(error))
@@ -114,8 +112,9 @@ def note_of_failure(error: Exception) -> str:
 
     Raises:
         VerificationError: the rubric's doing, as it was raised.
+        StepsError: a bound of the caller's, as it was raised.
         OSError: the machine's doing, as an ImportError is; a TimeoutError, which is one.
     """
-    if isinstance(error, (VerificationError, ImportError, OSError)):
+    if isinstance(error, (VerificationError, StepsError, ImportError, OSError)):
         raise error
     return f"its check ended in {type(error).__name__}"

@@ -95,6 +95,9 @@ _CPU_S: Final = 10.0
 """Processor time for one check beside its patterns: twenty times what its own bounds allow."""
 _TRIES_OF_A_PATTERN: Final = 8
 
+_UP: Final[dict[str, Any] | int] = {}
+"""What a process says when it has started."""
+
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")
 
 
@@ -125,15 +128,6 @@ async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> 
     return await anyio.to_thread.run_sync(_workers.decide, order, cpu_s, limiter=limiter)
 
 
-class _EndedError(Exception):
-    """A process ended before it answered."""
-
-    def __init__(self, status: int, *, started: bool) -> None:
-        super().__init__(status)
-        self.status = status
-        self.started = started
-
-
 class _Workers:
     """Processes that wait for a check."""
 
@@ -147,21 +141,23 @@ class _Workers:
         Raises:
             SandboxError: there is no process, or one that cannot do its work.
         """
-        try:
-            process = self._take() or _started()
-            answer = _ask(process, order, started=True)
-        except _EndedError as ended:
-            if ended.status == -signal.SIGPROF:
+        process, greeting = self._take(), _UP
+        if process is None:
+            process = _new_process()
+            greeting = _ask(process, b"")
+        answer = _ask(process, order) if greeting == _UP else greeting
+        if isinstance(answer, int):
+            if answer == -signal.SIGPROF:
                 return Verdict(0.0, f"its check ran past {cpu_s:g} s of the processor")
             # Perhaps by somebody else: the same text ends the next one too if it was the text.
             if not again:
                 return self.decide(order, cpu_s, again=True)
-            if ended.started:
+            if greeting == _UP:
                 return Verdict(0.0, "its check ended its process, twice")
             raise SandboxError(
-                f"a check: its process did not start (status {ended.status}); it needs "
+                f"a check: its process did not start (status {answer}); it needs "
                 "what `import rubric_judge` needs, and 2 GiB of address space"
-            ) from None
+            )
         with self._lock:
             self._idle.append(process)
         if "broken" in answer:
@@ -186,29 +182,26 @@ class _Workers:
     def forget(self) -> None:
         """Start anew in a forked process: the others are its parent's."""
         self._lock = threading.Lock()
-        while self._idle:
-            process = self._idle.pop()
+        for process in self._idle:
             process.returncode = 0
-            end(process)
+        self.end()
 
 
-def _started() -> subprocess.Popen[bytes]:
-    process = start(
+def _new_process() -> subprocess.Popen[bytes]:
+    return start(
         "rubric_judge.verification.worker",
         {"path": sys.path, "memory_bytes": _MEMORY_BYTES, "idle_s": _IDLE_S},
         flags=("-I",),
         environment={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
         purpose="a check",
     )
-    _ask(process, b"", started=False)
-    return process
 
 
-def _ask(process: subprocess.Popen[bytes], order: bytes, *, started: bool) -> dict[str, Any]:
+def _ask(process: subprocess.Popen[bytes], order: bytes) -> dict[str, Any] | int:
     """Send an order and read the line that answers it; ends the process where none comes.
 
-    Raises:
-        _EndedError: the process ended instead.
+    Returns:
+        The answer, or how the process ended instead.
     """
     try:
         line = converse(
@@ -224,7 +217,7 @@ def _ask(process: subprocess.Popen[bytes], order: bytes, *, started: bool) -> di
     except BaseException:
         end(process)
         raise
-    raise _EndedError(end(process), started=started)
+    return end(process)
 
 
 _workers = _Workers()

@@ -23,20 +23,8 @@ from functools import lru_cache
 from typing import Literal, NamedTuple, cast
 
 from rubric_judge.errors import VerificationError
+from rubric_judge.verification import quantities
 from rubric_judge.verification.phrases import head, tail
-from rubric_judge.verification.quantities import (
-    Quantity,
-    fills_a_box,
-    is_asserted,
-    is_bare,
-    is_enumerated,
-    is_joined,
-    plain_numbers,
-    read_number,
-    read_quantities,
-    read_scale,
-)
-from rubric_judge.verification.units import is_known_unit, to_unit
 
 Where = Literal["answer", "any"]
 
@@ -67,6 +55,10 @@ class NumericCheck:
     where: Where | None = None
 
 
+def _unusable(problem: str) -> VerificationError:
+    return VerificationError(f"`numeric:` {problem}")
+
+
 def read_numeric(body: str) -> NumericCheck:
     """Read value, tolerance, unit and place.
 
@@ -80,46 +72,42 @@ def read_numeric(body: str) -> NumericCheck:
         VerificationError: it is no number, or an option is unknown or given twice.
     """
     if len(body) > _LONGEST_DIRECTIVE:
-        raise VerificationError(f"`numeric:` is longer than {_LONGEST_DIRECTIVE} characters")
+        raise _unusable(f"is longer than {_LONGEST_DIRECTIVE} characters")
     number, *parts = (part.strip() for part in body.split(";"))
-    check = _number_and_unit(plain_numbers(number).strip())
+    check = _number_and_unit(quantities.plain_numbers(number).strip())
     if check is None:
-        raise VerificationError(
-            "`numeric:` needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`"
-        )
+        raise _unusable("needs VALUE ± TOLERANCE [unit], for example `numeric: 3.14 ± 0.01 m`")
     options: dict[str, str] = {}
     for position, part in enumerate(parts, 1):
         name, _, setting = (piece.strip() for piece in part.partition("="))
         if name in options or not _OPTION.fullmatch(part):
-            raise VerificationError(
-                f"`numeric:` option {position} is unknown; "
-                "the options are unit=UNIT and where=answer or where=any, each once"
-            )
+            known = "unit=UNIT and where=answer or where=any, each once"
+            raise _unusable(f"option {position} is unknown; the options are {known}")
         options[name] = setting
     if check.unit and "unit" in options:
-        raise VerificationError("`numeric:` has two units; leave `unit=` or the other one out")
+        raise _unusable("has two units; leave `unit=` or the other one out")
     return replace(
         check,
-        unit=check.unit or _named_unit(plain_numbers(options.get("unit", ""))),
+        unit=check.unit or _named_unit(quantities.plain_numbers(options.get("unit", ""))),
         where=cast("Where | None", options.get("where")),
     )
 
 
 def _number_and_unit(text: str) -> NumericCheck | None:
-    number = read_number(text)
+    number = quantities.read_number(text)
     if number is None:
         return None
     value, position = number
     tolerance = 0.0
     if sign := _TOLERANCE.match(text, position):
-        number = read_number(text, sign.end())
+        number = quantities.read_number(text, sign.end())
         if number is None or number[0] < 0:
             return None
         tolerance, position = number
         if percent := _PERCENT.match(text, position):
             tolerance *= abs(value) / 100
             position = percent.end()
-    factor, position = read_scale(text, position)
+    factor, position = quantities.read_scale(text, position)
     value, tolerance = value * factor, tolerance * factor
     unit = _UNIT.fullmatch(text, position)
     if unit is None or not math.isfinite(value + tolerance):
@@ -131,10 +119,10 @@ def _number_and_unit(text: str) -> NumericCheck | None:
 def _named_unit(name: str) -> str:
     name = name.strip()
     words = name.replace("-", "").replace(" ", "")
-    if name and not words.isalpha() and not is_known_unit(name):
+    if name and not words.isalpha() and not quantities.is_known_unit(name):
         # A plain word may be what is counted; taken as one, "m/sec2" would fail every answer.
-        raise VerificationError(
-            "`numeric:` has a unit that is none of physics: correct it (`km/h`, `m/s^2`), or put a "
+        raise _unusable(
+            "has a unit that is none of physics: correct it (`km/h`, `m/s^2`), or put a "
             "word of your own in brackets, [apples]"
         )
     return name
@@ -157,7 +145,7 @@ def states_number(check: NumericCheck, text: str, *, where: Where = "answer") ->
     text = _prepared(check, head(text, _LONGEST_TEXT))
     stated = [one for one in _read(check, text) if one.value is not None]
     return len({one.value for one in stated}) <= _MOST_NUMBERS and any(
-        _is_near(check, one.value) and is_bare(text, one.quantity) for one in stated
+        _is_near(check, one.value) and quantities.is_bare(text, one.quantity) for one in stated
     )
 
 
@@ -201,11 +189,11 @@ def _answers(check: NumericCheck, text: str, *, boxed: bool) -> bool:
     before = first > 0 and found[first - 1].is_comparable
     after = last + 1 < len(found) and found[last + 1].is_comparable
     return (
-        all(is_bare(text, one.quantity) for one in found[first : last + 1])
-        and is_asserted(text, start, end, since=since)
-        and not (before and is_enumerated(text[since:start]))
-        and not (after and is_joined(text[end : found[last + 1].quantity.start]))
-        and (not boxed or fills_a_box(text[end:]))
+        all(quantities.is_bare(text, one.quantity) for one in found[first : last + 1])
+        and quantities.is_asserted(text, start, end, since=since)
+        and not (before and quantities.is_enumerated(text[since:start]))
+        and not (after and quantities.is_joined(text[end : found[last + 1].quantity.start]))
+        and (not boxed or quantities.fills_a_box(text[end:]))
     )
 
 
@@ -216,11 +204,11 @@ def _says_again(check: NumericCheck, text: str, one: _Reading, other: _Reading) 
     same = math.isclose(one.value, other.value, rel_tol=_ROUNDING) or (
         _is_near(check, one.value) and _is_near(check, other.value)
     )
-    return same and is_enumerated(text[one.quantity.end : other.quantity.start])
+    return same and quantities.is_enumerated(text[one.quantity.end : other.quantity.start])
 
 
 class _Reading(NamedTuple):
-    quantity: Quantity
+    quantity: quantities.Quantity
     value: float | None
     """In the criterion's unit; None for another kind."""
 
@@ -231,10 +219,10 @@ class _Reading(NamedTuple):
 
 def _read(check: NumericCheck, text: str) -> Iterator[_Reading]:
     """Yield every quantity with its value in the criterion's unit."""
-    measured = is_known_unit(check.unit) if check.unit else False
-    for quantity in read_quantities(text, units=measured, own_unit=check.unit):
+    measured = quantities.is_known_unit(check.unit) if check.unit else False
+    for quantity in quantities.read_quantities(text, units=measured, own_unit=check.unit):
         if measured:
-            yield _Reading(quantity, to_unit(quantity.value, quantity.unit, check.unit))
+            yield _Reading(quantity, quantities.to_unit(quantity.value, quantity.unit, check.unit))
         elif not check.unit:
             yield _Reading(quantity, quantity.value)
         elif unit := _as_written(check.unit).match(text, quantity.end):
@@ -244,9 +232,9 @@ def _read(check: NumericCheck, text: str) -> Iterator[_Reading]:
 
 
 def _prepared(check: NumericCheck, text: str) -> str:
-    text = plain_numbers(text)
+    text = quantities.plain_numbers(text)
     names = check.unit.split()
-    if len(names) < 2 or not all(map(is_known_unit, names)):  # noqa: PLR2004
+    if len(names) < 2 or not all(map(quantities.is_known_unit, names)):  # noqa: PLR2004
         return text
     # Units side by side ("N m") are only read as a product where the criterion writes them so.
     return re.sub(rf"(?<=\d)\s?{re.escape(' '.join(names))}(?!\w)", " " + "·".join(names), text)

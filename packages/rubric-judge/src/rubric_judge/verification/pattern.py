@@ -26,7 +26,6 @@ _TOKEN = re.compile(
     """,
     re.DOTALL | re.VERBOSE,
 )
-_MOST_DIGITS = 9
 
 
 def compiled_size(pattern: str) -> int | None:
@@ -54,7 +53,8 @@ def compiled_size(pattern: str) -> int | None:
                 last = size + 1
                 size = around.pop() + last
             case "repeat":
-                size += last * (_copies(token) - 1)
+                # It is written out the fewest times, and once more as a loop.
+                size += last * (1 if token["loop"] else int(token["fewest"] or 0))
                 last = 1  # nothing repeats a repetition
             case "flags":  # a repetition behind them is of what stands before them
                 size, last = size + 1, max(last, 1)
@@ -67,14 +67,6 @@ def compiled_size(pattern: str) -> int | None:
         if len(around) > _DEEPEST:
             return None
     return size if at == len(pattern) and not around else None
-
-
-def _copies(repeat: re.Match[str]) -> int:
-    """Return how often the repeated thing is written out: the fewest times, and once as a loop."""
-    if repeat["loop"]:
-        return 2
-    digits = repeat["fewest"] or "0"
-    return 1 + (int(digits) if len(digits) <= _MOST_DIGITS else 10**_MOST_DIGITS)
 
 
 _LONGEST_TEXT = 20_000

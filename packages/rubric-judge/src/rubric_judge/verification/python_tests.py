@@ -134,6 +134,7 @@ def fenced_blocks(text: str) -> list[Block]:
 
 
 _LONGEST = 100_000
+_IMPORTABLE = sys.stdlib_module_names | {"solution"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +143,10 @@ class PythonTests:
 
     source: str
     n_tests: int
+
+
+def _unusable(problem: str) -> VerificationError:
+    return VerificationError(f"`python_tests:` {problem}")
 
 
 def read_python_tests(body: str) -> PythonTests:
@@ -157,23 +162,19 @@ def read_python_tests(body: str) -> PythonTests:
         VerificationError: it is no Python, holds no test, or imports what the sandbox lacks.
     """
     if len(body) > _LONGEST:
-        raise VerificationError(f"`python_tests:` is longer than {_LONGEST} characters")
+        raise _unusable(f"is longer than {_LONGEST} characters")
     blocks = fenced_blocks(body)
     source = (blocks[0].text if len(blocks) == 1 else body).strip("\n")
     try:
         tree = parse_python(source)
     except SyntaxError as error:
-        raise VerificationError(
-            f"`python_tests:` is no Python: see line {error.lineno or 0} of the tests"
-        ) from None
+        raise _unusable(f"is no Python: see line {error.lineno or 0} of the tests") from None
     except (ValueError, RecursionError, MemoryError):
-        raise VerificationError("`python_tests:` is no usable Python, or nests too deep") from None
-    _refuse_what_cannot_run(tree)
-    n_tests = sum(map(_count_tests, tree.body))
+        raise _unusable("is no usable Python, or nests too deep") from None
+    _refuse_imports(tree)
+    n_tests = _count_tests(tree)
     if not n_tests:
-        raise VerificationError(
-            "`python_tests:` holds no test; write `assert …` or `def test_…():` below it"
-        )
+        raise _unusable("holds no test; write `assert …` or `def test_…():` below it")
     return PythonTests(source=source, n_tests=n_tests)
 
 
@@ -194,62 +195,49 @@ def response_code(text: str) -> str | None:
     return plain[0] if len(plain) == 1 else None
 
 
-def _count_tests(statement: ast.stmt) -> int:
-    match statement:
-        case ast.Assert():
-            return 1
-        case ast.FunctionDef(name=name):
-            return name.startswith("test")
-        case ast.ClassDef(body=body) if _is_test_case(statement):
-            functions = {one.name for one in body if isinstance(one, ast.FunctionDef)}
-            return sum(name.startswith("test") for name in functions)
-        case _:
-            return 0
-
-
 def _is_test_case(node: ast.ClassDef) -> bool:
     return any(
         "TestCase" in {getattr(base, "id", ""), getattr(base, "attr", "")} for base in node.bases
     )
 
 
-def _refuse_what_cannot_run(tree: ast.Module) -> None:
+def _refuse_imports(tree: ast.Module) -> None:
     for node in ast.walk(tree):
         match node:
-            case ast.Import():
-                modules = [alias.name for alias in node.names]
-            case ast.ImportFrom():
-                modules = [node.module or ""]
+            case ast.Import(names=aliases):
+                modules = [alias.name for alias in aliases]
+            case ast.ImportFrom(module=module):
+                modules = [module or ""]
             case _:
                 continue
-        if not all(map(_is_there, modules)):
-            raise VerificationError(
-                f"`python_tests:` line {node.lineno} imports what is not there; "
+        if not _IMPORTABLE.issuperset(module.partition(".")[0] for module in modules):
+            raise _unusable(
+                f"line {node.lineno} imports what is not there; "
                 "tests have the standard library and `solution`"
             )
+
+
+def _count_tests(tree: ast.Module) -> int:
+    """Count the tests, and refuse those that could not run or would hide one another."""
+    count = 0
     names: set[str] = set()
     for statement in tree.body:
         match statement:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                if not name.startswith("test"):
-                    continue
-                _refuse_function(statement)
-            case ast.ClassDef(name=name) if _is_test_case(statement):
-                pass
+            case ast.Assert():
+                count += 1
+                continue
+            case ast.AsyncFunctionDef(name=name, lineno=line) if name.startswith("test"):
+                raise _unusable(f"line {line}: a test is no `async def`")
+            case ast.FunctionDef(name=name, args=args, lineno=line) if name.startswith("test"):
+                if args.posonlyargs or args.args or args.kwonlyargs:
+                    raise _unusable(f"line {line}: a test takes no arguments")
+                count += 1
+            case ast.ClassDef(name=name, body=body) if _is_test_case(statement):
+                methods = {one.name for one in body if isinstance(one, ast.FunctionDef)}
+                count += sum(method.startswith("test") for method in methods)
             case _:
                 continue
         if name in names:
-            raise VerificationError("`python_tests:` gives two tests the same name; rename one")
+            raise _unusable("gives two tests the same name; rename one")
         names.add(name)
-
-
-def _refuse_function(test: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-    if isinstance(test, ast.AsyncFunctionDef):
-        raise VerificationError(f"`python_tests:` line {test.lineno}: a test is no `async def`")
-    if test.args.posonlyargs or test.args.args or test.args.kwonlyargs:
-        raise VerificationError(f"`python_tests:` line {test.lineno}: a test takes no arguments")
-
-
-def _is_there(module: str) -> bool:
-    top = module.partition(".")[0]
-    return top == "solution" or top in sys.stdlib_module_names
+    return count

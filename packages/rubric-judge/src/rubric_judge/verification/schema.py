@@ -55,6 +55,10 @@ class _NotJsonError(ValueError):
     """A text that Python reads as JSON and a schema cannot be compared with."""
 
 
+def _unusable(problem: str) -> VerificationError:
+    return VerificationError(f"`json_schema:` {problem}")
+
+
 def read_schema(body: str) -> SchemaCheck:
     """Read the schema.
 
@@ -71,28 +75,25 @@ def read_schema(body: str) -> SchemaCheck:
     from jsonschema import SchemaError
 
     if len(body) > _LONGEST_SCHEMA:
-        raise VerificationError(f"`json_schema:` is longer than {_LONGEST_SCHEMA} characters")
+        raise _unusable(f"is longer than {_LONGEST_SCHEMA} characters")
     try:
         schema = _decode(body)
     except json.JSONDecodeError as error:
-        raise VerificationError(
-            f"`json_schema:` is not JSON: see its line {error.lineno}, column {error.colno}"
-        ) from None
+        where = f"line {error.lineno}, column {error.colno}"
+        raise _unusable(f"is not JSON: see its {where}") from None
     except (_NotJsonError, RecursionError):
-        raise VerificationError("`json_schema:` is no usable JSON") from None
+        raise _unusable("is no usable JSON") from None
     if not isinstance(schema, dict):
-        raise VerificationError("`json_schema:` needs a JSON object")
+        raise _unusable("needs a JSON object")
     document = cast("dict[str, object]", schema)
     if document.get("$schema", _DRAFT) != _DRAFT:
-        raise VerificationError("`json_schema:` is read as draft 2020-12; leave $schema out")
+        raise _unusable("is read as draft 2020-12; leave $schema out")
     try:
         _check(document)
     except SchemaError as error:
-        raise VerificationError(
-            f"`json_schema:` is no schema of draft 2020-12: see `{error.validator}`"
-        ) from None
+        raise _unusable(f"is no schema of draft 2020-12: see `{error.validator}`") from None
     except RecursionError:
-        raise VerificationError("`json_schema:` nests too deep") from None
+        raise _unusable("nests too deep") from None
     return SchemaCheck(body.strip())
 
 
@@ -106,7 +107,7 @@ def _check(schema: dict[str, Any]) -> None:
     Draft202012Validator.check_schema(schema)
     for keyword, _ in _keywords(schema):
         if keyword in _NOT_USABLE:
-            raise VerificationError(f"`json_schema:` cannot use {keyword}; {_NOT_USABLE[keyword]}")
+            raise _unusable(f"cannot use {keyword}; {_NOT_USABLE[keyword]}")
     _references(schema)
 
 
@@ -136,13 +137,9 @@ def matches_schema(
         document = _document(text)
     except _NotJsonError as error:
         return False, str(error)
-    schema, references = _usable(check.schema)
-    validation = Validation(
-        schema,
-        references=references,
-        matches=(time_left or ProcessorTime(PATTERNS_S)).occurs,
-        steps=steps,
-    )
+    schema, references = _read_again(check.schema)
+    occurs = (time_left or ProcessorTime(PATTERNS_S)).occurs
+    validation = Validation(schema, references, occurs, steps_left=steps)
     try:
         failed = validation.failure(document)
     except EndlessSchemaError:
@@ -173,7 +170,7 @@ def _document(text: str) -> object:
 
 
 @lru_cache(maxsize=256)
-def _usable(schema: str) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read_again(schema: str) -> tuple[dict[str, Any], dict[str, Any]]:
     document = cast("dict[str, Any]", _decode(schema))
     return document, _references(document)
 
@@ -198,9 +195,7 @@ def _references(schema: dict[str, Any]) -> dict[str, Any]:
             return {one: resolver.lookup(one).contents for one in references}
     except Unresolvable:
         pass
-    raise VerificationError(
-        "`json_schema:` may only refer to a part of itself: write $ref as #/$defs/NAME"
-    )
+    raise _unusable("may only refer to a part of itself: write $ref as #/$defs/NAME")
 
 
 def _is_deeper_than(most: int, document: object) -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Generator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, Final, TypeAlias, cast
 
@@ -122,34 +122,22 @@ _Asking = Generator[tuple[Schema, Json], _Answer, str | None]
 """Yields questions, is sent their answers, and returns the keyword that failed, "" for its own."""
 
 
+@dataclass(slots=True)
 class Validation:
     """One document against one schema."""
 
-    def __init__(
-        self,
-        schema: Schema,
-        *,
-        references: Mapping[str, Schema],
-        matches: Callable[[str, str], bool],
-        steps: int,
-    ) -> None:
-        """Look at nothing yet.
-
-        Args:
-            schema: the whole schema.
-            references: the part of it that each `$ref` stands for.
-            matches: whether a pattern occurs in a string.
-            steps: steps allowed.
-        """
-        self._references = references
-        self._schema = schema
-        self._matches = matches
-        self._left = steps
-        self._notes = "unevaluated" in json.dumps(schema)
-        # By the ids of a part of the schema and a part of the document, which both stay as they
-        # are; None while it is looked for.
-        self._answers: dict[tuple[int, int], _Answer | None] = {}
-        self._enums: dict[int, frozenset[str]] = {}
+    schema: Schema
+    """The whole of it."""
+    references: Mapping[str, Schema]
+    """The part of it that each `$ref` stands for."""
+    matches: Callable[[str, str], bool]
+    """Whether a pattern occurs in a string."""
+    steps_left: int
+    _notes: bool = False
+    # By the ids of a part of the schema and a part of the document, which both stay as they
+    # are; None while it is looked for.
+    _answers: dict[tuple[int, int], _Answer | None] = field(default_factory=dict[Any, Any])
+    _enums: dict[int, frozenset[str]] = field(default_factory=dict[int, frozenset[str]])
 
     def failure(self, document: Json) -> str | None:
         """Return the keyword that a document fails first, or None where it matches.
@@ -160,7 +148,8 @@ class Validation:
         """
         # A stack of our own: how deep calls may go depends on who calls.
         waiting: list[tuple[tuple[int, int], _Judging]] = []
-        question = self._schema, document
+        self._notes = "unevaluated" in json.dumps(self.schema)
+        question = self.schema, document
         while True:
             answer = self._known(*question)
             if answer is None:
@@ -191,8 +180,7 @@ class Validation:
     def _judge(self, schema: dict[str, Any], value: Json) -> _Judging:
         self._spend(len(schema))
         seen: _Seen = set()
-        last = [keyword for keyword in _LAST if keyword in schema]
-        for keyword in [*(keyword for keyword in schema if keyword not in last), *last]:
+        for keyword in sorted(schema, key=_LAST.__contains__):
             if keyword in _APPLYING:
                 failed = yield from self._apply(keyword, schema, value, seen)
             elif keyword == "if":
@@ -231,7 +219,7 @@ class Validation:
         setting = schema[keyword]
         match keyword:
             case "$ref":
-                parts = [self._references[setting]]
+                parts = [self.references[setting]]
             case "not":
                 parts = [setting]
             case "allOf" | "anyOf" | "oneOf":
@@ -280,7 +268,7 @@ class Validation:
         match keyword:
             case "pattern" if isinstance(value, str):
                 self._spend(len(value) // _CHARACTERS_A_STEP)
-                return self._matches(setting, value)
+                return self.matches(setting, value)
             case "const":
                 return self._text(value) == self._text(setting)
             case "enum":
@@ -303,8 +291,8 @@ class Validation:
         return text
 
     def _spend(self, steps: int) -> None:
-        self._left -= steps
-        if self._left < 0:
+        self.steps_left -= steps
+        if self.steps_left < 0:
             raise StepsError
 
     def _note(self, seen: _Seen, more: Collection[str | int]) -> None:

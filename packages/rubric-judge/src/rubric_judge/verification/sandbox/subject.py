@@ -10,15 +10,8 @@ import types
 from collections.abc import Callable
 from typing import Any, cast
 
-from rubric_judge.verification.sandbox.wire import (
-    OPERATORS,
-    FrameError,
-    Wire,
-    decode,
-    encode,
-    read_frame,
-    write_frame,
-)
+from rubric_judge.verification.sandbox import wire
+from rubric_judge.verification.sandbox.wire import Wire
 
 
 def _call(target: Any, /, *args: object, **kwargs: object) -> object:
@@ -31,7 +24,7 @@ _OPERATIONS: dict[str, Callable[..., object]] = {
     "enter": operator.methodcaller("__enter__"),
     "exit": operator.methodcaller("__exit__", None, None, None),
     **{name: getattr(builtins, name) for name in _BUILTINS.split()},
-    **{name: getattr(operator, name) for name in OPERATORS},
+    **{name: getattr(operator, name) for name in wire.OPERATORS},
     **{name: getattr(operator, name) for name in ("getitem", "setitem", "delitem", "index", "neg")},
 }
 
@@ -60,27 +53,27 @@ class _Subject:
             and not hasattr(builtins, name)  # or the tests would trust a forged `abs`
             and not isinstance(value, types.ModuleType)
         }
-        return ["ok", encode(public, self._reference), []]
+        return ["ok", wire.encode(public, self._reference), []]
 
     def answer(self, request: Wire) -> Wire:
         """Do something with the objects; return what comes of it, or what it raises."""
         try:
             operation, *parts = request
-            args = decode(parts[0], self._follow)
-            kwargs = decode(parts[1], self._follow)
+            args = wire.decode(parts[0], self._follow)
+            kwargs = wire.decode(parts[1], self._follow)
             value = _OPERATIONS[operation](*args, **kwargs)
             changed = [
-                [place, encode(argument, self._reference)]
+                [place, wire.encode(argument, self._reference)]
                 for place, argument in enumerate(args)
                 if isinstance(argument, (list, dict, set, bytearray))
             ]
-            return ["ok", encode(value, self._reference), changed]
+            return ["ok", wire.encode(value, self._reference), changed]
         except BaseException as error:  # noqa: BLE001  # as above
             return self._raised(error)
 
     def _raised(self, error: BaseException) -> Wire:
         try:
-            arguments: Wire = encode(error.args, _shortened)
+            arguments: Wire = wire.encode(error.args, _shortened)
         except BaseException:  # noqa: BLE001  # a __repr__ of the response's
             arguments = ["tuple", []]
         return ["raised", self._kinds(type(error)), arguments, self._number(error)]
@@ -114,18 +107,18 @@ class _Subject:
             case ["mine", int(number), _]:
                 return _Callback(self, number)
             case _:
-                raise FrameError("no reference")
+                raise wire.FrameError("no reference")
 
     def call_back(self, number: int, args: tuple[object, ...]) -> object:
         """Call a function of the tests."""
-        write_frame(self._writer, ["call", number, encode(args, self._reference)])
+        wire.write_frame(self._writer, ["call", number, wire.encode(args, self._reference)])
         # Until the function returns, it may call the response's code again.
-        while (message := read_frame(self._reader))[0] != "returned":
-            write_frame(self._writer, self.answer(message))
+        while (message := wire.read_frame(self._reader))[0] != "returned":
+            wire.write_frame(self._writer, self.answer(message))
         ok, value = message[1:]
         if not ok:
             raise RuntimeError("a function of the tests raised")
-        return decode(value, self._follow)
+        return wire.decode(value, self._follow)
 
 
 def _shortened(value: object) -> Wire:
@@ -151,8 +144,8 @@ def serve(reader: int, writer: int) -> None:
         writer: where answers go.
     """
     subject = _Subject(reader, writer)
-    write_frame(writer, "confined")
-    with contextlib.suppress(FrameError):
-        write_frame(writer, subject.define(read_frame(reader)))
+    wire.write_frame(writer, "confined")
+    with contextlib.suppress(wire.FrameError):
+        wire.write_frame(writer, subject.define(wire.read_frame(reader)))
         while True:
-            write_frame(writer, subject.answer(read_frame(reader)))
+            wire.write_frame(writer, subject.answer(wire.read_frame(reader)))

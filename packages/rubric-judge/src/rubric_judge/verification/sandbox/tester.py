@@ -20,16 +20,10 @@ import symtable
 import sys
 import types
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, cast
 
-from rubric_judge.verification.sandbox.confine import (
-    confine,
-    die_with_parent,
-    hide_memory,
-    set_limits,
-    silence,
-)
-from rubric_judge.verification.sandbox.seccomp import answer_births, pass_births_on, receive_births
+from rubric_judge.verification.sandbox import confine, seccomp
 from rubric_judge.verification.sandbox.subject import serve
 from rubric_judge.verification.sandbox.wire import Connection, FrameError, read_frame
 
@@ -40,15 +34,15 @@ def main() -> None:
     os.chdir("/")
     report = os.dup(1)
     signal.setitimer(signal.ITIMER_REAL, settings["timeout_s"])  # no handler: it ends this process
-    set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20)
+    confine.set_limits(cpu_s=settings["cpu_s"], memory_bytes=settings["memory_mb"] * 2**20)
     connection, refused = (-1, -1), ""
     try:
         connection, births = _start_subject(settings["isolation"])
-        hide_memory()
-        silence(keep=(0, report, *connection, *births))
-        confine(settings["isolation"])
+        confine.hide_memory()
+        confine.silence(keep=(0, report, *connection, *births))
+        confine.confine(settings["isolation"])
         for listener in births:
-            answer_births(listener)
+            seccomp.answer_births(listener)
     except (OSError, FrameError) as error:
         refused = str(error)
     order = cast("dict[str, Any]", json.loads(sys.stdin.readline()))
@@ -76,17 +70,17 @@ def _start_subject(isolation: Any) -> tuple[tuple[int, int], list[int]]:
     tester = os.getpid()
     if os.fork() == 0:
         try:
-            die_with_parent(tester)
-            silence(keep=(from_tester, to_tester, passing.fileno()))
-            pass_births_on(passing)
-            confine(isolation)
+            confine.die_with_parent(tester)
+            confine.silence(keep=(from_tester, to_tester, passing.fileno()))
+            seccomp.pass_births_on(passing)
+            confine.confine(isolation)
             serve(from_tester, to_tester)
         finally:
             os._exit(0)
     passing.close()
     os.close(from_tester)
     os.close(to_tester)
-    births = receive_births(passed_on)
+    births = seccomp.receive_births(passed_on)
     if read_frame(from_subject) != "confined":
         raise FrameError("the subject could not be confined")
     return (from_subject, to_subject), births
@@ -176,7 +170,8 @@ def _tests(source: str, names: dict[str, object]) -> Iterator[Callable[[], objec
         try:
             run()
         except BaseException as error:  # noqa: BLE001
-            yield _raising(error)  # what is prepared here is missing: a test that fails says so
+            # What is prepared here is missing: a test that fails says so.
+            yield partial(_fail, error)
             continue
         if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
             functions.append(statement.name)
@@ -193,11 +188,8 @@ def _statement(statement: ast.stmt, names: dict[str, object]) -> Callable[[], ob
     return lambda: exec(code, names)  # noqa: S102  # the rubric's own tests
 
 
-def _raising(error: BaseException) -> Callable[[], object]:
-    def fail() -> object:
-        raise error
-
-    return fail
+def _fail(error: BaseException) -> object:
+    raise error
 
 
 def _methods(kind: type) -> Iterator[Callable[[], object]]:

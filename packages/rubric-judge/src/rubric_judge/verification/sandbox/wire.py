@@ -172,19 +172,6 @@ class Remote:
         object.__setattr__(self, "_link", link)
         object.__setattr__(self, "_number", number)
 
-    def __call__(self, *args: object, **kwargs: object) -> Any:
-        """Call it; raises what the response's code raises."""
-        return self._link.ask("call", self, *args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return self._link.ask("getattr", self, name)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        self._link.ask("setattr", self, name, value)
-
-    def __setitem__(self, key: object, value: object) -> None:
-        self._link.ask("setitem", self, key, value)
-
     def __iter__(self) -> Remote:
         iterator = self._link.ask("iter", self)
         if not isinstance(iterator, Remote):
@@ -194,16 +181,13 @@ class Remote:
     def __instancecheck__(self, instance: object) -> bool:
         return isinstance(instance, Remote) and self._link.ask("isinstance", instance, self) is True
 
-    def __enter__(self) -> Any:
-        return self._link.ask("enter", self)
-
     def __exit__(self, *exc_info: object) -> None:
         self._link.ask("exit", self)
 
 
-def _unary(name: str, kind: type | None = None) -> Callable[..., object]:
-    def passed_on(self: Remote, *args: object) -> object:
-        value = self._link.ask(name, self, *args)  # pyright: ignore[reportPrivateUsage]
+def _passing_on(name: str, kind: type | None = None) -> Callable[..., object]:
+    def passed_on(self: Remote, *args: object, **kwargs: object) -> object:
+        value = self._link.ask(name, self, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]
         if kind is not None and type(value) is not kind:
             raise TypeError(f"{name}() of an object of the response is no {kind.__name__}")
         return value
@@ -220,16 +204,17 @@ def _binary(name: str) -> Callable[[Remote, object], object]:
     return passed_on
 
 
-_UNARY: dict[str, type | None] = {
-    **dict.fromkeys(("next", "getitem", "delitem", "round", "abs", "neg")),
+_PASSED_ON: dict[str, type | None] = {
+    **dict.fromkeys(("call", "getattr", "setattr", "getitem", "setitem", "delitem", "enter")),
+    **dict.fromkeys(("next", "round", "abs", "neg")),
     **dict.fromkeys(("len", "index", "int", "hash"), int),
+    **dict.fromkeys(("str", "repr"), str),
     "float": float,
     "bool": bool,
-    "str": str,
-    "repr": str,
 }
-for _name, _kind in _UNARY.items():
-    setattr(Remote, f"__{_name}__", _unary(_name, _kind))
+"""What the response's code does and raises, and which kind alone it may answer with."""
+for _name, _kind in _PASSED_ON.items():
+    setattr(Remote, f"__{_name}__", _passing_on(_name, _kind))
 for _name in OPERATORS:
     setattr(Remote, f"__{_name.rstrip('_')}__", _binary(_name))
 

@@ -1,0 +1,165 @@
+"""What the service says of itself: counts for Prometheus, and log lines that fill no disk."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+
+import structlog
+from prometheus_client import CollectorRegistry, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from rubric_core import JudgeResult, Outcome
+from rubric_judge.pool import PoolStatistics
+
+_log = structlog.get_logger("rubric_judge.serve")
+
+_PREFIX = "rubric_judge_"
+_COUNT, _GAUGE = CounterMetricFamily, GaugeMetricFamily
+_CACHED_SHARE = "Share of prompt tokens that came from a prefix cache."
+_LATENCY_BUCKETS_S = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640)
+
+
+class ServiceMetrics(Collector):
+    """A registry of its own, so that two services in one process do not mix."""
+
+    def __init__(
+        self, statistics: Callable[[], PoolStatistics], *, queued: Callable[[], int]
+    ) -> None:
+        """Register the metrics.
+
+        Args:
+            statistics: of the pool, read at every scrape.
+            queued: responses that wait or are being judged.
+        """
+        self._statistics = statistics
+        self._queued = queued
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._judgement = Histogram(
+            f"{_PREFIX}judgement_seconds",
+            "Time of a judgement, retries included.",
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
+        self._request = Histogram(
+            f"{_PREFIX}request_seconds",
+            "Time of a request, its wait included.",
+            labelnames=("path", "status"),
+            buckets=_LATENCY_BUCKETS_S,
+            registry=self._registry,
+        )
+
+    def judged(self, result: JudgeResult) -> None:
+        """Count the time of one judgement."""
+        if result.latency_s is not None:
+            self._judgement.observe(result.latency_s)
+
+    def answered(self, *, path: str, status: int, latency_s: float) -> None:
+        """Count one request."""
+        self._request.labels(path=path, status=str(status)).observe(latency_s)
+
+    def exposition(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the pool's counts."""
+        pool = self._statistics()
+        judgements = CounterMetricFamily(
+            f"{_PREFIX}judgements", "Judgements that ended.", labels=("outcome", "reason")
+        )
+        judgements.add_metric((Outcome.SCORED.value, ""), pool.by_outcome.get(Outcome.SCORED, 0))
+        for reason, count in pool.by_reason.items():
+            judgements.add_metric((reason.outcome.value, reason.value), count)
+        yield judgements
+        fallbacks = CounterMetricFamily(
+            f"{_PREFIX}fallback_judgements",
+            "Judgements that a fallback of the litellm_config answered.",
+            labels=("fallback",),
+        )
+        for name, count in pool.by_fallback.items():
+            fallbacks.add_metric((name,), count)
+        yield fallbacks
+        used, cached_frac = pool.usage, pool.cached_token_frac
+        waiting = max(self._queued() - pool.in_flight, 0)
+        for family, name, text, value in (
+            (_COUNT, "prompt_tokens", "Tokens read, cached ones included.", used.prompt_tokens),
+            (_COUNT, "completion_tokens", "Tokens written.", used.completion_tokens),
+            (_COUNT, "cached_tokens", "Prompt tokens from a prefix cache.", used.cached_tokens),
+            (_COUNT, "attempts", "Calls made, retries and hedges included.", pool.attempts),
+            (_COUNT, "from_ledger", "Judgements that the ledger had.", pool.from_ledger),
+            (_COUNT, "cost_usd", "Price of the calls, where known.", used.cost_usd),
+            (_GAUGE, "in_flight", "Responses being judged.", pool.in_flight),
+            (_GAUGE, "waiting", "Responses that wait for their turn.", waiting),
+            (_GAUGE, "cached_token_share", _CACHED_SHARE, cached_frac),
+        ):
+            # What no server has reported is left out: it is not 0.
+            if value is not None:
+                yield family(_PREFIX + name, text, value=value)
+
+
+_WITHIN_S = 10.0
+_LIBRARIES = ("asyncio", "uvicorn.error")
+
+
+class Recurring:
+    """Decides which log lines are written, so that nobody can fill the log by asking.
+
+    Of one kind the first is written, and the others of the next seconds are counted.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin without a line.
+
+        Args:
+            clock: seconds that only grow.
+        """
+        self._clock = clock
+        self._since_s: dict[str, float] = {}
+        self._left_out = Counter[str]()
+
+    def passes(self, kind: str) -> bool:
+        """Whether a line of this kind is to be written; it is counted otherwise."""
+        self.report()
+        if kind in self._since_s:
+            self._left_out[kind] += 1
+            return False
+        self._since_s[kind] = self._clock()
+        return True
+
+    def report(self, *, all_of_them: bool = False) -> None:
+        """Write how many lines were left out of the kinds whose time is over.
+
+        Args:
+            all_of_them: of the others as well.
+        """
+        until_s = self._clock() - _WITHIN_S
+        for kind, since_s in list(self._since_s.items()):
+            if all_of_them or since_s <= until_s:
+                del self._since_s[kind]
+                if left_out := self._left_out.pop(kind, 0):
+                    _log.warning("serve.log.left_out", like=kind, lines=left_out)
+
+    @contextmanager
+    def over_libraries(self) -> Generator[None]:
+        """Have what asyncio and uvicorn log pass through here."""
+        loggers = [logging.getLogger(name) for name in _LIBRARIES]
+        for logger in loggers:
+            logger.addFilter(self._filter)
+        try:
+            yield
+        finally:
+            for logger in loggers:
+                logger.removeFilter(self._filter)
+            self.report(all_of_them=True)
+
+    def _filter(self, record: logging.LogRecord) -> bool:
+        # asyncio writes the details into the message, one a line.
+        return record.levelno < logging.WARNING or self.passes(
+            f"{record.name}: {str(record.msg).partition(chr(10))[0]}"
+        )
