@@ -25,8 +25,8 @@ pytestmark = pytest.mark.anyio
 ONE_ATTEMPT = {"max_transport_attempts": 1, "timeout_s": 0.6}
 FAST = {"backoff_s": 0.001}
 WAYS: dict[str, dict[str, object]] = {
-    "openai": {"model": "openai/fake"},
-    "hosted_vllm": {"model": "hosted_vllm/fake"},
+    "openai": {"model": "openai/fake", "transport": "litellm"},
+    "hosted_vllm": {"model": "hosted_vllm/fake", "transport": "litellm"},
     "direct": {"model": "fake", "transport": "direct"},
 }
 LITELLM = ("openai", "hosted_vllm")

@@ -23,8 +23,9 @@ ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio
 
 WAYS: dict[str, dict[str, object]] = {
-    "openai": {"model": "openai/fake"},
-    "hosted_vllm": {"model": "hosted_vllm/fake"},
+    "openai": {"model": "openai/fake", "transport": "litellm"},
+    "hosted_vllm": {"model": "hosted_vllm/fake", "transport": "litellm"},
+    "left out": {"model": "openai/fake"},
     "direct": {"model": "fake", "transport": "direct"},
 }
 every_way = pytest.mark.parametrize("way", WAYS)
@@ -185,7 +186,7 @@ async def test_the_same_bytes_are_the_same_outcome(
     answer, expected = CASES[case]
     async with _answering(answer) as (url, asked):
         result = await _judge(url, make_view(), way)
-    assert (result.outcome, result.reason) == expected
+    assert (result.outcome, result.reason) == expected  # CASE
     assert len(asked) == 1
     output = capfd.readouterr()
     assert "names the loss" not in output.out + output.err

@@ -19,7 +19,6 @@ from rubric_judge.provider.chat import (
     ChatClient,
     ChatReply,
     OneModel,
-    Transport,
     answerer,
     server_of,
 )
@@ -93,9 +92,11 @@ class ChatModel:
         is in it, for the two may read an odd answer differently.
         """
         config = self._config
+        # Where `direct` is written out, as it has always been; where it is chosen, what is sent.
+        is_chosen = config.is_direct and config.transport is None
         return {
-            "model": config.model,
-            "transport": config.transport,
+            "model": config.served_name if is_chosen else config.model,
+            "transport": "direct" if config.is_direct else "litellm",
             "deployments": self._deployments,
             "temperature": config.temperature,
             "max_tokens": config.max_tokens,
@@ -243,16 +244,6 @@ class ChatModel:
 
 
 def _clients(config: ModelConfig, limiter: Limiter) -> tuple[ChatClient, ...]:
-    make: type[LiteLLMClient | DirectClient] = (
-        DirectClient if config.transport == "direct" else LiteLLMClient
-    )
+    make = DirectClient if config.is_direct else LiteLLMClient
     alone = [config.model_copy(update={"api_base": address}) for address in config.addresses]
-    transports = [make(one) for one in alone]
-    return tuple(
-        RetryingClient(transport, one, limiter, most_calls=_most_calls(transport))
-        for transport, one in zip(transports, alone, strict=True)
-    )
-
-
-def _most_calls(transport: Transport) -> int:
-    return transport.most_calls if isinstance(transport, LiteLLMClient) else 1
+    return tuple(RetryingClient(make(one), one, limiter) for one in alone)

@@ -6,174 +6,57 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+import warnings
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import anyio.to_thread
-from pydantic import BaseModel
 
 from rubric_core import ConfigError, Reason
 from rubric_judge.errors import JudgeTransportError
-from rubric_judge.provider import litellm_calls, own_server
-from rubric_judge.provider.chat import ChatReply, ChatRequest, answerer
-from rubric_judge.provider.litellm_replies import (
-    LibraryErrors,
-    chat_reply,
-    priced,
-    refusal_or_raise,
-)
+from rubric_judge.provider.chat import ChatReply, ChatRequest
+from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.litellm_router import make_router
 from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.router_calls import GroupCalls, Route, most_calls
-from rubric_judge.provider.router_file import RouterFile, read_router_file
+from rubric_judge.provider.router_calls import RoutedCall
+from rubric_judge.provider.router_file import read_router_file
 from rubric_judge.provider.router_groups import Groups
 from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
 
-_Complete = Callable[..., Awaitable[object]]
-_OPENAI_FIELDS = ("max_tokens", "seed", "stop", "temperature", "top_p")
-
-
-@dataclass(frozen=True)
-class _Calls:
-    """How one model is called."""
-
-    create: _Complete
-    """With a reply's schema."""
-    complete: _Complete
-    """Without one."""
-
-
-@dataclass(frozen=True)
-class _Libraries:
-    """What is used of instructor and litellm, loaded together."""
-
-    complete: _Complete
-    """Sends one request without a schema."""
-    create: _Complete
-    """Sends one request with a reply's schema."""
-    create_by: Callable[[_Complete], _Complete]
-    """Makes such a function of one that completes, such as a router's."""
-    router: Callable[..., Any]
-    errors: LibraryErrors
-    hooks: Callable[[], Any]
-    """Makes the hooks of one request."""
-    prepared: Callable[[type[BaseModel]], type[BaseModel]]
-    """Makes a model ready for `create`, once for each model."""
-    supported: Callable[[str], list[str] | None]
-    """Names the fields of OpenAI's that a model's provider takes."""
-    missing_keys: Callable[[str], list[str]]
-    """Names the variables that a model's provider needs and that are not set."""
-    knows: Callable[[ModelConfig], bool]
-    """Whether a model has a provider, without asking anyone."""
-    warm_up: Callable[[str], None]
-    """Loads what the first call of a model would load."""
-    client: own_server.MakeClient
-    close: Callable[[], Awaitable[object]]
-    error: type[Exception]
-    """Base of what `create` raises."""
-
-
-@lru_cache(maxsize=1)
-def _libraries() -> _Libraries:
-    keep_litellm_offline()
-    import aiohttp
-    import httpx
-    import instructor
-    import litellm
-    import openai
-    from instructor.core.exceptions import InstructorError
-    from instructor.core.hooks import Hooks
-    from instructor.processing.function_calls import response_schema
-    from litellm.litellm_core_utils.litellm_logging import Logging
-    from litellm.types.router import (
-        RouterRateLimitError,
-        RouterRateLimitErrorBasic,
-    )
-
-    provider: Any = litellm  # it has no types to speak of
-    provider.suppress_debug_info = True
-    litellm_calls.keep_texts_out_of_logs()
-
-    @lru_cache(maxsize=1024)
-    def prepared(reply: type[BaseModel]) -> type[BaseModel]:
-        return response_schema(_carrier(reply))
-
-    def create(complete: _Complete) -> _Complete:
-        # What `from_litellm` makes looks through the reply's model once more at every call.
-        patched: Any = instructor.patch(create=complete, mode=instructor.Mode.JSON_SCHEMA)
-        return patched
-
-    complete = litellm_calls.unrecorded(provider, Logging)
-    return _Libraries(
-        complete=complete,
-        create=create(complete),
-        create_by=create,
-        router=provider.Router,
-        hooks=Hooks,
-        prepared=prepared,
-        supported=lambda model: provider.get_supported_openai_params(model=model),
-        missing_keys=lambda model: provider.validate_environment(model)["missing_keys"],
-        knows=lambda config: litellm_calls.has_provider(provider, config),
-        warm_up=lambda model: litellm_calls.warm_up(provider, complete, model=model),
-        client=_client,
-        close=provider.close_litellm_async_clients,
-        error=InstructorError,
-        errors=LibraryErrors(
-            no_deployment=(RouterRateLimitError, RouterRateLimitErrorBasic),
-            content_policy=provider.ContentPolicyViolationError,
-            context_window=provider.ContextWindowExceededError,
-            unreachable=(
-                ConnectionError,
-                aiohttp.ClientConnectionError,
-                aiohttp.ClientPayloadError,
-                httpx.TransportError,
-                openai.APIConnectionError,
-            ),
-        ),
-    )
-
-
+_Complete = Callable[..., Awaitable[Any]]
+_OPENAI_FIELDS = frozenset({"max_tokens", "seed", "stop", "temperature", "top_p"})
+_TALKATIVE = ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpcore", "httpx", "instructor")
+"""Loggers whose lines, on errors and at DEBUG, quote requests and replies, which may hold passages,
+rubrics and keys; what is under them by a dot follows."""
+_QUOTING = "Pydantic serializer warnings"
 _loading = threading.Lock()
 
 
-def _client(route: str, server: own_server.OwnServer, key: str) -> object:
-    """Make what litellm calls a server of one's own through."""
-    import httpx
-    import openai
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+@lru_cache(maxsize=1)
+def _litellm() -> Any:
+    """Import the libraries; litellm has no types to speak of."""
+    keep_litellm_offline()
+    import instructor  # noqa: F401
+    import litellm
 
-    transport: Any = server  # httpx asks for no more than it has
-    if route == "hosted_vllm":
-        return AsyncHTTPHandler(transport=transport, follow_redirects=False)
-    return openai.AsyncOpenAI(
-        api_key=key,
-        base_url=server.address,
-        max_retries=0,
-        http_client=httpx.AsyncClient(transport=transport, follow_redirects=False, trust_env=False),
-    )
+    module: Any = litellm
+    module.suppress_debug_info = True
+    for name in (*_TALKATIVE, "openai"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    # What the first calls would load in the middle of the event loop.
+    import_module("openai.resources")
+    module.encoding  # noqa: B018  # loaded at the first look
+    return module
 
 
-def _carrier(reply: type[BaseModel]) -> type[BaseModel]:
-    """Return a model without fields that stands for another.
-
-    Instructor looks through all fields of a model, and of the models in them, several times a call.
-    """
-
-    class Carrier(BaseModel):
-        @classmethod
-        def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:
-            return reply.model_json_schema(*args, **kwargs)
-
-        @classmethod
-        def model_validate_json(cls, *args: Any, **kwargs: Any) -> Any:
-            return reply.model_validate_json(*args, **kwargs)
-
-    Carrier.__name__ = reply.__name__
-    return Carrier
+async def _complete(**request: Any) -> Any:
+    # Instructor keeps a `max_retries` of its own; the OpenAI client below would use its default, 2.
+    return await _litellm().acompletion(**request, max_retries=0)
 
 
 class LiteLLMClient:
@@ -187,132 +70,88 @@ class LiteLLMClient:
             ConfigError: the `litellm_config` cannot be used.
         """
         self._config = config
-        self._file = None
         self._groups: Groups | None = None
         if config.litellm_config is not None:
-            self._file = read_router_file(config.litellm_config, model=config.model)
-            self._groups = Groups(self._file, deployments_with_keys(self._file))
+            file = read_router_file(config.litellm_config, model=config.model)
+            self._groups = Groups(file, deployments_with_keys(file))
             if not config.allow_fallback_models:
                 self._groups.require_one_model(config.model)
         self._key = api_key(config)
-        self._calls: _Calls | None = None
-        self._server: own_server.OwnServer | None = None
-        if isinstance(config.api_base, str) and own_server.own_route(config.model):
-            self._server = own_server.OwnServer(config.api_base, timed=False)
-        self._client: object = None
+        self._router: Any = None
+        self._is_ready = False
         self._unset: tuple[str, ...] = ()
-        self._servers_of_router: tuple[own_server.OwnServer, ...] = ()
 
     async def prepare(self) -> None:
         """Load litellm and instructor, and look for the key; see `Transport.prepare`."""
-        await self._prepared()
+        if not self._is_ready:
+            await anyio.to_thread.run_sync(self._make_ready)
+            self._is_ready = True
 
-    async def _prepared(self) -> _Calls:
-        if self._calls is None:
-            self._calls = await anyio.to_thread.run_sync(self._made_ready)
-        return self._calls
-
-    def _made_ready(self) -> _Calls:
-        with _loading:  # the cache would let two threads load at once
-            libraries = _libraries()
-            # What OpenAI's client would load in the middle of the first call.
-            import_module("openai.resources")
-        if self._file is not None and self._groups is not None:
-            return self._routed(libraries, self._file, self._groups)
-        _require_provider(libraries, self._config)
-        if self._key is None:
-            self._unset = _unset(libraries, self._config.model)
-        if self._server is not None and self._key is not None:
-            route, key = own_server.own_route(self._config.model), self._key.get_secret_value()
-            self._client = libraries.client(route, self._server, key)
-        libraries.warm_up(self._config.model)
-        return _Calls(libraries.create, libraries.complete)
-
-    def _routed(self, libraries: _Libraries, file: RouterFile, groups: Groups) -> _Calls:
+    def _make_ready(self) -> None:
         config = self._config
-        for model in _models(file):
-            libraries.warm_up(model)
+        with _loading:  # the cache would let two threads load at once
+            litellm = _litellm()
+        for model in self._models():
+            with suppress(Exception):  # a model that litellm does not know is reported below
+                litellm.get_supported_openai_params(model=model)
+        if self._groups is None:
+            _require_provider(litellm, config)
+            self._unset = _unset(litellm, config.model) if self._key is None else ()
+            return
         try:
-            router = make_router(libraries.router, file, groups, timeout_s=config.timeout_s)
+            self._router = make_router(litellm.Router, self._groups, timeout_s=config.timeout_s)
         except ConfigError as error:
             raise JudgeTransportError(Reason.BAD_REQUEST, str(error), attempts=0) from None
-        self._servers_of_router = tuple(own_server.servers_of_router(router, libraries.client))
-        calls = GroupCalls(
-            router.acompletion,
-            groups,
-            libraries.errors,
-            model=config.model,
-            timeout_s=config.timeout_s,
-            other_models=config.allow_fallback_models,
-        )
-        return _Calls(libraries.create_by(calls.complete), calls.complete)
+
+    def _models(self) -> set[str]:
+        deployments = self._groups.deployments if self._groups else ()
+        return {one.route for one in deployments} or {self._config.model}
 
     @property
     def most_calls(self) -> int:
-        """How many deployments one attempt may call; see `RetryingClient`."""
+        """How many deployments one attempt may call; see `Transport.most_calls`."""
         if self._groups is None:
             return 1
         config = self._config
-        return most_calls(self._groups, config.model, other_models=config.allow_fallback_models)
+        return self._groups.most_calls(config.model, other_models=config.allow_fallback_models)
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request; see `Transport.ask`."""
-        calls = await self._prepared()
-        libraries = _libraries()
-        litellm_calls.keep_replies_out_of_warnings()
-        completions: list[Any] = []
-        failed: BaseException | None = None
+        await self.prepare()
+        litellm = _litellm()
+        _keep_replies_out_of_warnings()
+        routed = self._groups and RoutedCall(litellm, self._router, self._groups, self._config)
+        complete = routed.complete if routed else _complete
         fields = {**self._parameters(), **request.parameters, "messages": request.messages}
-        with own_server.Taken() as taken, Route() as route:
-            if request.reply is None:
-                failed = await _completed(calls.complete, fields, completions)
-            else:
-                hooks = libraries.hooks()
-                hooks.on("completion:response", completions.append)
-                try:
-                    schema = libraries.prepared(request.reply)
-                    await calls.create(**fields, response_model=schema, hooks=hooks)
-                except libraries.error as error:
-                    failed = error.__cause__ or error
-        if self._server is not None and (answer := taken.chat_reply()) is not None:
-            return priced(answer, completions)
-        # With an answer at hand, the error says that the answer is not valid: the judge's call.
         try:
-            if completions or failed is None:
-                answer = chat_reply(completions[-1])
-            else:
-                answer = refusal_or_raise(failed, libraries.errors)
+            try:
+                answer = chat_reply(await _completion(complete, fields, request))
+            except JudgeTransportError:
+                raise
+            except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
+                answer = refusal_or_raise(error, litellm)
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
-            raise route.told(error) from None
-        return answer if self._groups is None else _by(answer, route, self._groups)
+            raise (routed.told(error) if routed else error) from None
+        return routed.answered(answer) if routed else answer
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
-        await self._prepared()
-        supported = _libraries().supported
-        models = _models(self._file) if self._file is not None else {self._config.model}
-        taken = [frozenset(supported(model) or ()) for model in models]
+        await self.prepare()
+        supported = _litellm().get_supported_openai_params
+        taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
-        own = frozenset(_OPENAI_FIELDS)
         return tuple(
-            name for name in names if name in own and not all(name in one for one in taken)
+            name
+            for name in names
+            if name in _OPENAI_FIELDS and any(name not in one for one in taken)
         )
 
     async def aclose(self) -> None:
-        """Close the connections of this event loop, and those of loops that are no more.
-
-        Those to other than one's own servers are litellm's, which keeps them for the whole process
-        and closes all or none.
-        """
-        if self._server is not None:
-            await self._server.close_connections()
-            return
-        for server in self._servers_of_router:
-            await server.close_connections()
-        if _libraries.cache_info().currsize:
-            await _libraries().close()
+        """Close litellm's connections, which it keeps for the whole process: all or none."""
+        if _litellm.cache_info().currsize:
+            await _litellm().close_litellm_async_clients()
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
@@ -320,55 +159,69 @@ class LiteLLMClient:
             "model": config.model,
             "max_tokens": config.max_tokens,
             "timeout": config.timeout_s,
-            "max_retries": 0,
             **config.parameters,
         }
         if config.temperature is not None:
             parameters["temperature"] = config.temperature
-        if self._file is None:
+        if self._groups is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None
-        if self._client is not None:
-            parameters["client"] = self._client
         return parameters
 
 
-def _by(answer: ChatReply, route: Route, groups: Groups) -> ChatReply:
-    """Return the answer with the deployment that gave it, and all calls that were made for it."""
-    chosen = groups.deployment(route.chosen)
-    by = answerer(
-        answer.answered_by.model if answer.answered_by else "",
-        deployment=chosen.name if chosen else "",
-        fallback=route.fallback,
-    )
-    if chosen is not None and not by.model:
-        by = answerer(chosen.model, deployment=by.deployment, fallback=by.fallback)
-    return replace(answer, answered_by=by, attempts=max(1, route.calls))
+async def _completion(complete: _Complete, fields: dict[str, object], request: ChatRequest) -> Any:
+    """Ask once, through instructor where a reply's schema goes along.
 
+    Returns:
+        Litellm's answer, valid or not: what instructor makes of its text is the judge's to decide.
 
-async def _completed(
-    complete: _Complete, fields: dict[str, object], completions: list[Any]
-) -> BaseException | None:
-    """Ask without a schema; return what was raised."""
+    Raises:
+        Exception: what litellm raised.
+    """
+    if request.reply is None:
+        return await complete(**fields)
+    import instructor
+    from instructor.core.exceptions import IncompleteOutputException, InstructorRetryException
+
+    made: Any = instructor.from_litellm(complete, mode=instructor.Mode.JSON_SCHEMA)
     try:
-        completions.append(await complete(**fields))
-    except Exception as error:  # noqa: BLE001  # the boundary: litellm's errors have no common base
-        return error
-    return None
+        _, completion = await made.chat.completions.create_with_completion(
+            **fields, response_model=request.reply, max_retries=0
+        )
+    except (InstructorRetryException, IncompleteOutputException) as error:
+        completion: Any = error.last_completion
+        failed = error.__cause__ or error
+    else:
+        return completion
+    if completion is None:
+        raise failed  # not in the handler, where it would lose what it came of
+    return completion
 
 
-def _require_provider(libraries: _Libraries, config: ModelConfig) -> None:
+def _keep_replies_out_of_warnings() -> None:
+    """Silence pydantic's warnings about an answer of the wrong types: they quote it.
+
+    Quick when done before. Programs reset the filters, and tests do around each.
+    """
+    pattern = warnings.filters[0][1] if warnings.filters else None
+    if getattr(pattern, "pattern", pattern) != _QUOTING:
+        warnings.filterwarnings("ignore", message=_QUOTING, module="pydantic")
+
+
+def _require_provider(litellm: Any, config: ModelConfig) -> None:
     # Without one, its error at the first call reads like a server's.
-    if not libraries.knows(config):
-        model = config.model
+    model, provider = config.model, config.parameters.get("custom_llm_provider")
+    try:
+        litellm.get_llm_provider(model, custom_llm_provider=provider, api_base=config.api_base)
+    except litellm.BadRequestError:
         detail = (
             f"litellm knows no provider for model {model!r}: name it as openai/{model} or "
             f"hosted_vllm/{model}, or set `transport: direct`"
         )
-        raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0)
+        raise JudgeTransportError(Reason.BAD_REQUEST, detail, attempts=0) from None
 
 
-def _unset(libraries: _Libraries, model: str) -> tuple[str, ...]:
+def _unset(litellm: Any, model: str) -> tuple[str, ...]:
     """Return the variables that litellm looks for and that a call may do without.
 
     Raises:
@@ -376,15 +229,8 @@ def _unset(libraries: _Libraries, model: str) -> tuple[str, ...]:
     """
     # Some providers' clients go to the network without a key, others raise what reads like a
     # fault of the network. Not for clouds, which have more ways to say who is calling.
-    missing = libraries.missing_keys(model)
+    missing = litellm.validate_environment(model)["missing_keys"]
     if missing and all(name.endswith("_API_KEY") for name in missing):
         detail = f"no key: export {' or '.join(missing)}, or name another in `api_key_env`"
         raise JudgeTransportError(Reason.AUTH, detail, attempts=0)
     return tuple(missing)
-
-
-def _models(file: RouterFile) -> set[str]:
-    parameters = [
-        cast("Mapping[str, object]", entry["litellm_params"]) for entry in file.deployments
-    ]
-    return {str(given.get("model")) for given in parameters}

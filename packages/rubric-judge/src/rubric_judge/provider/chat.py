@@ -95,6 +95,11 @@ class Answering(Protocol):
 class Transport(Protocol):
     """Carries one attempt. Times, limits and further attempts are `RetryingClient`'s."""
 
+    @property
+    def most_calls(self) -> int:
+        """Calls that one attempt may make, of several deployments; each has its own time."""
+        ...
+
     async def prepare(self) -> None:
         """Load what the attempts need, without holding up the event loop; quick when done before.
 

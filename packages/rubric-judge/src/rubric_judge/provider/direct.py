@@ -24,6 +24,8 @@ from rubric_judge.provider.settings import api_key
 class DirectClient:
     """A `Transport` to one OpenAI-compatible server."""
 
+    most_calls = 1
+
     def __init__(self, config: ModelConfig) -> None:
         """Read the key.
 
@@ -40,7 +42,7 @@ class DirectClient:
         self._key = api_key(config)
         self._connections = Connections(self._url)
         fields = {
-            "model": config.model.removeprefix("hosted_vllm/"),
+            "model": config.served_name,
             "max_tokens": config.max_tokens,
             **({} if config.temperature is None else {"temperature": config.temperature}),
             **config.parameters,

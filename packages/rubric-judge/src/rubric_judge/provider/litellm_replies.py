@@ -1,8 +1,7 @@
-"""What litellm and instructor give back or raise, read as an answer or a reason."""
+"""What litellm returns or raises, read as an answer or a reason."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 from rubric_core import Reason, Usage
@@ -19,18 +18,6 @@ from rubric_judge.provider.failures import (
 )
 
 
-@dataclass(frozen=True)
-class LibraryErrors:
-    """The libraries' errors that mean something."""
-
-    content_policy: type[Exception]
-    context_window: type[Exception]
-    no_deployment: tuple[type[Exception], ...]
-    """Of a router whose deployments have all failed lately."""
-    unreachable: tuple[type[Exception], ...]
-    """Of a connection, wherever in a chain of causes."""
-
-
 def chat_reply(completion: Any) -> ChatReply:
     """Read a completion.
 
@@ -44,48 +31,43 @@ def chat_reply(completion: Any) -> ChatReply:
         what = "a success without a chat completion, or with several"
         raise transport_error(Reason.SERVER_ERROR, what, usage=used)
     content = getattr(message, "content", None)
-    why = _finish_reason(choices[0])
-    text = content if isinstance(content, str) else None
-    by = answerer(getattr(completion, "model", None))
-    return ended(text, why=why, refusal=_refusal(message), usage=used, answered_by=by)
+    why = getattr(choices[0], "finish_reason", None)
+    if why == "stop":
+        # litellm turns what it does not know into "stop", and "error" as well, and keeps the
+        # original.
+        why = _further(choices[0]).get("native_finish_reason", why)
+    return ended(
+        content if isinstance(content, str) else None,
+        why=why,
+        refusal=getattr(message, "refusal", None) or _further(message).get("refusal"),
+        usage=used,
+        answered_by=answerer(getattr(completion, "model", None)),
+    )
 
 
-def priced(answer: ChatReply, completions: list[Any]) -> ChatReply:
-    """Return the answer with the price that litellm knows, where it knows one."""
-    used = _usage(completions[-1]) if completions else None
-    if used is None or used.cost_usd is None or answer.usage is None:
-        return answer
-    priced = answer.usage.model_copy(update={"cost_usd": used.cost_usd})
-    return replace(answer, usage=priced)
-
-
-def refusal_or_raise(failed: BaseException, errors: LibraryErrors) -> ChatReply:
+def refusal_or_raise(failed: BaseException, litellm: Any) -> ChatReply:
     """Return a refusal to answer the prompt.
 
     Raises:
         JudgeTransportError: any other failure.
     """
-    if isinstance(failed, JudgeTransportError):
-        raise failed
-    if isinstance(failed, errors.content_policy):
+    if isinstance(failed, litellm.ContentPolicyViolationError):
         return ChatReply(text="", finish="refused", usage=None, attempts=1)
-    if isinstance(failed, errors.no_deployment):
+    if no_deployment(failed, litellm):
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
         raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
-    raise _failure(failed, errors.unreachable)
+    raise _failure(failed)
 
 
-def _finish_reason(choice: Any) -> object:
-    # litellm turns what it does not know into "stop", and "error" as well, and keeps the original.
-    why = getattr(choice, "finish_reason", None)
-    fields: dict[str, object] = getattr(choice, "provider_specific_fields", None) or {}
-    return fields.get("native_finish_reason", why) if why == "stop" else why
+def no_deployment(error: BaseException, litellm: Any) -> bool:
+    """Tell whether a router called nobody, because its deployments have all failed lately."""
+    of_router = litellm.types.router
+    return isinstance(error, (of_router.RouterRateLimitError, of_router.RouterRateLimitErrorBasic))
 
 
-def _refusal(message: Any) -> object:
-    fields: dict[str, object] = getattr(message, "provider_specific_fields", None) or {}
-    return getattr(message, "refusal", None) or fields.get("refusal")
+def _further(part: Any) -> dict[str, object]:
+    return getattr(part, "provider_specific_fields", None) or {}
 
 
 def _usage(completion: Any) -> Usage | None:
@@ -101,20 +83,28 @@ def _usage(completion: Any) -> Usage | None:
     )
 
 
-def _failure(error: BaseException, unreachable: tuple[type[Exception], ...]) -> JudgeTransportError:
+def _failure(error: BaseException) -> JudgeTransportError:
+    import aiohttp
+    import httpx
+    import openai
+
+    unreachable = (
+        ConnectionError,
+        aiohttp.ClientConnectionError,
+        aiohttp.ClientPayloadError,
+        httpx.TransportError,
+        openai.APIConnectionError,
+    )
     outermost, *causes = causes_of(error)
     status = getattr(error, "status_code", None)
-    headers: Any = getattr(error, "litellm_response_headers", None) or {}
-    retry_after = retry_after_s(headers.get("retry-after") or "")
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
     broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
     is_status = isinstance(status, int)
     if broken and (not is_status or reason_of_status(status) is Reason.SERVER_ERROR):
-        ours = (cause for cause in causes if isinstance(cause, JudgeTransportError))
-        if (own := next(ours, None)) is not None:
-            return JudgeTransportError(own.reason, own.detail)
         return transport_error(Reason.CONNECTION, why_unreachable(error, ""))
     if not is_status:
         return transport_error(Reason.JUDGE_ERROR, type(error).__name__)
+    headers: Any = getattr(error, "litellm_response_headers", None) or {}
+    retry_after = retry_after_s(headers.get("retry-after") or "")
     return status_error(status, type(error).__name__, retry_after=retry_after)

@@ -20,13 +20,12 @@ _Make = Callable[..., Any]
 _Options = Mapping[str, object]
 
 
-def make_router(router: _Make, file: RouterFile, groups: Groups, *, timeout_s: float) -> Any:
+def make_router(router: _Make, groups: Groups, *, timeout_s: float) -> Any:
     """Make a Router that tries nothing again by itself.
 
     Args:
         router: litellm's class.
-        file: deployments and settings.
-        groups: what the deployments are known by.
+        groups: of the file, with what its deployments are known by.
         timeout_s: longest time for one attempt.
 
     Returns:
@@ -36,7 +35,7 @@ def make_router(router: _Make, file: RouterFile, groups: Groups, *, timeout_s: f
         ConfigError: the Router has no such setting, or refuses a value; names file and key.
         JudgeSetupError: a variable that is named for a key is not set.
     """
-    known = inspect.signature(router).parameters
+    file, known = groups.file, inspect.signature(router).parameters
     for name in file.settings:
         if name not in known:
             close = nearest_key(name, known)

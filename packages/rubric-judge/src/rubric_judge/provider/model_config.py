@@ -78,6 +78,10 @@ def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> 
     return f"{taken[0]!r} is none of `parameters`: {remedy}"
 
 
+_OWN_ROUTES = ("openai/", "hosted_vllm/")
+"""What litellm names servers that speak OpenAI's protocol by."""
+_OF_LITELLM = ("allowed_openai_params", "custom_llm_provider", "drop_params", "extra_body")
+"""Parameters that tell litellm what to send, which no server knows."""
 _LABEL = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII | re.IGNORECASE)
 _LONGEST_HOST = 253
 
@@ -185,8 +189,8 @@ class ModelConfig(BaseModel):
 
     model: str = Field(min_length=1)
     """Any litellm model name, such as `openai/gpt-4.1-mini` or `hosted_vllm/openai/gpt-oss-20b`;
-    with `litellm_config`, the `model_name` of a group in it; with `transport: direct`, the name
-    that the server knows, with or without a prefix `openai/` or `hosted_vllm/`."""
+    with `litellm_config`, the `model_name` of a group in it; with `transport: direct` written out,
+    the name that the server knows, with or without a prefix `hosted_vllm/`."""
 
     api_base: str | Many[str] | None = None
     """Address of an OpenAI-compatible server; left out, the provider's own. Several are replicas of
@@ -196,8 +200,11 @@ class ModelConfig(BaseModel):
     """Environment variable with the key. Left out: the provider's usual variable, and no key at all
     for an `api_base`, so that a hosted provider's key never goes to another server."""
 
-    transport: Literal["litellm", "direct"] = "litellm"
-    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, with far less work."""
+    transport: Literal["litellm", "direct"] | None = None
+    """`litellm`: any provider. `direct`: an OpenAI-compatible `api_base`, read more strictly and
+    with far less work. Left out, `openai/NAME` and `hosted_vllm/NAME` with an `api_base` go direct,
+    and the server is asked for NAME, as litellm would ask; every other model goes through litellm.
+    With `direct` written out, the server is asked for the whole `model`, less `hosted_vllm/`."""
 
     litellm_config: Path | None = None
     """A YAML file of litellm's with several deployments or fallbacks; relative to this file."""
@@ -297,6 +304,12 @@ class ModelConfig(BaseModel):
             raise ValueError(
                 "transport 'direct' needs the `api_base` of an OpenAI-compatible server"
             )
+        named = [name for name in _OF_LITELLM if self.is_direct and name in self.parameters]
+        if named and self.transport is None:
+            raise ValueError(
+                f"{named[0]!r} in `parameters` is litellm's, and this model is called without it: "
+                "write the fields that the server takes, or set `transport: litellm`"
+            )
         if self.litellm_config is None:
             return self
         if self.transport == "direct":
@@ -307,6 +320,20 @@ class ModelConfig(BaseModel):
                 "leave out `api_base` and `api_key_env`"
             )
         return self
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether calls go to the server without litellm; see `transport`."""
+        if self.transport is None:
+            return self.api_base is not None and self.model.startswith(_OWN_ROUTES)
+        return self.transport == "direct"
+
+    @property
+    def served_name(self) -> str:
+        """What the server at `api_base` is asked for."""
+        if self.transport == "direct":
+            return self.model.removeprefix("hosted_vllm/")
+        return self.model.partition("/")[2] if self.model.startswith(_OWN_ROUTES) else self.model
 
     @property
     def addresses(self) -> tuple[str | None, ...]:

@@ -82,7 +82,6 @@ class RetryingClient:
         limiter: Limiter,
         *,
         hurry_s: float = math.inf,
-        most_calls: int = 1,
     ) -> None:
         """Take the policy from the judge's configuration.
 
@@ -91,11 +90,8 @@ class RetryingClient:
             config: attempts, times and backoff.
             limiter: lets attempts through.
             hurry_s: longest time for an attempt and for all, where the configuration has longer.
-            most_calls: calls that the transport may make in one attempt, of several deployments;
-                each has the time of an attempt.
         """
-        self._timeout_s = min(config.timeout_s * most_calls, hurry_s)
-        self._most_calls = most_calls
+        self._timeout_s = min(config.timeout_s * transport.most_calls, hurry_s)
         self._deadline_s = min(config.deadline_s, hurry_s)
         self._hurry_s = hurry_s
         self._transport = transport
@@ -106,13 +102,7 @@ class RetryingClient:
         """Return a client over the same transport that gives up within seconds."""
         attempts = min(self._config.max_transport_attempts, _HURRIED_ATTEMPTS)
         config = self._config.model_copy(update={"max_transport_attempts": attempts})
-        return RetryingClient(
-            self._transport,
-            config,
-            self._limiter,
-            hurry_s=_HURRIED_S,
-            most_calls=self._most_calls,
-        )
+        return RetryingClient(self._transport, config, self._limiter, hurry_s=_HURRIED_S)
 
     async def complete(self, *, system: str, user: str, reply: type[BaseModel]) -> ChatReply:
         """Ask until an answer comes; see `ChatClient.complete`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
@@ -24,9 +25,11 @@ class Deployment:
     name: str
     """What results call it: the `id` of its `model_info`, its host, or its place in the file."""
     group: str
+    route: str
+    """Its model as litellm names it."""
     model: str
     """`base_model` of its `model_info`, or its model without the provider's prefix."""
-    order: int | None
+    order: int
     """Those with the lowest number are asked first."""
 
 
@@ -41,12 +44,15 @@ class Groups:
             deployments: its entries with the values of their environment variables.
         """
         self.deployments = tuple(_deployment(n, entry) for n, entry in enumerate(deployments))
-        self._file = file
+        self.file = file
 
-    def members(self, group: str) -> tuple[Deployment, ...]:
-        """Return the deployments of a group, which may be named by an alias."""
-        name = self._resolved(group)
-        return tuple(one for one in self.deployments if one.group == name)
+    def members(self, group: str) -> list[Deployment]:
+        """Return the deployments of a group, which may be named by an alias, in their order."""
+        aliases = cast("_Options", self.file.settings.get("model_group_alias") or {})
+        target = aliases.get(group, group)
+        name = cast("_Options", target).get("model") if isinstance(target, dict) else target
+        found = (one for one in self.deployments if one.group == name)
+        return sorted(found, key=lambda one: one.order)
 
     def models(self, group: str) -> frozenset[str]:
         """Return the models of a group."""
@@ -64,34 +70,39 @@ class Groups:
                 "different rewards: give each a group of its own (or the same base_model under "
                 "model_info), or set allow_fallback_models: true"
             )
-            raise wrong(self._file.path, "model_list", what)
+            raise wrong(self.file.path, "model_list", what)
 
     def fallbacks(self, group: str, kind: FallbackKind = "fallbacks") -> tuple[str, ...] | None:
         """Return the groups that stand in for one; None where the file has no list of this kind."""
-        rules = self._file.settings.get(kind)
-        general = self._file.settings.get("default_fallbacks") if kind == "fallbacks" else None
+        rules = self.file.settings.get(kind)
+        general = self.file.settings.get("default_fallbacks") if kind == "fallbacks" else None
         if rules is None and general is None:
             return None
-        named: dict[str, list[str]] = {"*": cast("list[str]", general or [])}
-        for rule in cast("list[dict[str, list[str]]]", rules or []):
-            named = {**rule, **{key: to for key, to in named.items() if to}}
+        ordered = cast(
+            "list[dict[str, list[str]]]", [{"*": general or []}, *cast("list[object]", rules or [])]
+        )
+        named = {name: to for rule in reversed(ordered) for name, to in rule.items() if to}
         return tuple(named.get(group) or named.get("*") or ())
 
-    def deployment(self, id_: str) -> Deployment | None:
-        """Return the deployment that the Router knows by an `id`."""
-        return next((one for one in self.deployments if one.id == id_), None)
+    def most_calls(self, group: str, *, other_models: bool) -> int:
+        """Return how many deployments one attempt may call.
 
-    def reachable(self, group: str) -> Iterator[str]:
+        Args:
+            group: who is asked.
+            other_models: whether a fallback may be another model than that of the group.
+        """
+        return sum(
+            len(self.members(name))
+            for name in self._reachable(group)
+            if other_models or self.models(name) <= self.models(group)
+        )
+
+    def _reachable(self, group: str) -> Iterator[str]:
         """Yield a group and all that it may fall back on, each once."""
         seen = [group]
         for name in seen:
             yield name
             seen += [other for other in self.fallbacks(name) or () if other not in seen]
-
-    def _resolved(self, group: str) -> str:
-        aliases = cast("_Options", self._file.settings.get("model_group_alias") or {})
-        target = aliases.get(group, group)
-        return str(cast("_Options", target).get("model") if isinstance(target, dict) else target)
 
 
 def _deployment(number: int, entry: _Options) -> Deployment:
@@ -99,13 +110,13 @@ def _deployment(number: int, entry: _Options) -> Deployment:
     information = cast("_Options", entry.get("model_info") or {})
     server = server_of(parameters.get("api_base") or parameters.get("base_url"))
     given = information.get("id")
-    model, order = str(parameters["model"]), parameters.get("order")
-    if not parameters.get("custom_llm_provider"):
-        model = model.partition("/")[2] or model
+    route, order = str(parameters["model"]), parameters.get("order")
+    model = route if parameters.get("custom_llm_provider") else route.partition("/")[2] or route
     return Deployment(
         id=str(given) if given else uuid4().hex,
         name=str(given or server or f"model_list.{number}"),
         group=str(entry["model_name"]),
+        route=route,
         model=str(information.get("base_model") or model),
-        order=order if isinstance(order, int) else None,
+        order=order if isinstance(order, int) else sys.maxsize,
     )

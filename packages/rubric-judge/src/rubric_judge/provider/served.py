@@ -60,7 +60,7 @@ class ModelServer:
         """
         self._config = config
         self._address = address.rstrip("/")
-        self._name = config.model.removeprefix("hosted_vllm/").removeprefix("openai/")
+        self._name = config.served_name
         self._key = api_key(config)
         self._connections = Connections(address)
 
