@@ -16,7 +16,6 @@ from rubric_eval.cli.app import DrawOptions, working
 from rubric_judge.console.command import FAILED, configure_log, console, figures_table
 
 if TYPE_CHECKING:
-    from rubric_eval.answers import AnswerProgress
     from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
     from rubric_judge.console import Progress
 
@@ -89,8 +88,8 @@ async def _run(
     from rubric_eval.responders import open_models, parse_models
     from rubric_eval.transfer import run_transfer
 
-    def note(model: str, benchmark: str, progress: AnswerProgress) -> None:
-        shown.count(f"{model} {benchmark}", total=progress.total, done=progress.done)
+    def note(model: str, benchmark: str, total: int) -> None:
+        shown.count(f"{model} {benchmark}", total=total)
 
     with shown.phase("opening the models"):
         opened = await open_models(parse_models(models))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio.to_thread
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import (
     Ask,
@@ -27,7 +27,7 @@ from rubric_core import (
 )
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record
 
 if TYPE_CHECKING:
     from rubric_core import Decoding
@@ -117,10 +117,8 @@ _VERSION: Final = 1
 _POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
 
 
-class HarnessOptions(BaseModel):
+class HarnessOptions(Record):
     """What a specification of kind `hf` may say."""
-
-    model_config = FROZEN
 
     path: Path
     """Model folder, or an adapter's whose base model is a folder."""

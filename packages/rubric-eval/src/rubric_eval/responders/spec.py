@@ -10,11 +10,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Self, cast
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
-from rubric_eval.records.run import FROZEN, Name
+from rubric_eval.records.run import Name, Record
 from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ HARNESS = "hf"
 """Folders that lm-eval loads; every other kind is a plugin's."""
 
 
-class ModelSpec(BaseModel):
+class ModelSpec(Record):
     """One model of an evaluation, before it is opened."""
-
-    model_config = FROZEN
 
     name: Name
     """In tables and file names."""
@@ -203,10 +201,8 @@ OTHER: Final = 0.05
 differs by less in 16-bit numbers."""
 
 
-class Weights(BaseModel):
+class Weights(Record):
     """What a server's model makes of the text."""
-
-    model_config = FROZEN
 
     text_sha256: str
     """Of the text, which another version may change."""

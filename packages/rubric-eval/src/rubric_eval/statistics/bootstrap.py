@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,14 @@ from scipy import stats
 from rubric_eval.errors import EvalShapeError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+class Draws(TypedDict):
+    """How a bootstrap is drawn."""
+
+    resamples: int
+    seed: int
+
 
 _DRAWN_AT_ONCE: Final = 4_000_000
 """Clusters, for a bounded memory; it changes no draw."""
