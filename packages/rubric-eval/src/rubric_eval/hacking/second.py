@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rubric_core import ConfigError, JudgeResult, Outcome, Task, normalized_reward
+from rubric_core import ConfigError, JudgeResult, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.hacking.results import Divergence, SecondOpinion, rank_correlation
+from rubric_eval.scores.scoring import reward_of
 from rubric_eval.statistics import mean_interval, paired_interval
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ async def judge_again(
         results = await pool.judge_all(views, on_result=tell)
         _check_reached(model, results, max_unavailable_frac)
         found[model] = {
-            one.key: None
-            if result.outcome is Outcome.UNAVAILABLE
-            else normalized_reward(result, tasks[one.task_id].rubric)
+            one.key: reward_of(result, tasks[one.task_id].rubric)
             for one, result in zip(chosen, results, strict=True)
         }
     return found

@@ -140,6 +140,27 @@ def changed_inputs(
     return sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
 
 
+def is_made_of(
+    inputs: Sequence[InputFile],
+    names: Sequence[str],
+    *,
+    beside: Path,
+    folders: Sequence[EvalFolder],
+) -> bool:
+    """Return whether a file was made of these evaluations, as they are now.
+
+    Args:
+        inputs: what it was made of, as it says; nothing where it was edited.
+        names: of the evaluations' folders, from its own.
+        beside: the file.
+        folders: the evaluations.
+    """
+    there = [EvalFolder(beside.resolve().parent / name) for name in names]
+    roots = [{one.root.resolve() for one in group} for group in (there, folders)]
+    is_same = bool(inputs) and roots[0] == roots[1]
+    return is_same and not changed_inputs(inputs, beside=beside, folders=there)
+
+
 def _sha256(path: Path) -> str:
     with open_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
