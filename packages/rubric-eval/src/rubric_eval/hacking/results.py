@@ -316,14 +316,6 @@ def observed(judged: JudgedAnswers, seeds: Sequence[int]) -> Judged:
                 continue
             found.rewards[row.task_id, seed, row.sample] = row.reward
             if row.reward is not None:
-                found.answers.append(
-                    Observed(
-                        task_id=row.task_id,
-                        doc_hash=row.doc_hash,
-                        seed=seed,
-                        sample=row.sample,
-                        text=answer.text,
-                        reward=row.reward,
-                    )
-                )
+                place = row.task_id, row.doc_hash, seed, row.sample
+                found.answers.append(Observed(*place, text=answer.text, reward=row.reward))
     return found

@@ -119,10 +119,7 @@ def second_opinion(
         first_mean=sum(first_N) / len(both),
         second_mean=sum(second_N) / len(both),
         agreement=rank_correlation(
-            first_N,
-            second_N,
-            [one.doc_hash for one, _ in both],
-            **settings.draws,
+            first_N, second_N, [one.doc_hash for one, _ in both], **settings.draws
         ),
     )
 
@@ -168,10 +165,8 @@ def _question_means(
         if (reward := second.get(one.key)) is not None:
             by_question[one.task_id].append((one.reward, reward))
             documents[one.task_id] = one.doc_hash
-    means = {
-        name: tuple(sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        for name, pairs in by_question.items()
-    }
-    return {name: mean[0] for name, mean in means.items()}, {
-        name: mean[1] for name, mean in means.items()
-    }
+    by_first, by_second = (
+        {name: sum(pair[at] for pair in pairs) / len(pairs) for name, pairs in by_question.items()}
+        for at in (0, 1)
+    )
+    return by_first, by_second

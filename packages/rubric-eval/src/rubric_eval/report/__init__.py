@@ -16,6 +16,6 @@ A page never holds a passage, a criterion's text or a judge's words unless they 
 
 from __future__ import annotations
 
-from rubric_eval.report.page import ReportFiles, ReportSources, write_report
+from rubric_eval.report.page import ReportSources, write_report
 
-__all__ = ["ReportFiles", "ReportSources", "write_report"]
+__all__ = ["ReportSources", "write_report"]

@@ -331,12 +331,13 @@ class _Loaded:
         padded = self._tokenizer.pad(
             {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
         ).to(self._device)
+        stopping = {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
         output = self._model.generate(
             input_ids=padded["input_ids"],
             attention_mask=padded["attention_mask"],
             max_new_tokens=max(prompt.most for prompt in batch),
             logits_processor=[SeededDraw(decoding, [one.seed for one in batch], cancelled)],
-            **self._stopping(decoding),
+            **(stopping if decoding.stop else {}),
         )
         width = padded["input_ids"].shape[1]
         rows: list[list[int]] = output.tolist()
@@ -353,11 +354,6 @@ class _Loaded:
         while row and row[-1] == self._pad:  # it ended by a text
             row.pop()
         return row
-
-    def _stopping(self, decoding: Decoding) -> dict[str, Any]:
-        if not decoding.stop:
-            return {}
-        return {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
 
     def _reply(self, row: list[int], decoding: Decoding) -> Reply:
         # Looked for before blanks go: a stop may be nothing else, such as an empty line.
