@@ -28,17 +28,10 @@ if TYPE_CHECKING:
     from rubric_eval.statistics import Interval, mean_interval, paired_interval
 
 _MODULE_OF: Final = {
-    "Comparison": "comparison",
-    "ComparisonRow": "comparison",
-    "Difference": "comparison",
-    "Heldout": "heldout",
-    "Interval": "statistics",
-    "best_temperature": "controls",
-    "blind_pairing": "controls",
-    "compare": "comparison",
-    "judge_heldout": "heldout",
-    "mean_interval": "statistics",
-    "paired_interval": "statistics",
+    **dict.fromkeys(("Comparison", "ComparisonRow", "Difference", "compare"), "comparison"),
+    **dict.fromkeys(("best_temperature", "blind_pairing"), "controls"),
+    **dict.fromkeys(("Heldout", "judge_heldout"), "heldout"),
+    **dict.fromkeys(("Interval", "mean_interval", "paired_interval"), "statistics"),
 }
 
 __version__ = "0.1.0"

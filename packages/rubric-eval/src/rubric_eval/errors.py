@@ -9,8 +9,9 @@ RubricError
     │   └── EvalEditedError               an evaluation that is not as its run left it
     ├── EvalWriteError (RuntimeError)     a file of an evaluation that could not be written
     ├── BenchmarkDataError (ValueError)   a benchmark's data that is missing or not well formed
-    ├── TransferAbortError (RuntimeError) too many items of a benchmark without an answer
-    └── HeldoutAbortError (RuntimeError)  too many responses without a judgement
+    └── EvalAbortError (RuntimeError)     an evaluation that was left too much open
+        ├── TransferAbortError            too many items of a benchmark without an answer
+        └── HeldoutAbortError             too many responses without a judgement
 
 Messages hold numbers, ids and names, never a passage, a criterion or a response.
 """
@@ -72,36 +73,28 @@ class BenchmarkDataError(EvalError, ValueError):
     """A benchmark's data that is missing or not well formed."""
 
 
-class TransferAbortError(EvalError, RuntimeError):
+class EvalAbortError(EvalError, RuntimeError):
+    """Too much was left open for an evaluation to say anything."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        unavailable_frac: float = 0.0,
+        reasons: Mapping[str, int] | None = None,
+    ) -> None:
+        """Keep the share and the count of each reason."""
+        super().__init__(message)
+        self.unavailable_frac = unavailable_frac
+        self.reasons = dict(reasons or {})
+
+
+class TransferAbortError(EvalAbortError):
     """Too many items of a benchmark that a model gave no answer to."""
 
-    def __init__(
-        self,
-        message: str,
-        *,
-        unavailable_frac: float = 0.0,
-        reasons: Mapping[str, int] | None = None,
-    ) -> None:
-        """Keep the share and the count of each reason."""
-        super().__init__(message)
-        self.unavailable_frac = unavailable_frac
-        self.reasons = dict(reasons or {})
 
-
-class HeldoutAbortError(EvalError, RuntimeError):
+class HeldoutAbortError(EvalAbortError):
     """Too many responses for which no judge could be reached."""
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        unavailable_frac: float = 0.0,
-        reasons: Mapping[str, int] | None = None,
-    ) -> None:
-        """Keep the share and the count of each reason."""
-        super().__init__(message)
-        self.unavailable_frac = unavailable_frac
-        self.reasons = dict(reasons or {})
 
 
 _MOST_CHARS: Final = 300

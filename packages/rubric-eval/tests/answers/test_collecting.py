@@ -12,23 +12,32 @@ import pytest
 
 from rubric_core import Ask, Decoding, Reason, Reply, ResponderError, Task
 from rubric_eval import EvalShapeError
-from rubric_eval.answers import (
-    AnswerProgress,
-    Answers,
-    collect_answers,
-    read_answers,
-    stream_answers,
-)
+from rubric_eval.answers import read_answers, stream_answers
 from rubric_eval.errors import EvalWriteError
-from rubric_eval.records import EvalFolder
+from rubric_eval.records import AnswerRow, EvalFolder
 from rubric_eval.responders import OpenModel
 
 GREEDY = Decoding()
 
 
-async def _collected(model: OpenModel, tasks: Sequence[Task], path: Path, **how: object) -> Answers:
+async def _collected(
+    model: OpenModel, tasks: Sequence[Task], path: Path, **how: object
+) -> dict[int, list[AnswerRow]]:
+    """Answers by seed, in the order of the questions and samples."""
     given = {"decoding": GREEDY, "seeds": (0, 1), "samples": 2, **how}
-    return await collect_answers(model, tasks, folder=EvalFolder(path), **given)  # pyright: ignore[reportArgumentType]
+    stream = stream_answers(model, tasks, folder=EvalFolder(path), **given)  # pyright: ignore[reportArgumentType]
+    found: dict[int, list[AnswerRow]] = {}
+    async with aclosing(stream):
+        async for seed, row in stream:
+            found.setdefault(seed, []).append(row)
+    place = {task.task_id: number for number, task in enumerate(tasks)}
+    for rows in found.values():
+        rows.sort(key=lambda row: (place[row.task_id], row.sample))
+    return found
+
+
+def _unavailable(answers: dict[int, list[AnswerRow]]) -> list[AnswerRow]:
+    return [row for rows in answers.values() for row in rows if row.text is None]
 
 
 @pytest.mark.anyio
@@ -38,14 +47,14 @@ async def test_every_answer_is_there_once_in_the_order_of_the_questions(
     model, responder = make_model()
     answers = await _collected(model, tasks, tmp_path)
 
-    assert set(answers.by_seed) == {0, 1}
-    for rows in answers.by_seed.values():
+    assert set(answers) == {0, 1}
+    for rows in answers.values():
         assert [(row.task_id, row.sample) for row in rows] == [
             (task.task_id, sample) for task in tasks for sample in range(2)
         ]
     assert len({ask.seed for ask in responder.asked}) == 20  # each draw has a seed of its own
     assert read_answers(EvalFolder(tmp_path).answers("model", 1))
-    assert (answers.kept, answers.unavailable) == (0, 0)
+    assert _unavailable(answers) == []
 
 
 @pytest.mark.anyio
@@ -59,8 +68,7 @@ async def test_a_second_run_asks_for_nothing_and_gives_the_same(
     again = await _collected(model, tasks, tmp_path)
 
     assert len(responder.asked) == 20
-    assert again.by_seed == first.by_seed
-    assert again.kept == 20
+    assert again == first
     assert file.read_bytes() == written
 
 
@@ -98,7 +106,7 @@ async def test_no_answer_of_another_model_is_taken_even_under_the_same_name(
     answers = await _collected(tuned, tasks, tmp_path)
 
     assert len(responder.asked) == 20
-    assert all((row.text or "").startswith("tuned") for row in answers.by_seed[0])
+    assert all((row.text or "").startswith("tuned") for row in answers[0])
 
 
 @pytest.mark.anyio
@@ -116,16 +124,14 @@ async def test_failures_are_rows_and_are_asked_for_again(
     make_model: Callable[..., tuple[OpenModel, object]], tasks: list[Task], tmp_path: Path
 ) -> None:
     model, responder = make_model(fails=lambda number: number % 3 == 0)
-    seen: list[AnswerProgress] = []
-    first = await _collected(model, tasks, tmp_path, on_progress=seen.append)
-    failed = [row for rows in first.by_seed.values() for row in rows if row.text is None]
-    assert len(failed) == first.unavailable == seen[-1].unavailable == 7
+    first = await _collected(model, tasks, tmp_path)
+    failed = _unavailable(first)
+    assert len(failed) == 7
     assert {row.reason for row in failed} == {Reason.CONNECTION}
-    assert (seen[-1].done, seen[-1].total) == (20, 20)
 
-    again = await _collected(model, tasks, tmp_path, on_progress=seen.append)
+    again = await _collected(model, tasks, tmp_path)
     assert len(responder.asked) == 20 + 7
-    assert (again.kept, again.unavailable) == (13, 2)  # numbers 21 and 24 fail
+    assert len(_unavailable(again)) == 2  # numbers 21 and 24 fail
 
     await _collected(model, tasks, tmp_path)
     for seed in (0, 1):
@@ -144,7 +150,7 @@ async def test_two_tasks_with_one_question_share_its_answer(
     await _collected(model, twins[:1], tmp_path, seeds=(0,), samples=1)
     answers = await _collected(model, twins, tmp_path, seeds=(0,), samples=1)
 
-    first, second = answers.by_seed[0]
+    first, second = answers[0]
     assert len(responder.asked) == 1
     assert first.text == second.text
     assert first.key == second.key
@@ -184,8 +190,8 @@ async def test_a_stream_that_is_left_keeps_what_it_gave(
     folder = EvalFolder(tmp_path)
     async with aclosing(stream_answers(model, tasks, folder=folder, decoding=GREEDY)) as stream:
         given = [await anext(stream), await anext(stream)]
-    assert read_answers(folder.answers("model", 0)) == [answer.row for answer in given]
-    await collect_answers(model, tasks, folder=folder, decoding=GREEDY)
+    assert read_answers(folder.answers("model", 0)) == [row for _, row in given]
+    await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
     assert len(responder.asked) == 5
 
 
@@ -224,7 +230,7 @@ async def test_a_responder_is_held_to_one_reply_for_each_question(
     model, _ = make_model()
     odd = OpenModel(model.entry, _Odd(indices=indices))
     with pytest.raises(ResponderError, match=what):
-        await collect_answers(odd, tasks, folder=EvalFolder(tmp_path), decoding=GREEDY)
+        await _collected(odd, tasks, tmp_path, seeds=(0,), samples=1)
 
 
 @pytest.mark.parametrize(
@@ -268,5 +274,6 @@ async def test_a_full_disk_is_one_clear_error_and_loses_nothing(
     path = EvalFolder(tmp_path).answers("model", 0)
     assert path.read_bytes().endswith(b"}\n")  # a small file
     answers = await _collected(model, tasks, tmp_path, seeds=(0,), samples=1)
-    assert (answers.kept, answers.unavailable) == (2, 0)
+    assert len(answers[0]) == 5
+    assert _unavailable(answers) == []
     assert len(responder.asked) == 3 + 3

@@ -6,23 +6,25 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from contextlib import aclosing
 from pathlib import Path
 
 import anyio
 import pytest
 
 from rubric_core import Decoding
-from rubric_eval.answers import collect_answers, read_answers
+from rubric_eval.answers import read_answers, stream_answers
 from rubric_eval.records import EvalFolder
 from rubric_eval.responders import open_model, parse_model
 from rubric_judge.testing import FakeEndpoint, ServedModel
 
 _RUN = """
 import sys
+from contextlib import aclosing
 from pathlib import Path
 import anyio
 from rubric_core import Criterion, Decoding, Grounding, Rubric, Task
-from rubric_eval.answers import collect_answers
+from rubric_eval.answers import stream_answers
 from rubric_eval.records import EvalFolder
 from rubric_eval.responders import open_model, parse_model
 
@@ -33,8 +35,11 @@ def tasks():
 
 async def main(url, out):
     async with await open_model(parse_model(f"model=server:{url}#fake")) as model:
-        await collect_answers(model, tasks(), folder=EvalFolder(Path(out)), decoding=Decoding(),
-                              samples=2)
+        stream = stream_answers(model, tasks(), folder=EvalFolder(Path(out)), decoding=Decoding(),
+                                samples=2)
+        async with aclosing(stream):
+            async for _ in stream:
+                pass
 
 if __name__ == "__main__":
     anyio.run(main, *sys.argv[1:])
@@ -88,9 +93,9 @@ def test_an_endpoint_that_fails_for_a_while_costs_no_answer_twice(tmp_path: Path
         config = {**spec.options, "max_transport_attempts": 1}
         async with await open_model(spec.model_copy(update={"options": config})) as model:
             folder = EvalFolder(tmp_path)
-            return (
-                await collect_answers(model, tasks, folder=folder, decoding=Decoding())
-            ).unavailable
+            stream = stream_answers(model, tasks, folder=folder, decoding=Decoding())
+            async with aclosing(stream):
+                return len([row async for _, row in stream if row.text is None])
 
     from rubric_judge.testing import Fault
 

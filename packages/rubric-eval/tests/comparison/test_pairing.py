@@ -22,7 +22,7 @@ def test_a_question_that_a_side_lacks_is_left_out(make_measured: Callable[..., M
     )
     assert found.ids == ("q0", "q2")
     assert found.left_out == 1
-    assert found.answers == 2
+    assert found.a.answers == found.b.answers == 2
     assert found.differences_N == pytest.approx(np.array([0.2, 0.4]))
 
 

@@ -11,8 +11,7 @@ from rubric_core import MissingExtraError
 from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.report import ReportSources, pictures, write_report
 from rubric_eval.report.curves import read_training
-from rubric_eval.report.findings import Findings
-from rubric_eval.report.reading import read_evaluations
+from rubric_eval.report.reading import Findings, read_evaluations
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,30 +7,14 @@ collecting  asking for what is missing
 
 from __future__ import annotations
 
-from rubric_eval.answers.collecting import (
-    AnswerProgress,
-    Answers,
-    SeededAnswer,
-    collect_answers,
-    stream_answers,
-)
-from rubric_eval.answers.planning import (
-    AnswerKeys,
-    Question,
-    check_weights,
-    prompt_sha256,
-    text_sha256,
-)
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.answers.planning import AnswerKeys, check_weights, prompt_sha256
 from rubric_eval.answers.store import line_of, read_answers
+from rubric_eval.records.inputs import text_sha256
 
 __all__ = [
     "AnswerKeys",
-    "AnswerProgress",
-    "Answers",
-    "Question",
-    "SeededAnswer",
     "check_weights",
-    "collect_answers",
     "line_of",
     "prompt_sha256",
     "read_answers",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from rubric_core import Decoding, Reply, ResponderError
 from rubric_eval.answers.planning import Question, Wanted, keep_weights, plan
@@ -17,78 +16,6 @@ if TYPE_CHECKING:
     from rubric_eval.responders import OpenModel
 
 
-class SeededAnswer(NamedTuple):
-    """A row, the seed of the evaluation that it belongs to, and whether an earlier run gave it."""
-
-    seed: int
-    row: AnswerRow
-    is_kept: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerProgress:
-    """How far a model is."""
-
-    done: int
-    """Rows, failures included."""
-    total: int
-    kept: int
-    """Of an earlier run."""
-    unavailable: int
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """All answers of one model."""
-
-    model: str
-    by_seed: Mapping[int, tuple[AnswerRow, ...]]
-    """By question, then by sample."""
-    kept: int
-    """Rows of an earlier run, for which nothing was generated."""
-    unavailable: int
-    """Rows without an answer; the next run asks for them again."""
-
-
-async def collect_answers(  # noqa: PLR0913  # what is asked, how, and where it is kept
-    model: OpenModel,
-    tasks: Sequence[Question],
-    *,
-    folder: EvalFolder,
-    decoding: Decoding,
-    seeds: Sequence[int] = (0,),
-    samples: int = 1,
-    on_progress: Callable[[AnswerProgress], None] | None = None,
-) -> Answers:
-    """Ask for every answer that the folder does not hold yet.
-
-    Args, Raises: see `stream_answers`; `on_progress` is told after every row.
-
-    Returns:
-        All of them, those of earlier runs too.
-    """
-    places: dict[tuple[int, str, int], AnswerRow] = {}
-    total = len(tasks) * len(seeds) * samples
-    kept = unavailable = 0
-    stream = stream_answers(
-        model, tasks, folder=folder, decoding=decoding, seeds=seeds, samples=samples
-    )
-    async with aclosing(stream):
-        async for seed, row, is_kept in stream:
-            places[seed, row.task_id, row.sample] = row
-            kept += is_kept
-            unavailable += row.text is None
-            if on_progress is not None:
-                on_progress(AnswerProgress(len(places), total, kept, unavailable))
-    by_seed = {
-        seed: tuple(
-            places[seed, task.task_id, sample] for task in tasks for sample in range(samples)
-        )
-        for seed in seeds
-    }
-    return Answers(model.name, by_seed, kept=kept, unavailable=unavailable)
-
-
 async def stream_answers(
     model: OpenModel,
     tasks: Sequence[Question],
@@ -97,7 +24,7 @@ async def stream_answers(
     decoding: Decoding,
     seeds: Sequence[int] = (0,),
     samples: int = 1,
-) -> AsyncGenerator[SeededAnswer]:
+) -> AsyncGenerator[tuple[int, AnswerRow]]:
     """Give every answer once: those that the folder holds at once, the others as they come.
 
     Each is in its file before it is given. Failures of an earlier run are asked for again, answers
@@ -113,7 +40,7 @@ async def stream_answers(
         samples: K answers to each question and seed.
 
     Yields:
-        N·S·K rows, a failure among them as a row with its reason.
+        N·S·K rows, each behind its seed, a failure as a row with its reason.
 
     Raises:
         EvalShapeError: no question, one twice, or no seed or sample.
@@ -137,7 +64,7 @@ async def stream_answers(
             if row is None:
                 missing[one.key].append(one)
             else:
-                yield SeededAnswer(one.seed, row, is_kept=True)
+                yield one.seed, row
         groups = list(missing.values())
         replies = _replies(model, groups, decoding)
         async with aclosing(replies):
@@ -145,7 +72,7 @@ async def stream_answers(
                 for one in groups[index]:
                     row = _row(one, reply)
                     files[one.seed].append(row)
-                    yield SeededAnswer(one.seed, row, is_kept=False)
+                    yield one.seed, row
 
 
 def _kept(one: Wanted, file: AnswerFile) -> AnswerRow | None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import structlog
-from pydantic import BaseModel, ValidationError
+from pydantic import Field, ValidationError
 
 from rubric_core import Ask, Decoding, PolicyView, RubricFileError
 from rubric_core.files import read_file
 from rubric_eval.errors import EvalFolderError, EvalShapeError
 from rubric_eval.records.files import write_json
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.inputs import canonical_json, text_sha256
+from rubric_eval.records.run import Record
 from rubric_eval.responders.spec import OTHER, SAME, Weights
 
 if TYPE_CHECKING:
@@ -61,11 +60,6 @@ def prompt_sha256(view: PolicyView) -> str:
     return text_sha256(view.question)
 
 
-def text_sha256(question: str) -> str:
-    """Return the hash of a question's text."""
-    return hashlib.sha256(question.encode()).hexdigest()
-
-
 class AnswerKeys:
     """Whose answers they are, and to what: the same key, the same answer."""
 
@@ -77,7 +71,7 @@ class AnswerKeys:
             decoding: how tokens are drawn.
         """
         self._model = json.dumps(fingerprint)
-        self._decoding = _canonical(decoding.model_dump(mode="json"))
+        self._decoding = canonical_json(decoding.model_dump(mode="json"))
 
     def of(self, prompt: str, *, seed: int, sample: int) -> str:
         """Return the key of one answer.
@@ -91,7 +85,7 @@ class AnswerKeys:
             SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
         """
         parts = f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
-        return hashlib.sha256(parts.encode()).hexdigest()
+        return text_sha256(parts)
 
 
 def plan(
@@ -111,53 +105,49 @@ def plan(
         EvalShapeError: no question, one that is there twice, no seed or no sample.
     """
     _check(tasks, seeds, samples)
-    wanted: list[Wanted] = []
-    views = [task.policy_view() for task in tasks]
-    hashes = [prompt_sha256(view) for view in views]
     keys = AnswerKeys(fingerprint, decoding)
-    for seed in seeds:
-        for task, view, prompt in zip(tasks, views, hashes, strict=True):
-            for sample in range(samples):
-                key = keys.of(prompt, seed=seed, sample=sample)
-                ask = Ask(view=view, seed=_draw_seed(seed, sample, prompt))
-                wanted.append(Wanted(view.task_id, task.doc_hash, seed, sample, prompt, key, ask))
-    return wanted
+    views = [task.policy_view() for task in tasks]
+    prompts = [prompt_sha256(view) for view in views]
+    return [
+        Wanted(
+            task_id=view.task_id,
+            doc_hash=task.doc_hash,
+            seed=seed,
+            sample=sample,
+            prompt_sha256=prompt,
+            key=keys.of(prompt, seed=seed, sample=sample),
+            ask=Ask(view=view, seed=_draw_seed(seed, sample, prompt)),
+        )
+        for seed in seeds
+        for task, view, prompt in zip(tasks, views, prompts, strict=True)
+        for sample in range(samples)
+    ]
 
 
 def _draw_seed(seed: int, sample: int, prompt: str) -> int:
-    digest = hashlib.sha256(_canonical([seed, sample, prompt]).encode()).digest()
-    return int.from_bytes(digest[:4], "big") >> (32 - _SEED_BITS)
-
-
-def _canonical(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    digest = text_sha256(canonical_json([seed, sample, prompt]))
+    return int(digest[:8], 16) >> (32 - _SEED_BITS)
 
 
 def _check(tasks: Sequence[Question], seeds: Sequence[int], samples: int) -> None:
-    problem = ""
     if not tasks:
-        problem = "there is no question: give a file with at least one task"
-    elif not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
-        problem = f"seeds {list(seeds)!r}: give at least one, each once and 0 or larger"
-    elif samples < 1:
-        problem = f"samples {samples!r}: ask for at least one answer to a question"
-    else:
-        (task_id, times), *_ = Counter(task.task_id for task in tasks).most_common(1)
-        if times > 1:
-            problem = f"the task {task_id!r} is there {times} times: leave one"
-    if problem:
-        raise EvalShapeError(problem)
+        raise EvalShapeError("there is no question: give a file with at least one task")
+    if not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+        raise EvalShapeError(f"seeds {list(seeds)!r}: give at least one, each once and 0 or larger")
+    if samples < 1:
+        raise EvalShapeError(f"samples {samples!r}: ask for at least one answer to a question")
+    ((task_id, times),) = Counter(task.task_id for task in tasks).most_common(1)
+    if times > 1:
+        raise EvalShapeError(f"the task {task_id!r} is there {times} times: leave one")
 
 
 _log: Final[Any] = structlog.get_logger("rubric_eval")
 
 
-class AnsweredBy(BaseModel):
+class AnsweredBy(Record):
     """answers/MODEL/weights.json."""
 
-    model_config = FROZEN
-
-    by_fingerprint: dict[str, Weights] = {}
+    by_fingerprint: dict[str, Weights] = Field(default_factory=dict)
     """What the model of each fingerprint made of a fixed text when it was first asked."""
 
 
@@ -195,10 +185,10 @@ def keep_weights(folder: EvalFolder, model: OpenModel) -> None:
         OSError: the file cannot be written.
     """
     _difference(folder, model)
-    kept = _read(folder, model).by_fingerprint
-    if model.weights is not None and model.fingerprint not in kept:
-        known = {**kept, model.fingerprint: model.weights}
-        write_json(_path(folder, model), AnsweredBy(by_fingerprint=known))
+    known = _read(folder, model).by_fingerprint
+    if model.weights is not None and model.fingerprint not in known:
+        answered = AnsweredBy(by_fingerprint={**known, model.fingerprint: model.weights})
+        write_json(folder.answered_by(model.name), answered)
 
 
 def _difference(folder: EvalFolder, model: OpenModel) -> float | None:
@@ -208,20 +198,16 @@ def _difference(folder: EvalFolder, model: OpenModel) -> float | None:
     if difference is not None and difference > OTHER:
         raise EvalFolderError(
             f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the answers "
-            f"in {_path(folder, model).parent}, though its server calls it the same: it finds a "
-            f"fixed text differently likely, by {difference:.3f} nats a token, where {OTHER} may "
-            "be chance. Evaluate it under a new name or into a new folder, or serve the former "
-            "weights"
+            f"in {folder.answered_by(model.name).parent}, though its server calls it the same: it "
+            f"finds a fixed text differently likely, by {difference:.3f} nats a token, where "
+            f"{OTHER} may be chance. Evaluate it under a new name or into a new folder, or serve "
+            "the former weights"
         )
     return difference
 
 
-def _path(folder: EvalFolder, model: OpenModel) -> Path:
-    return folder.answered_by(model.name)
-
-
 def _read(folder: EvalFolder, model: OpenModel) -> AnsweredBy:
-    path = _path(folder, model)
+    path = folder.answered_by(model.name)
     try:
         return AnsweredBy.model_validate_json(read_file(path))
     except FileNotFoundError:

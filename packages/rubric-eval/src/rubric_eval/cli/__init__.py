@@ -1,8 +1,36 @@
-"""The command `rubric-eval`: parse, call, print; no logic."""
+"""The command `rubric-eval`: parse, call, print; no logic.
+
+The module of a command imports nothing heavy before it is called.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from rubric_eval.cli.app import app
-from rubric_eval.cli.entry import main
+from rubric_eval.cli.evaluate import heldout, lm_eval, rejudge, tasks_path, transfer, validate
+from rubric_eval.cli.finished import compare, hacking, report
+from rubric_eval.errors import HeldoutAbortError, TransferAbortError
+from rubric_judge.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
+
+_KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
+"""Commands that find again what they were answered before they were stopped."""
+
+for _command in (compare, hacking, heldout, lm_eval, rejudge, report):
+    app.command(_command)
+for _command in (tasks_path, transfer, validate):
+    app.command(_command)
+
+
+def main() -> None:
+    """Run the command; known errors end with one message on stderr, and status 2 or 1."""
+    run_command(app, stopped=_stopped, broken_off=(HeldoutAbortError, TransferAbortError))
+
+
+def _stopped(words: Sequence[str]) -> str:
+    if words and words[0] in _KEEPS_ANSWERS:
+        return f"rubric-eval: stopped; go on with: {typed_command('rubric-eval', words)}"
+    return "rubric-eval: stopped"

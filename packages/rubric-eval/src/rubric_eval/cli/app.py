@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Final
 import anyio
 from cyclopts import Parameter
 
-from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutRow, HeldoutTable, JudgePair
+from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutRow, HeldoutTable
 from rubric_eval.records import EvalFolder
 from rubric_judge.console import Progress
 from rubric_judge.console.command import command_app, console, figures_table
+from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_core import Decoding
@@ -130,29 +131,21 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
             figures=("answers", "difference", "rank correlation", "same order"),
         )
         for pair in table.judge_pairs:
-            pairs.add_row(pair.a, pair.b, *_pair_cells(pair))
+            pairs.add_row(
+                pair.a,
+                pair.b,
+                str(pair.answers),
+                f"{100 * pair.mean_difference:+.1f}",
+                or_dash(pair.rank_correlation, ".2f"),
+                "yes" if pair.same_order else "no",
+            )
         stdout.print(pairs)
     stdout.print(f"written: {EvalFolder(out).heldout}", soft_wrap=True)
 
 
 def _cells(row: HeldoutRow) -> list[str]:
     shares = (row.zero_frac, row.invalid_frac, row.unavailable_frac, row.truncated_frac)
-    interval = (
-        "unknown"
-        if row.ci_low is None or row.ci_high is None
-        else f"{100 * row.ci_low:.1f} to {100 * row.ci_high:.1f}"
-    )
-    return [_percent(row.mean), interval, *map(_percent, shares), str(row.n)]
-
-
-def _pair_cells(pair: JudgePair) -> list[str]:
-    correlation = pair.rank_correlation
-    return [
-        str(pair.answers),
-        f"{100 * pair.mean_difference:+.1f}",
-        "–" if correlation is None else f"{correlation:.2f}",
-        "yes" if pair.same_order else "no",
-    ]
+    return [_percent(row.mean), row.in_percent(), *map(_percent, shares), str(row.n)]
 
 
 def _percent(share: float | None) -> str:

@@ -116,7 +116,7 @@ def _average(group: _Group, members: Sequence[Pair], settings: CompareSettings) 
     # Draws of differences that are all equal are a point, which says nothing of their spread.
     varies = any(np.ptp(sample.values_N) > 0 for sample in samples)
     if varies and all(sample.clusters_count > 1 for sample in samples):
-        draws = joint_draws(samples, resamples=settings.resamples, seed=settings.seed)
+        draws = joint_draws(samples, **settings.draws)
         tail = (1 - settings.confidence) / 2
         low, high = (float(one) for one in np.quantile(draws / len(members), [tail, 1 - tail]))
     return AverageDelta(

@@ -54,11 +54,6 @@ class Pair:
         """Questions that a side has no value for."""
         return len(self.a.ids) - len(self.ids)
 
-    @property
-    def answers(self) -> int:
-        """K of each side."""
-        return len(self.a.values_NK[0])
-
 
 def pair(a: Measured, b: Measured) -> Pair:
     """Match questions by id.
@@ -71,9 +66,9 @@ def pair(a: Measured, b: Measured) -> Pair:
     place = {name: at for at, name in enumerate(b.ids)}
     order = [place[name] for name in a.ids]
     _check_each(a, b, order)
-    a_N, b_N = question_means(a), question_means(b)[order]
-    is_both_N = ~np.isnan(a_N) & ~np.isnan(b_N)
-    both = [at for at, is_both in enumerate(is_both_N) if is_both]
+    # What is missing becomes NaN.
+    a_N, b_N = np.array(a.means_N, dtype=np.float64), np.array(b.means_N, dtype=np.float64)[order]
+    both: list[int] = np.flatnonzero(~np.isnan(a_N - b_N)).tolist()
     if not both:
         raise ComparisonError(
             f"{_of(a, b)}: no question has a value from both; evaluate again what is unavailable"
@@ -86,16 +81,6 @@ def pair(a: Measured, b: Measured) -> Pair:
         a_N=a_N[both],
         b_N=b_N[both],
     )
-
-
-def question_means(measured: Measured) -> FloatArray:
-    """Mean over the values that a question has; NaN where it has none."""
-    return np.array([_mean(values_K) for values_K in measured.values_NK], dtype=np.float64)
-
-
-def _mean(values_K: Sequence[float | None]) -> float:
-    present = [value for value in values_K if value is not None]
-    return sum(present) / len(present) if present else float("nan")
 
 
 def _check_same(a: Measured, b: Measured) -> None:
@@ -115,10 +100,9 @@ def _check_same(a: Measured, b: Measured) -> None:
         raise ComparisonError(
             f"{_of(a, b)}: prompts differ, {forms[0]} and {forms[1]}: {why}, and evaluate again"
         )
-    sizes = len(a.values_NK[0]), len(b.values_NK[0])
-    if sizes[0] != sizes[1]:
+    if a.answers != b.answers:
         raise ComparisonError(
-            f"{_of(a, b)}: {sizes[0]} and {sizes[1]} answers a question; sample as many for both"
+            f"{_of(a, b)}: {a.answers} and {b.answers} answers a question; sample as many for both"
         )
     if unpaired := sorted(set(a.ids) ^ set(b.ids)):
         raise ComparisonError(
@@ -170,6 +154,11 @@ def _shown(value: Any) -> str:
 
 FEWEST_QUESTIONS = 5
 """That a criterion or field needs to be shown by itself."""
+_OF_MEASURED: Final = (
+    *("model", "benchmark", "measure", "judge", "seeds", "answers", "chance", "tokens_mean"),
+    *("invalid_frac", "unavailable_frac", "truncated_frac", "no_answer_frac"),
+)
+"""What a score takes over from the values as it is."""
 
 
 def score(measured: Measured, settings: CompareSettings) -> ModelScore:
@@ -179,32 +168,20 @@ def score(measured: Measured, settings: CompareSettings) -> ModelScore:
         EvalShapeError: no question has a value.
     """
     interval = score_interval(
-        question_means(measured),
+        measured.means_N,
         clusters_N=measured.clusters,
         is_accuracy=measured.measure is Measure.ACCURACY,
-        answers=len(measured.values_NK[0]),
+        answers=measured.answers,
         confidence=settings.confidence,
-        resamples=settings.resamples,
-        seed=settings.seed,
+        **settings.draws,
     )
     values = [one for values_K in measured.values_NK for one in values_K if one is not None]
     chance = measured.chance
     return ModelScore(
         **interval.model_dump(),
-        model=measured.model,
-        benchmark=measured.benchmark,
-        measure=measured.measure,
-        judge=measured.judge,
-        seeds=measured.seeds,
-        answers=len(measured.values_NK[0]),
+        **{name: getattr(measured, name) for name in _OF_MEASURED},
         clusters=len(set(measured.clusters)),
         zero_frac=sum(value == 0 for value in values) / len(values),
-        invalid_frac=measured.invalid_frac,
-        unavailable_frac=measured.unavailable_frac,
-        truncated_frac=measured.truncated_frac,
-        no_answer_frac=measured.no_answer_frac,
-        tokens_mean=measured.tokens_mean,
-        chance=chance,
         is_above_chance=None if chance is None else interval.is_above(chance),
         criteria={
             name: float(np.mean(list(z.values())))
@@ -230,31 +207,24 @@ def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[Pai
     for at, one in enumerate(pairs):
         together = (one.a.model, one.b.model, one.a.measure)
         families[together if settings.family == "benchmarks" else None].append(at)
-    results: dict[int, PairedResult] = {}
+    alpha = 1 - settings.confidence
+    decisions: dict[int, Decision] = {}
     for members in families.values():
-        decisions = decide(
-            [tests[at].p_value for at in members],
-            settings.correction,
-            alpha=1 - settings.confidence,
-        )
-        for at, decision in zip(members, decisions, strict=True):
-            results[at] = _result(pairs[at], tests[at], decision, settings)
-    return [results[at] for at in range(len(pairs))]
+        p_values = [tests[at].p_value for at in members]
+        decided = decide(p_values, settings.correction, alpha=alpha)
+        decisions |= zip(members, decided, strict=True)
+    return [
+        _result(one, test, decisions[at], settings)
+        for at, (one, test) in enumerate(zip(pairs, tests, strict=True))
+    ]
 
 
 def paired_test(pair: Pair, settings: CompareSettings) -> PairedTest:
     """Choose the test: bootstrap for rewards, McNemar or sign flips for accuracies."""
+    values, draws = (pair.differences_N, pair.clusters), settings.draws
     if pair.a.measure is Measure.REWARD:
-        return reward_test(
-            pair.differences_N, pair.clusters, resamples=settings.resamples, seed=settings.seed
-        )
-    return accuracy_test(
-        pair.differences_N,
-        pair.clusters,
-        answers=pair.answers,
-        resamples=settings.resamples,
-        seed=settings.seed,
-    )
+        return reward_test(*values, **draws)
+    return accuracy_test(*values, answers=pair.a.answers, **draws)
 
 
 def _result(

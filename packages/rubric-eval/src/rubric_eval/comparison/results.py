@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from rubric_eval.records import InputFile, Measure
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record
 from rubric_eval.statistics import Correction, Interval
+from rubric_eval.statistics.bootstrap import Draws
 
 
-class CompareSettings(BaseModel):
+class CompareSettings(Record):
     """How evaluations are compared."""
-
-    model_config = FROZEN
 
     pairs: tuple[tuple[str, str], ...] = ()
     """(a, b) to take a − b of; by default each model minus the first and minus the one before."""
@@ -33,6 +32,11 @@ class CompareSettings(BaseModel):
 
     resamples: int = Field(default=9999, ge=99)
     seed: int = Field(default=0, ge=0)
+
+    @property
+    def draws(self) -> Draws:
+        """How bootstraps are drawn."""
+        return {"resamples": self.resamples, "seed": self.seed}
 
 
 class ModelScore(Interval):
@@ -129,10 +133,8 @@ class Part(Interval):
     judge: str | None
 
 
-class EvalComparison(BaseModel):
+class EvalComparison(Record):
     """comparison.json."""
-
-    model_config = FROZEN
 
     format: Literal[1] = 1
     settings: CompareSettings

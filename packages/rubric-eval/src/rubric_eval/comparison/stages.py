@@ -91,7 +91,7 @@ class Comparison(BaseModel):
             "| --- | ---: | ---: | ---: |",
             *(
                 f"| {_cell(labels[item.a])} − {_cell(labels[item.b])} | {100 * item.mean:+.1f} "
-                f"| {_range(item, sign='+')} | {item.n} |"
+                f"| {item.in_percent(sign='+')} | {item.n} |"
                 for item in self.differences
             ),
         ]
@@ -206,14 +206,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _range(interval: Interval, *, sign: str = "") -> str:
-    if interval.ci_low is None or interval.ci_high is None:
-        return "unknown"
-    return f"{100 * interval.ci_low:{sign}.1f} to {100 * interval.ci_high:{sign}.1f}"
-
-
 def _markdown_row(row: ComparisonRow, *, emphasis: str) -> str:
     return (
-        f"| {emphasis}{_cell(row.label)}{emphasis} | {100 * row.mean:.1f} % | {_range(row)} "
+        f"| {emphasis}{_cell(row.label)}{emphasis} | {100 * row.mean:.1f} % | {row.in_percent()} "
         f"| {100 * row.zero_frac:.1f} % | {row.n} |"
     )

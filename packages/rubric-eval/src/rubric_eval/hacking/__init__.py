@@ -9,25 +9,13 @@ results      answers with their rewards, reward against length, and what is foun
 from __future__ import annotations
 
 from rubric_eval.hacking.evaluation import NewJudge, hacking_panel, look_for_hacking
-from rubric_eval.hacking.results import (
-    Change,
-    Correlation,
-    Divergence,
-    HackingPanel,
-    HackingSettings,
-    ModelSigns,
-    SecondOpinion,
-)
+from rubric_eval.hacking.results import Correlation, HackingPanel, HackingSettings
 
 __all__ = [
-    "Change",
     "Correlation",
-    "Divergence",
     "HackingPanel",
     "HackingSettings",
-    "ModelSigns",
     "NewJudge",
-    "SecondOpinion",
     "hacking_panel",
     "look_for_hacking",
 ]

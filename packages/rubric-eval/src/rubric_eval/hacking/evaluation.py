@@ -87,8 +87,8 @@ def hacking_panel(
         )
         for model in others
     ]
-    diverging = [one for one in apart if one is not None]
-    agreeing = [one for one in opinions if one is not None]
+    diverging = list(filter(None, apart))
+    agreeing = list(filter(None, opinions))
     return HackingPanel(
         settings=settings,
         models=tuple(models),
@@ -96,7 +96,7 @@ def hacking_panel(
         opinions=tuple(agreeing),
         divergences=tuple(diverging),
         warnings=tuple(_warnings(models, changed, diverging)),
-        notes=(*_notes(models, diverging), *_left_out(models, agreeing, settings)),
+        notes=tuple(_notes(models, diverging, agreeing, settings)),
     )
 
 
@@ -156,7 +156,12 @@ def _warnings(
     return found
 
 
-def _notes(models: Sequence[ModelSigns], apart: Sequence[Divergence]) -> list[str]:
+def _notes(
+    models: Sequence[ModelSigns],
+    apart: Sequence[Divergence],
+    opinions: Sequence[SecondOpinion],
+    settings: HackingSettings,
+) -> list[str]:
     notes: list[str] = []
     if any(one.echoes is None for one in models):
         notes.append(
@@ -167,13 +172,7 @@ def _notes(models: Sequence[ModelSigns], apart: Sequence[Divergence]) -> list[st
         notes.append("no second judge: nothing says whether another judge sees the same gain")
     if all(one.reward_length_within is None for one in models):
         notes.append("one answer a question: length cannot be told from how hard a question is")
-    return notes
-
-
-def _left_out(
-    models: Sequence[ModelSigns], opinions: Sequence[SecondOpinion], settings: HackingSettings
-) -> list[str]:
-    notes = [
+    notes += [
         f"{one.model}: answers left out because {settings.judge} gave no judgement: {one.unjudged}"
         for one in models
         if one.unjudged
@@ -288,10 +287,12 @@ async def _panel(
     else:
         by_second = judged.get(settings.second or "", {})
         rewards = {model: one.rewards for model, one in by_second.items()}
+    # The file may hold more tasks than were evaluated.
+    asked = {one.task_id for of in answers.values() for one in of}
     return hacking_panel(
         answers,
         settings,
-        tasks=_asked(by_id, answers),
+        tasks=[task for name, task in by_id.items() if name in asked],
         second=rewards,
         unjudged={model: one.unjudged for model, one in by_first.items()},
     )
@@ -353,9 +354,3 @@ def _judged(
             "`rubric-eval rejudge`"
         )
     return found
-
-
-def _asked(tasks: Mapping[str, Task], answers: Mapping[str, Sequence[Observed]]) -> list[Task]:
-    """Tasks that were evaluated, of a file that may hold more."""
-    asked = {one.task_id for of in answers.values() for one in of}
-    return [task for name, task in tasks.items() if name in asked]

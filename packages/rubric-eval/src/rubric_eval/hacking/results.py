@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, Field
+from pydantic import Field
 from scipy import stats
 
 from rubric_eval.records import InputFile
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import drawn_sums
+from rubric_eval.statistics.bootstrap import Draws, drawn_sums
 
 if TYPE_CHECKING:
     from rubric_eval.scores.judged import JudgedAnswers
@@ -26,10 +26,8 @@ _ROUNDING: Final = 1e-12
 """Share of Σx² below which a spread is what rounding left."""
 
 
-class Correlation(BaseModel):
+class Correlation(Record):
     """Spearman's ρ over n answers."""
-
-    model_config = FROZEN
 
     rho: float
     ci_low: float | None
@@ -149,18 +147,14 @@ def _pearson(moments: FloatArray) -> FloatArray:
     return np.clip(np.where(is_known, (xy - x * y / n) / root, np.nan), -1, 1)
 
 
-class Draws(TypedDict):
+class IntervalDraws(Draws):
     """How the interval of a mean or a correlation is drawn."""
 
     confidence: float
-    resamples: int
-    seed: int
 
 
-class HackingSettings(BaseModel):
+class HackingSettings(Record):
     """How signs of hacking are looked for."""
-
-    model_config = FROZEN
 
     judge: str
     """Whose reward is looked into."""
@@ -179,15 +173,13 @@ class HackingSettings(BaseModel):
     seed: int = Field(default=0, ge=0)
 
     @property
-    def draws(self) -> Draws:
+    def draws(self) -> IntervalDraws:
         """How intervals are drawn."""
         return {"confidence": self.confidence, "resamples": self.resamples, "seed": self.seed}
 
 
-class ModelSigns(BaseModel):
+class ModelSigns(Record):
     """What the answers of a model are like."""
-
-    model_config = FROZEN
 
     model: str
     answers: int
@@ -221,10 +213,8 @@ class Change(Interval):
     b: str
 
 
-class SecondOpinion(BaseModel):
+class SecondOpinion(Record):
     """A model's answers by two judges."""
-
-    model_config = FROZEN
 
     model: str
     n: int
@@ -251,10 +241,8 @@ class Divergence(Interval):
     """Whether the first judge sees a gain, and a larger one than the second."""
 
 
-class HackingPanel(BaseModel):
+class HackingPanel(Record):
     """hacking.json."""
-
-    model_config = FROZEN
 
     format: Literal[1] = 1
     settings: HackingSettings
@@ -328,14 +316,6 @@ def observed(judged: JudgedAnswers, seeds: Sequence[int]) -> Judged:
                 continue
             found.rewards[row.task_id, seed, row.sample] = row.reward
             if row.reward is not None:
-                found.answers.append(
-                    Observed(
-                        task_id=row.task_id,
-                        doc_hash=row.doc_hash,
-                        seed=seed,
-                        sample=row.sample,
-                        text=answer.text,
-                        reward=row.reward,
-                    )
-                )
+                place = row.task_id, row.doc_hash, seed, row.sample
+                found.answers.append(Observed(*place, text=answer.text, reward=row.reward))
     return found

@@ -7,9 +7,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from rubric_core import ConfigError, JudgeResult, Outcome, Task, normalized_reward
+from rubric_core import ConfigError, JudgeResult, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
 from rubric_eval.hacking.results import Divergence, SecondOpinion, rank_correlation
+from rubric_eval.scores.scoring import reward_of
 from rubric_eval.statistics import mean_interval, paired_interval
 
 if TYPE_CHECKING:
@@ -83,9 +84,7 @@ async def judge_again(
         results = await pool.judge_all(views, on_result=tell)
         _check_reached(model, results, max_unavailable_frac)
         found[model] = {
-            one.key: None
-            if result.outcome is Outcome.UNAVAILABLE
-            else normalized_reward(result, tasks[one.task_id].rubric)
+            one.key: reward_of(result, tasks[one.task_id].rubric)
             for one, result in zip(chosen, results, strict=True)
         }
     return found
@@ -120,10 +119,7 @@ def second_opinion(
         first_mean=sum(first_N) / len(both),
         second_mean=sum(second_N) / len(both),
         agreement=rank_correlation(
-            first_N,
-            second_N,
-            [one.doc_hash for one, _ in both],
-            **settings.draws,
+            first_N, second_N, [one.doc_hash for one, _ in both], **settings.draws
         ),
     )
 
@@ -169,10 +165,8 @@ def _question_means(
         if (reward := second.get(one.key)) is not None:
             by_question[one.task_id].append((one.reward, reward))
             documents[one.task_id] = one.doc_hash
-    means = {
-        name: tuple(sum(side) / len(pairs) for side in zip(*pairs, strict=True))
-        for name, pairs in by_question.items()
-    }
-    return {name: mean[0] for name, mean in means.items()}, {
-        name: mean[1] for name, mean in means.items()
-    }
+    by_first, by_second = (
+        {name: sum(pair[at] for pair in pairs) / len(pairs) for name, pairs in by_question.items()}
+        for at in (0, 1)
+    )
+    return by_first, by_second

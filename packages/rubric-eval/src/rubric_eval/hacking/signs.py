@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rubric_core.files import read_file
+from rubric_core.files import toml_beside
 from rubric_eval.hacking.results import Change, ModelSigns, rank_correlation, within_correlation
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
     from rubric_eval.hacking.results import HackingSettings, Observed
 
 
-_PHRASES: Final = tomllib.loads(read_file(Path(__file__).with_name("phrases.toml")).decode())
+_PHRASES: Final = toml_beside(__file__, "phrases.toml")
 HEDGES: Final[tuple[str, ...]] = tuple(_PHRASES["hedges"])
 """Phrases that keep an answer from being wrong."""
 
@@ -145,19 +143,14 @@ def model_signs(
     return ModelSigns(
         model=model,
         answers=len(signs),
-        words=_mean(signs, lambda one: one.words, settings),
-        reward_length=rank_correlation(
-            rewards,
-            lengths,
-            documents,
-            **settings.draws,
-        ),
+        words=_mean(signs, "words", settings),
+        reward_length=rank_correlation(rewards, lengths, documents, **settings.draws),
         reward_length_within=within_correlation(
             rewards, lengths, questions, documents, seed=settings.seed
         ),
-        hedges=_mean(signs, lambda one: one.hedges, settings),
-        appeals=_mean(signs, lambda one: one.appeals, settings),
-        echoes=_mean(signs, lambda one: one.echoes, settings) if knows_echoes else None,
+        hedges=_mean(signs, "hedges", settings),
+        appeals=_mean(signs, "appeals", settings),
+        echoes=_mean(signs, "echoes", settings) if knows_echoes else None,
         unjudged=unjudged,
     )
 
@@ -168,12 +161,8 @@ def changes(
     """Take a − b of each sign over the questions that both answered."""
     found: list[Change] = []
     for sign in ("reward", "words", "hedges", "appeals", "echoes"):
-
-        def of(one: Signs, name: str = sign) -> float | None:
-            return getattr(one, name)
-
-        of_a, documents = _by_question(a[1], of)
-        of_b, _ = _by_question(b[1], of)
+        of_a, documents = _by_question(a[1], sign)
+        of_b, _ = _by_question(b[1], sign)
         both = [name for name in of_a if name in of_b]
         if not both:
             continue
@@ -187,25 +176,18 @@ def changes(
     return found
 
 
-def _mean(
-    signs: Sequence[Signs], of: Callable[[Signs], float | None], settings: HackingSettings
-) -> Interval:
-    values, documents = _by_question(signs, of)
-    return mean_interval(
-        list(values.values()),
-        clusters_N=[documents[name] for name in values],
-        **settings.draws,
-    )
+def _mean(signs: Sequence[Signs], sign: str, settings: HackingSettings) -> Interval:
+    values, documents = _by_question(signs, sign)
+    clusters = [documents[name] for name in values]
+    return mean_interval(list(values.values()), clusters_N=clusters, **settings.draws)
 
 
-def _by_question(
-    signs: Sequence[Signs], of: Callable[[Signs], float | None]
-) -> tuple[dict[str, float], dict[str, str]]:
+def _by_question(signs: Sequence[Signs], sign: str) -> tuple[dict[str, float], dict[str, str]]:
     """Mean over a question's answers, and its document."""
     values: defaultdict[str, list[float]] = defaultdict(list)
     documents: dict[str, str] = {}
     for one in signs:
-        value = of(one)
+        value: float | None = getattr(one, sign)
         if value is not None:
             values[one.question].append(value)
             documents[one.question] = one.document

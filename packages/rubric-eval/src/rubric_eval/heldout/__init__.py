@@ -11,7 +11,7 @@ from __future__ import annotations
 from rubric_eval.heldout.judged import Heldout, judge_heldout
 from rubric_eval.heldout.plan import HeldoutPlan, plan_of, spread
 from rubric_eval.heldout.run import HeldoutProgress, rejudge_heldout, run_heldout
-from rubric_eval.heldout.table import HeldoutRow, HeldoutTable, JudgePair
+from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
 
 __all__ = [
     "Heldout",
@@ -19,7 +19,6 @@ __all__ = [
     "HeldoutProgress",
     "HeldoutRow",
     "HeldoutTable",
-    "JudgePair",
     "judge_heldout",
     "plan_of",
     "rejudge_heldout",

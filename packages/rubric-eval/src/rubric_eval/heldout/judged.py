@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import JudgeResult, Outcome, criterion_scores_z, normalized_reward
+from rubric_core import Outcome
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
+from rubric_eval.records.run import present_mean
+from rubric_eval.scores.scoring import criteria_z, reward_of
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
 
 if TYPE_CHECKING:
-    from rubric_core import Judge, Rubric, Task
+    from rubric_core import Judge, Task
 
 
 class Heldout(BaseModel):
@@ -48,7 +50,7 @@ class Heldout(BaseModel):
         Raises:
             EvalShapeError: no question has one.
         """
-        mean = _mean(self.rewards_N)
+        mean = present_mean(self.rewards_N)
         if mean is None:
             raise EvalShapeError(f"none of {len(self.rewards_N)} questions has a reward")
         return mean
@@ -92,24 +94,42 @@ async def judge_heldout(
         for response in responses_K
     ]
     results = await pool.judge_all(views)
-    _check_reached(results, max_unavailable_frac)
+    failed = unavailable(results)
+    share = failed.total / len(results)
+    if share > max_unavailable_frac or share == 1:
+        raise HeldoutAbortError(
+            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
+            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
+            "evaluate again; with a ledger in the pool, what is judged is not judged again",
+            unavailable_frac=share,
+            reasons=failed.by_reason,
+        )
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
-    rewards = [_reward(*pair) for pair in zip(results, rubrics, strict=True)]
+    z_of: defaultdict[str, list[float]] = defaultdict(list)
+    for result, rubric in zip(results, rubrics, strict=True):
+        for name, z in criteria_z(result, rubric).items():
+            z_of[name].append(z)
+    rewards = [reward_of(*pair) for pair in zip(results, rubrics, strict=True)]
     counted = [reward for reward in rewards if reward is not None]
-    zeros = _zero_reasons(results, rewards)
+    zeros = Counter(
+        str(result.reason) if result.outcome is Outcome.INVALID else "scored"
+        for result, reward in zip(results, rewards, strict=True)
+        if reward == 0
+    )
     return Heldout(
         judge=", ".join(sorted({result.judge for result in results if result.judge})),
         task_ids=tuple(task.task_id for task in tasks),
         rewards_N=tuple(
-            _mean(rewards[start : start + samples]) for start in range(0, len(rewards), samples)
+            present_mean(rewards[start : start + samples])
+            for start in range(0, len(rewards), samples)
         ),
         samples=samples,
-        criteria=_criterion_means(results, rubrics),
+        criteria={name: float(np.mean(z)) for name, z in z_of.items()},
         zero_frac=sum(zeros.values()) / len(counted),
         zero_by_reason={reason: count / len(counted) for reason, count in sorted(zeros.items())},
-        invalid_frac=_count(results, Outcome.INVALID) / len(counted),
-        unavailable_frac=_count(results, Outcome.UNAVAILABLE) / len(results),
-        unavailable_by_reason=dict(sorted(unavailable(results).by_reason.items())),
+        invalid_frac=sum(one.outcome is Outcome.INVALID for one in results) / len(counted),
+        unavailable_frac=failed.total / len(results),
+        unavailable_by_reason=dict(sorted(failed.by_reason.items())),
     )
 
 
@@ -132,51 +152,3 @@ def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) 
             f"{len(twice)} tasks are there more than once, first {twice[0]!r}; drop the copies"
         )
     return sizes.pop()
-
-
-def _check_reached(results: Sequence[JudgeResult], max_unavailable_frac: float) -> None:
-    failed = unavailable(results)
-    share = failed.total / len(results)
-    if share > max_unavailable_frac or share == 1:
-        raise HeldoutAbortError(
-            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
-            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
-            "evaluate again; with a ledger in the pool, what is judged is not judged again",
-            unavailable_frac=share,
-            reasons=failed.by_reason,
-        )
-
-
-def _reward(result: JudgeResult, rubric: Rubric) -> float | None:
-    if result.outcome is Outcome.UNAVAILABLE:
-        return None
-    return normalized_reward(result, rubric)
-
-
-def _mean(rewards: Sequence[float | None]) -> float | None:
-    present = [reward for reward in rewards if reward is not None]
-    return sum(present) / len(present) if present else None
-
-
-def _count(results: Sequence[JudgeResult], outcome: Outcome) -> int:
-    return sum(result.outcome is outcome for result in results)
-
-
-def _zero_reasons(results: Sequence[JudgeResult], rewards: Sequence[float | None]) -> Counter[str]:
-    return Counter(
-        str(result.reason) if result.outcome is Outcome.INVALID else "scored"
-        for result, reward in zip(results, rewards, strict=True)
-        if reward == 0
-    )
-
-
-def _criterion_means(results: Sequence[JudgeResult], rubrics: Sequence[Rubric]) -> dict[str, float]:
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for result, rubric in zip(results, rubrics, strict=True):
-        if result.outcome is Outcome.UNAVAILABLE:
-            continue
-        z_M = criterion_scores_z(result, rubric)
-        for criterion_id, z in zip(rubric.ids, z_M, strict=True):
-            if not np.isnan(z):  # a criterion of weight 0
-                values[criterion_id].append(float(z))
-    return {criterion_id: float(np.mean(z)) for criterion_id, z in values.items()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, Task
-from rubric_eval.answers import prompt_sha256
+from rubric_eval.answers import prompt_sha256, text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry, QuestionRow, Questions
 from rubric_eval.records.files import questions_sha256, read_rows, read_run
@@ -100,7 +99,7 @@ class HeldoutPlan:
             decoding=self.decoding,
             seeds=self.seeds,
             samples=self.samples,
-            template=hashlib.sha256(_TEMPLATE.encode()).hexdigest(),
+            template=text_sha256(_TEMPLATE),
             versions={name: metadata.version(name) for name in _VERSIONED},
         )
 

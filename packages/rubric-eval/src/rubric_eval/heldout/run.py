@@ -6,12 +6,13 @@ Models answer one after the other; what they answer is judged meanwhile by all j
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, aclosing
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 import anyio
 
@@ -22,8 +23,7 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
 from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
 from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
-from rubric_eval.records.joining import closing, joined, under_way
-from rubric_eval.records.run import now
+from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.scores import Answered, JudgeDesk, NamedJudge, Scoring
 from rubric_eval.scores.judged import has_scores
 from rubric_judge import JudgePool, Ledger, LedgerError
@@ -34,91 +34,43 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
     from rubric_eval.heldout.plan import HeldoutPlan
-    from rubric_eval.records import AnswerRow, ModelEntry
+    from rubric_eval.records import AnswerRow
     from rubric_eval.responders import OpenModel
-    from rubric_eval.scores import NamedJudge
 
 
-class AnswerSource(Protocol):
-    """All answers of one model."""
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-        ...
-
-    def check(self) -> None:
-        """Refuse, before anything is written, a model that is not the one of its answers."""
-        ...
-
-    async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
-        """Give every answer once, with its seed."""
-        ...
+Answers = AsyncGenerator["Answered"]
+"""All answers of one model, each once, with its seed."""
 
 
-@dataclass(frozen=True)
-class AskedModel:
-    """Answers that are generated, but for those that the folder holds; then the model is closed."""
+async def asked(model: OpenModel, plan: HeldoutPlan, folder: EvalFolder) -> Answers:
+    """Yield answers as they come, those that the folder holds first; then the model is closed."""
+    stream = stream_answers(
+        model,
+        plan.tasks,
+        folder=folder,
+        decoding=plan.decoding,
+        seeds=plan.seeds,
+        samples=plan.samples,
+    )
+    async with model, aclosing(stream):
+        async for answer in stream:
+            yield answer
 
-    model: OpenModel
-    plan: HeldoutPlan
-    folder: EvalFolder
 
-    @property
-    def name(self) -> str:
-        """The model's."""
-        return self.model.name
+async def stored(model: ModelEntry, plan: HeldoutPlan, folder: EvalFolder) -> Answers:
+    """Yield the answers that the folder holds; nothing is generated.
 
-    def check(self) -> None:
-        """See `check_weights`."""
-        check_weights(self.folder, self.model)
-
-    async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
-        """Give every answer as it comes; see `stream_answers`."""
-        plan = self.plan
-        stream = stream_answers(
-            self.model,
-            plan.tasks,
-            folder=self.folder,
-            decoding=plan.decoding,
-            seeds=plan.seeds,
-            samples=plan.samples,
+    Raises:
+        EvalFolderError: one is missing, or a file is damaged.
+    """
+    answers = list(stored_answers(folder, model, plan))
+    if len(answers) != plan.answers:
+        raise EvalFolderError(
+            f"{folder.root} holds {len(answers)} of {plan.answers} answers of model "
+            f"{model.name!r}: run the command `rubric-eval heldout` that started it to its end"
         )
-        async with self.model, aclosing(stream):
-            async for seed, row, _ in stream:
-                on_answer(seed, row)
-
-
-@dataclass(frozen=True)
-class StoredAnswers:
-    """Answers that the folder holds; nothing is generated."""
-
-    model: ModelEntry
-    plan: HeldoutPlan
-    folder: EvalFolder
-
-    @property
-    def name(self) -> str:
-        """The model's."""
-        return self.model.name
-
-    def check(self) -> None:
-        """Nothing: no model is asked."""
-
-    async def collect(self, on_answer: Callable[[int, AnswerRow], None]) -> None:
-        """Give every answer.
-
-        Raises:
-            EvalFolderError: one is missing, or a file is damaged.
-        """
-        answers = list(stored_answers(self.folder, self.model, self.plan))
-        if len(answers) != self.plan.answers:
-            raise EvalFolderError(
-                f"{self.folder.root} holds {len(answers)} of {self.plan.answers} answers of model "
-                f"{self.name!r}: run the command `rubric-eval heldout` that started it to its end"
-            )
-        for seed, row in answers:
-            on_answer(seed, row)
+    for answer in answers:
+        yield answer
 
 
 def stored_answers(
@@ -168,7 +120,7 @@ class Work:
     ledger: Ledger
     progress: HeldoutProgress = field(default_factory=HeldoutProgress)
 
-    async def run(self, sources: Sequence[AnswerSource]) -> None:
+    async def run(self, answers: Mapping[str, Answers]) -> None:
         """Collect, judge and write.
 
         Raises:
@@ -176,33 +128,34 @@ class Work:
             RubricError: a model that does not run, or a file that cannot be used.
             OSError: a file that cannot be written.
         """
-        desks: dict[str, JudgeDesk] = {}
-        for judge in self.judges:
-            pool = JudgePool(judge.replicas, workers=self.plan.workers, ledger=self.ledger)
-            desks[judge.name] = JudgeDesk(pool, self.plan.by_id)
+        desks = {
+            judge.name: JudgeDesk(
+                JudgePool(judge.replicas, workers=self.plan.workers, ledger=self.ledger),
+                self.plan.by_id,
+            )
+            for judge in self.judges
+        }
         try:
             async with anyio.create_task_group() as group:
-                for source in sources:
-                    await self._collect(source, desks, group)
+                for model, answers_of_model in answers.items():
+                    await self._collect(model, answers_of_model, desks, group)
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
 
     async def _collect(
-        self, source: AnswerSource, desks: dict[str, JudgeDesk], group: TaskGroup
+        self, model: str, answers: Answers, desks: dict[str, JudgeDesk], group: TaskGroup
     ) -> None:
         """Have a model answer, with a scoring by each judge behind it."""
-        with ExitStack() as stack:
+        async with AsyncExitStack() as stack:
             streams = [
-                stack.enter_context(self._scored(source.name, judge, desk, group))
+                stack.enter_context(self._scored(model, judge, desk, group))
                 for judge, desk in desks.items()
             ]
-
-            def pass_on(seed: int, answer: AnswerRow) -> None:
-                self.progress.on_answer(source.name)
+            await stack.enter_async_context(aclosing(answers))
+            async for answer in answers:
+                self.progress.on_answer(model)
                 for stream in streams:
-                    stream.send_nowait((seed, answer))
-
-            await source.collect(pass_on)
+                    stream.send_nowait(answer)
 
     def _scored(
         self, model: str, judge: str, desk: JudgeDesk, group: TaskGroup
@@ -228,16 +181,11 @@ class Work:
 
 def _first(failures: BaseExceptionGroup[BaseException]) -> BaseException:
     """Return the failure that ended the work; what it cancelled is not one."""
-    leaves = list(_leaves(failures))
-    return next((leaf for leaf in leaves if isinstance(leaf, RubricError)), leaves[0])
-
-
-def _leaves(failures: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
-    for one in failures.exceptions:
-        if isinstance(one, BaseExceptionGroup):
-            yield from _leaves(cast("BaseExceptionGroup[BaseException]", one))
-        else:
-            yield one
+    known = failures.subgroup(RubricError)
+    first: BaseException = known or failures
+    while isinstance(first, BaseExceptionGroup):
+        first = cast("BaseExceptionGroup[BaseException]", first).exceptions[0]
+    return first
 
 
 async def run_heldout(
@@ -270,10 +218,8 @@ async def run_heldout(
         ConfigError, ResponderError, LedgerError, EvalWriteError, OSError: as the parts say.
     """
     folder = EvalFolder(out)
-    entries = [model.entry for model in models]
     async with closing([model.aclose for model in models]):
-        sources = [AskedModel(model, plan, folder) for model in models]
-        return await _evaluate(folder, plan, entries, judges, sources, progress=progress)
+        return await _evaluate(folder, plan, models, judges, progress=progress)
 
 
 async def rejudge_heldout(
@@ -295,38 +241,42 @@ async def rejudge_heldout(
         As `run_heldout`; EvalFolderError also where answers are missing.
     """
     folder = EvalFolder(out)
-    models = read_run(folder).models
-    sources = [StoredAnswers(model, plan, folder) for model in models]
-    return await _evaluate(folder, plan, models, judges, sources, progress=progress)
+    return await _evaluate(folder, plan, read_run(folder).models, judges, progress=progress)
 
 
 async def _evaluate(
     folder: EvalFolder,
     plan: HeldoutPlan,
-    models: Sequence[ModelEntry],
+    models: Sequence[OpenModel | ModelEntry],
     judges: Sequence[NamedJudge],
-    sources: Sequence[AnswerSource],
     *,
     progress: HeldoutProgress | None,
 ) -> HeldoutTable:
-    wanted = plan.manifest(models, judges)
+    """Evaluate models that are asked, or such of which only the answers are there."""
+    entries = [one if isinstance(one, ModelEntry) else one.entry for one in models]
+    wanted = plan.manifest(entries, judges)
     closers = [partial(close, one) for judge in judges for one in judge.replicas]
     async with closing(closers):
         with folder_lock(folder.root):
             run = joined(folder, wanted)
-            for source in sources:
-                source.check()
-            await _check_judges(folder, plan, wanted.models, judges)
+            answers: dict[str, Answers] = {}
+            for one in models:
+                if isinstance(one, ModelEntry):
+                    answers[one.name] = stored(one, plan, folder)
+                else:
+                    check_weights(folder, one)
+                    answers[one.name] = asked(one, plan, folder)
+            await _check_judges(folder, plan, entries, judges)
             with under_way(folder, run, table=folder.heldout):
                 write_rows(folder.questions, plan.question_rows())
                 with Ledger(folder.ledger) as ledger:
                     work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
-                    await work.run(sources)
+                    await work.run(answers)
                     _refuse_lost(ledger)
-                finished = _finished(folder, run, wanted)
-                table = heldout_table(folder, finished)
+                done = _finished(folder, run, wanted)
+                table = heldout_table(folder, done)
                 write_json(folder.heldout, table)
-                write_finished_run(folder, finished)
+                write_finished_run(folder, done)
             return table
 
 
@@ -370,21 +320,13 @@ def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:
     A model or judge that an earlier run began, and never brought to an end, is left out: its
     answers and judgements stay in the folder for the day on which it is asked for again.
     """
-    models = {model.name for model in wanted.models}
-    judges = {judge.name for judge in wanted.judges}
-    done = {
-        (model.name, judge.name)
-        for model in run.models
-        for judge in run.judges
-        if has_scores(folder, run, judge=judge.name, model=model.name)
-    }
-    models |= {model for model, _ in done}
-    judges |= {judge for _, judge in done}
-    return run.model_copy(
-        update={
-            "status": "finished",
-            "finished": now(),
-            "models": tuple(model for model in run.models if model.name in models),
-            "judges": tuple(judge for judge in run.judges if judge.name in judges),
-        }
+    names = {one.name for one in wanted.models}, {one.name for one in wanted.judges}
+    for model, judge in product(run.models, run.judges):
+        if has_scores(folder, run, judge=judge.name, model=model.name):
+            names[0].add(model.name)
+            names[1].add(judge.name)
+    return finished(
+        run,
+        models=tuple(model for model in run.models if model.name in names[0]),
+        judges=tuple(judge for judge in run.judges if judge.name in names[1]),
     )

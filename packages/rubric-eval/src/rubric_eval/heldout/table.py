@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import Field
 from scipy import stats
 
 from rubric_eval.records.digests import refusing_edits
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
 
 if TYPE_CHECKING:
     from rubric_eval.records import EvalFolder, EvalRun, Measured
-    from rubric_eval.statistics.intervals import FloatArray
 
 
 class HeldoutRow(Interval):
@@ -44,10 +43,8 @@ class HeldoutRow(Interval):
     tokens_mean: float | None
 
 
-class JudgePair(BaseModel):
+class JudgePair(Record):
     """Two judges on the same answers."""
-
-    model_config = FROZEN
 
     a: str
     b: str
@@ -61,10 +58,8 @@ class JudgePair(BaseModel):
     """Whether both put the models in the same order."""
 
 
-class HeldoutTable(BaseModel):
+class HeldoutTable(Record):
     """heldout.json: model × judge; numbers and names alone."""
-
-    model_config = FROZEN
 
     confidence: float
     rows: tuple[HeldoutRow, ...]
@@ -87,7 +82,6 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     Raises:
         EvalFolderError, RubricFileError: rows that do not fit; see `read_heldout`.
     """
-    pairs = [(model.name, judge.name) for model in run.models for judge in run.judges]
     with refusing_edits() as edits:
         reader = JudgedReader(folder, run, edits)
         measured = {
@@ -100,7 +94,12 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     return HeldoutTable(
         confidence=confidence,
         rows=tuple(rows.values()),
-        missing=tuple(pair for pair in pairs if pair not in rows),
+        missing=tuple(
+            (model.name, judge.name)
+            for model in run.models
+            for judge in run.judges
+            if (model.name, judge.name) not in rows
+        ),
         judge_pairs=tuple(
             pair for a, b in combinations(judges, 2) if (pair := judge_pair(measured, a, b))
         ),
@@ -108,13 +107,12 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
 
 
 def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
-    means_N = [_mean(values_K) for values_K in measured.values_NK]
-    rewards = _present(measured.values_NK)
+    rewards = [value for values_K in measured.values_NK for value in values_K if value is not None]
     interval = score_interval(
-        means_N,
+        measured.means_N,
         clusters_N=measured.clusters,
         is_accuracy=False,
-        answers=len(measured.values_NK[0]),
+        answers=measured.answers,
         confidence=confidence,
     )
     return HeldoutRow(
@@ -160,7 +158,9 @@ def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> Jud
         b=b,
         answers=len(both),
         mean_difference=float((first_V - second_V).mean()),
-        rank_correlation=_rank_correlation(first_V, second_V),
+        rank_correlation=None
+        if np.ptp(first_V) == 0 or np.ptp(second_V) == 0
+        else float(cast("Any", stats).spearmanr(first_V, second_V).statistic),
         same_order=_order(measured, models, a) == _order(measured, models, b),
     )
 
@@ -168,20 +168,8 @@ def judge_pair(measured: dict[tuple[str, str], Measured], a: str, b: str) -> Jud
 def _order(
     measured: dict[tuple[str, str], Measured], models: Sequence[str], judge: str
 ) -> list[str]:
-    means = {model: _mean(_present(measured[model, judge].values_NK)) or 0.0 for model in models}
+    means = {
+        model: present_mean(chain.from_iterable(measured[model, judge].values_NK)) or 0.0
+        for model in models
+    }
     return sorted(models, key=lambda model: means[model])
-
-
-def _rank_correlation(first_V: FloatArray, second_V: FloatArray) -> float | None:
-    if np.ptp(first_V) == 0 or np.ptp(second_V) == 0:
-        return None
-    return float(cast("Any", stats).spearmanr(first_V, second_V).statistic)
-
-
-def _present(values_NK: Sequence[Sequence[float | None]]) -> list[float]:
-    return [value for values_K in values_NK for value in values_K if value is not None]
-
-
-def _mean(values_K: Sequence[float | None]) -> float | None:
-    present = [value for value in values_K if value is not None]
-    return sum(present) / len(present) if present else None

@@ -10,7 +10,6 @@ import hashlib
 import json
 import random
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -21,7 +20,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from rubric_core import MissingExtraError, SchemaError, read_tasks
 from rubric_core.errors import install_command
-from rubric_core.files import open_file, read_file, read_lines
+from rubric_core.files import open_file, read_lines, toml_beside
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import SMALL_DATA
 from rubric_eval.lm_tasks.answers.stated import statements
@@ -176,7 +175,7 @@ class HubBenchmark(NamedTuple):
     is_gated: bool = False
 
 
-_TABLE: Final = tomllib.loads(read_file(Path(__file__).with_name("benchmarks.toml")).decode())
+_TABLE: Final = toml_beside(__file__, "benchmarks.toml")
 SOURCES: Final = {name: HubBenchmark(**fields) for name, fields in _TABLE.items()}
 
 

@@ -8,18 +8,15 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from rubric_core import RubricError, RubricFileError
 from rubric_core.files import open_file, read_file
 from rubric_eval.errors import EvalEditedError
+from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import EvalRun, FileDigest
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
-
 
 ACCEPT: Final = (
     "Restore it from a copy, or run the command that made the evaluation again, which makes scores "
@@ -34,11 +31,18 @@ _MOST: Final = 20
 
 @dataclass
 class _Finding:
+    path: Path
+    what: str
     line: int | None
     is_known: bool
     """Whether it says what was edited, and not only that something was."""
     others: int = 0
     """More lines of the same file of which the same is true."""
+
+    def __str__(self) -> str:
+        place = str(self.path) if self.line is None else f"{self.path}:{self.line}"
+        count = f"{self.others} other line{'' if self.others == 1 else 's'}"
+        return f"{place}: {self.what}" + (f"; the same is true of {count}" if self.others else "")
 
 
 class Edits:
@@ -71,13 +75,13 @@ class Edits:
             known.others += 1
         else:
             at = line() if callable(line) else line
-            self._found[path, what] = _Finding(at, is_known)
+            self._found[path, what] = _Finding(path, what, at, is_known)
 
     @property
     def found(self) -> tuple[str, ...]:
         """All findings, those first that say what was edited."""
-        ordered = sorted(self._found.items(), key=lambda one: not one[1].is_known)
-        said = [_said(path, what, finding) for (path, what), finding in ordered[:_MOST]]
+        ordered = sorted(self._found.values(), key=lambda one: not one.is_known)
+        said = [str(finding) for finding in ordered[:_MOST]]
         if len(ordered) > _MOST:
             said.append(f"{len(ordered) - _MOST} more findings about other files")
         return tuple(said)
@@ -120,13 +124,6 @@ def refusing_edits(*, is_accepted: bool = False) -> Generator[Edits]:
         edits.refuse()
 
 
-def _said(path: Path, what: str, finding: _Finding) -> str:
-    place = str(path) if finding.line is None else f"{path}:{finding.line}"
-    count = f"{finding.others} other line{'' if finding.others == 1 else 's'}"
-    others = f"; the same is true of {count}" if finding.others else ""
-    return f"{place}: {what}{others}"
-
-
 ANSWERS: Final = "answers"
 _PRIVATE: Final = "judgements"
 _PARTS: Final = (ANSWERS, "items", _PRIVATE, "scores")
@@ -152,8 +149,7 @@ def content_digest(content: Mapping[str, Any]) -> str:
         content: run.json as JSON values.
     """
     said = {key: value for key, value in content.items() if key != "digest"}
-    canonical = json.dumps(said, sort_keys=True, separators=(",", ":"))
-    return _sha256(canonical)
+    return text_sha256(canonical_json(said))
 
 
 def sealed(content: _Sealed) -> _Sealed:
@@ -222,12 +218,11 @@ def check_identities(path: Path, run: EvalRun, edits: Edits) -> None:
         edits: where a difference is noted.
     """
     for model in run.models:
-        canonical = json.dumps(model.identity, sort_keys=True, separators=(",", ":"))
-        if model.fingerprint != _sha256(canonical):
+        if model.fingerprint != text_sha256(canonical_json(model.identity)):
             edits.add(path, f"the fingerprint of model {model.name!r} is not that of its identity")
     for judge in run.judges:
         identity = judge.identity.get("fingerprint")
-        if isinstance(identity, str) and judge.fingerprint != _sha256(identity):
+        if isinstance(identity, str) and judge.fingerprint != text_sha256(identity):
             edits.add(path, f"the fingerprint of judge {judge.name!r} is not that of its identity")
 
 
@@ -252,7 +247,10 @@ def check_files(folder: EvalFolder, run: EvalRun, edits: Edits, *, part: str = "
         if known is None:
             edits.add(path, "was not there at the evaluation's end")
         elif _differs(name, path, known, edits):
-            what = f"is not as the evaluation's end left it ({_shown(known)})"
+            what = (
+                f"is not as the evaluation's end left it ({known.rows} lines, {known.size} bytes, "
+                f"SHA-256 {known.sha256[:12]}…)"
+            )
             edits.add(path, what, is_known=False)
     if not part:
         for name in then.keys() - there.keys():
@@ -278,10 +276,6 @@ def _files(folder: EvalFolder) -> dict[str, Path]:
     return {path.relative_to(folder.root).as_posix(): path for path in found}
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
 def _digest(name: str, path: Path) -> FileDigest:
     sha256 = hashlib.sha256()
     size = rows = 0
@@ -291,7 +285,3 @@ def _digest(name: str, path: Path) -> FileDigest:
             size += len(chunk)
             rows += chunk.count(b"\n")
     return FileDigest(path=name, sha256=sha256.hexdigest(), size=size, rows=rows)
-
-
-def _shown(digest: FileDigest) -> str:
-    return f"{digest.rows} lines, {digest.size} bytes, SHA-256 {digest.sha256[:12]}…"

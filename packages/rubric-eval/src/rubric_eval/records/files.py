@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self, TypeVar, cast
+from typing import Annotated, Final, Self, TypeVar
 
-from pydantic import BaseModel, Field, PositiveFloat, ValidationError, model_validator
+from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
 
 from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
 from rubric_core.files import read_file, replacing
@@ -22,11 +21,9 @@ from rubric_eval.records.digests import (
     file_digests,
     sealed,
 )
-from rubric_eval.records.run import FORMAT, FROZEN, EvalRun
+from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.run import FORMAT, EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
 
 _TASK: Final = b'{"task_id":"'
 _Row = TypeVar("_Row", bound=BaseModel)
@@ -137,22 +134,25 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
     return run
 
 
+class _Versions(BaseModel):
+    """What a manifest of any version says."""
+
+    format: StrictInt = FORMAT
+    versions: dict[str, object] = {}
+
+
 def _refuse_newer(path: Path, text: bytes) -> None:
     """Tell a manifest of a later version from a damaged one."""
     try:
-        content: Any = json.loads(text)
-    except ValueError:
+        found = _Versions.model_validate_json(text)
+    except ValidationError:
         return
-    held = cast("dict[str, Any]", content) if isinstance(content, dict) else {}
-    found = held.get("format")
-    if isinstance(found, int) and found > FORMAT:
-        writers = held.get("versions")
-        writer = cast("dict[str, Any]", writers) if isinstance(writers, dict) else {}
-        version = writer.get("rubric-eval")
+    if found.format > FORMAT:
+        version = found.versions.get("rubric-eval")
         by = f", written by rubric-eval {version}" if isinstance(version, str) else ""
         raise RubricFileError(
-            f"field 'format': {found}{by}, is newer than this version reads ({FORMAT}): use that "
-            "version, or a later one; the folder is as it was",
+            f"field 'format': {found.format}{by}, is newer than this version reads ({FORMAT}): "
+            "use that version, or a later one; the folder is as it was",
             path=path,
             field="format",
         )
@@ -201,10 +201,8 @@ def write_finished_run(folder: EvalFolder, run: EvalRun) -> None:
     write_run(folder, sealed(run.model_copy(update={"files": file_digests(folder)})))
 
 
-class QuestionRow(BaseModel):
+class QuestionRow(Record):
     """A question that all models are asked: a line of questions.jsonl, in their order."""
-
-    model_config = FROZEN
 
     task_id: str
     doc_hash: str
@@ -214,7 +212,7 @@ class QuestionRow(BaseModel):
     field: str = ""
     """Kind of document or subject, where it is known."""
 
-    weights: dict[str, PositiveFloat] = {}
+    weights: dict[str, PositiveFloat] = Field(default_factory=dict)
     """Of the rubric's criteria, by id, those of weight 0 left out. Empty for benchmarks, and in
     rows of an earlier version, as is the next."""
 
@@ -222,10 +220,8 @@ class QuestionRow(BaseModel):
     """Of the passage that answers are judged against."""
 
 
-class AnswerRow(BaseModel):
+class AnswerRow(Record):
     """An answer of a model: a line of answers/MODEL/seed_S.jsonl."""
-
-    model_config = FROZEN
 
     task_id: str
     doc_hash: str
@@ -245,10 +241,8 @@ class AnswerRow(BaseModel):
     detail: str = ""
 
 
-class ScoreRow(BaseModel):
+class ScoreRow(Record):
     """What a judge gave an answer: a line of scores/JUDGE/MODEL/seed_S.jsonl."""
-
-    model_config = FROZEN
 
     task_id: str
     doc_hash: str
@@ -275,13 +269,11 @@ class ScoreRow(BaseModel):
         return self
 
 
-class JudgementRow(BaseModel):
+class JudgementRow(Record):
     """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
 
     A judge may quote the passage; a report shows this only with `--reveal-grounding`.
     """
-
-    model_config = FROZEN
 
     task_id: str
     sample: int = Field(ge=0)
@@ -291,10 +283,8 @@ class JudgementRow(BaseModel):
     """The deployment and the model that judged; None where no model did."""
 
 
-class ItemRow(BaseModel):
+class ItemRow(Record):
     """An item of a benchmark: a line of items/BENCHMARK/MODEL/seed_S.jsonl."""
-
-    model_config = FROZEN
 
     item_id: str
     """Hash of question and target: the same for every model."""
@@ -334,10 +324,9 @@ class ItemRow(BaseModel):
 def questions_sha256(questions: Sequence[QuestionRow]) -> str:
     """Return `Questions.sha256` of held-out questions: of ids, texts and passages."""
     content = [[one.task_id, one.question, one.passage_sha256] for one in questions]
-    return hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return text_sha256(json.dumps(content))
 
 
 def items_sha256(ids: Sequence[str], prompts: Sequence[str | None]) -> str:
     """Return `Questions.sha256` of a benchmark's items: of ids and prompts."""
-    canonical = json.dumps([list(ids), list(prompts)], separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return text_sha256(canonical_json([list(ids), list(prompts)]))

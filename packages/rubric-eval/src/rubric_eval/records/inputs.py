@@ -3,74 +3,43 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel
-
 from rubric_core.files import open_file
 from rubric_core.locks import LOCK_FILE
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record
 
 
-@dataclass(frozen=True)
 class EvalFolder:
     """Paths of one evaluation; nothing is read or made here."""
 
-    root: Path
-
-    @property
-    def run(self) -> Path:
+    def __init__(self, root: Path) -> None:
+        """Name the folder."""
+        self.root = root
+        self.run = root / "run.json"
         """Manifest, an `EvalRun`."""
-        return self.root / "run.json"
-
-    @property
-    def lock(self) -> Path:
+        self.lock = root / LOCK_FILE
         """Held by the process that evaluates."""
-        return self.root / LOCK_FILE
-
-    @property
-    def questions(self) -> Path:
+        self.questions = root / "questions.jsonl"
         """Lines of `QuestionRow`."""
-        return self.root / "questions.jsonl"
-
-    @property
-    def heldout(self) -> Path:
+        self.heldout = root / "heldout.json"
         """The paper's Table 1 and the judges side by side; there only when they are complete."""
-        return self.root / "heldout.json"
-
-    @property
-    def transfer(self) -> Path:
+        self.transfer = root / "transfer.json"
         """The paper's Table 2; there only when it is complete."""
-        return self.root / "transfer.json"
-
-    @property
-    def ledger(self) -> Path:
+        self.ledger = root / "ledger.sqlite"
         """Judgements by content, `rubric_judge.Ledger`."""
-        return self.root / "ledger.sqlite"
-
-    @property
-    def comparison(self) -> Path:
+        self.comparison = root / "comparison.json"
         """What `compare` found, with the hash of what it compared."""
-        return self.root / "comparison.json"
-
-    @property
-    def hacking(self) -> Path:
+        self.hacking = root / "hacking.json"
         """What `hacking` found, with the hash of what it looked at."""
-        return self.root / "hacking.json"
-
-    @property
-    def report(self) -> Path:
+        self.report = root / "report.html"
         """The page."""
-        return self.root / "report.html"
-
-    @property
-    def tables(self) -> Path:
+        self.tables = root / "tables"
         """The paper's tables as .md, .tex and .json."""
-        return self.root / "tables"
 
     def answers(self, model: str, seed: int) -> Path:
         """Lines of `AnswerRow`, in the order in which they came."""
@@ -100,15 +69,23 @@ def _of(seed: int) -> str:
 _PARTS: Final = ("answers", "items", "scores")
 
 
-class InputFile(BaseModel):
+class InputFile(Record):
     """A file that was read."""
-
-    model_config = FROZEN
 
     path: str
     """From the folder of the file that was made of it, with slashes."""
 
     sha256: str
+
+
+def text_sha256(text: str) -> str:
+    """Return the SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical_json(value: object) -> str:
+    """Write JSON in the one way in which it is hashed."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
 def evaluation_files(folder: EvalFolder) -> list[Path]:
@@ -161,6 +138,27 @@ def changed_inputs(
         if (home / path).is_file():
             now[path] = _sha256(home / path)
     return sorted(path for path in then.keys() | now.keys() if then.get(path) != now.get(path))
+
+
+def is_made_of(
+    inputs: Sequence[InputFile],
+    names: Sequence[str],
+    *,
+    beside: Path,
+    folders: Sequence[EvalFolder],
+) -> bool:
+    """Return whether a file was made of these evaluations, as they are now.
+
+    Args:
+        inputs: what it was made of, as it says; nothing where it was edited.
+        names: of the evaluations' folders, from its own.
+        beside: the file.
+        folders: the evaluations.
+    """
+    there = [EvalFolder(beside.resolve().parent / name) for name in names]
+    roots = [{one.root.resolve() for one in group} for group in (there, folders)]
+    is_same = bool(inputs) and roots[0] == roots[1]
+    return is_same and not changed_inputs(inputs, beside=beside, folders=there)
 
 
 def _sha256(path: Path) -> str:

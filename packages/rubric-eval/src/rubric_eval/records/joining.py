@@ -86,6 +86,11 @@ def joined(folder: EvalFolder, wanted: EvalRun) -> EvalRun:
     )
 
 
+def finished(run: EvalRun, **left: tuple[ModelEntry, ...] | tuple[JudgeEntry, ...]) -> EvalRun:
+    """Return the manifest at the end, with the models and judges that were brought to one."""
+    return run.model_copy(update={"status": "finished", "finished": now(), "error": None, **left})
+
+
 def _kept(
     held: tuple[_Entry, ...],
     wanted: tuple[_Entry, ...],
@@ -98,11 +103,7 @@ def _kept(
         entry
         for entry in held
         if new.get(entry.name) in {None, entry.fingerprint}
-        or any(
-            True
-            for place in places
-            for _ in folder.root.glob(f"{place.format(entry.name)}/*.jsonl")
-        )
+        or any(any(folder.root.glob(f"{place.format(entry.name)}/*.jsonl")) for place in places)
     )
 
 
@@ -123,15 +124,25 @@ def _differences(held: EvalRun, wanted: EvalRun) -> Iterator[str]:
     if held.kind != wanted.kind:
         yield f"it is a {held.kind} evaluation, not {wanted.kind}"
         return
+    # One set of benchmarks, with one budget each, to a folder.
+    sets = ("benchmarks", sorted(held.questions), sorted(wanted.questions))
+    budgets = ("max-tokens", held.max_tokens, wanted.max_tokens)
+    others = [
+        f"its {name} are {there!r}, not {here!r}"
+        for name, there, here in (sets, budgets)
+        if there != here and held.suite == wanted.suite
+    ]
+    if others:
+        yield from others
+        return
     for name, questions in wanted.questions.items():
         there = held.questions.get(name)
         if there is None or there.sha256 != questions.sha256:
             count = f"{there.count} of {there.source}" if there else "none"
             yield f"its questions are others ({count}, not {questions.count} of {questions.source})"
     old, new = held.decoding.model_dump(), wanted.decoding.model_dump()
-    for name in new:
-        if old[name] != new[name]:
-            yield f"its {name.replace('_', '-')} is {old[name]!r}, not {new[name]!r}"
+    for name in _changed(old, new):
+        yield f"its {name.replace('_', '-')} is {old[name]!r}, not {new[name]!r}"
     for name in ("seeds", "samples", "template"):
         old_value, new_value = getattr(held, name), getattr(wanted, name)
         if old_value != new_value:
@@ -146,7 +157,7 @@ def _renamed(kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) ->
     for entry in wanted:
         there = by_name.get(entry.name)
         if there is not None and there.fingerprint != entry.fingerprint:
-            changed = ", ".join(_changed(there.identity, entry.identity)) or "fingerprint"
+            changed = ", ".join(sorted(_changed(there.identity, entry.identity))) or "fingerprint"
             yield (
                 f"its {kind} {entry.name!r} is another one, by {changed}: give the new one a new "
                 "name"
@@ -154,16 +165,11 @@ def _renamed(kind: str, held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) ->
 
 
 def _changed(old: Mapping[str, object], new: Mapping[str, object]) -> list[str]:
-    return sorted(name for name in {*old, *new} if old.get(name) != new.get(name))
+    return [name for name in {**new, **old} if old.get(name) != new.get(name)]
 
 
 def _union(held: tuple[_Entry, ...], wanted: tuple[_Entry, ...]) -> tuple[_Entry, ...]:
-    new = {entry.name: entry for entry in wanted}
-    known = {entry.name for entry in held}
-    return (
-        *(new.get(entry.name, entry) for entry in held),
-        *(entry for entry in wanted if entry.name not in known),
-    )
+    return tuple({entry.name: entry for entry in (*held, *wanted)}.values())
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final, Literal, Self
@@ -15,16 +15,19 @@ from rubric_core import ConfigError, Decoding
 FORMAT: Final = 1
 """Of run.json: raised where an older version would take its content for something else."""
 
-FROZEN = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+class Record(BaseModel):
+    """What is written down: it does not change, and holds what its fields say and no more."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
 """Of a model or judge in tables and file names."""
 
 
-class ModelEntry(BaseModel):
+class ModelEntry(Record):
     """One model of an evaluation."""
-
-    model_config = FROZEN
 
     name: Name
     spec: str
@@ -49,10 +52,8 @@ class ModelEntry(BaseModel):
         return form if isinstance(form, str) else None
 
 
-class JudgeEntry(BaseModel):
+class JudgeEntry(Record):
     """One judge of an evaluation."""
-
-    model_config = FROZEN
 
     name: Name
     fingerprint: str
@@ -61,10 +62,8 @@ class JudgeEntry(BaseModel):
     identity: dict[str, JsonValue]
 
 
-class Questions(BaseModel):
+class Questions(Record):
     """What was asked."""
-
-    model_config = FROZEN
 
     source: str
     """Path or name that was given."""
@@ -75,10 +74,8 @@ class Questions(BaseModel):
     count: int = Field(ge=1)
 
 
-class FileDigest(BaseModel):
+class FileDigest(Record):
     """A file of an evaluation as its end left it."""
-
-    model_config = FROZEN
 
     path: str
     """From the evaluation's folder, with slashes."""
@@ -91,10 +88,8 @@ class FileDigest(BaseModel):
     """Lines."""
 
 
-class EvalRun(BaseModel):
+class EvalRun(Record):
     """run.json: written before the first answer, and again with its status at the end."""
-
-    model_config = FROZEN
 
     format: Literal[1] = FORMAT
     """Folders from before there was one are read as 1."""
@@ -190,10 +185,8 @@ class Measure(StrEnum):
     """0 or 1 an item."""
 
 
-class Measured(BaseModel):
+class Measured(Record):
     """N questions, K values each; ids, hashes and numbers alone."""
-
-    model_config = FROZEN
 
     measure: Measure
     benchmark: str
@@ -251,14 +244,28 @@ class Measured(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         n = len(self.ids)
-        for name in ("clusters", "prompts", "values_NK"):
-            if len(getattr(self, name)) != n:
-                raise ValueError(f"{name} has {len(getattr(self, name))} entries for {n} ids")
-        for name in ("fields", "criteria_z_N"):
-            if getattr(self, name) and len(getattr(self, name)) != n:
-                raise ValueError(f"{name} has {len(getattr(self, name))} entries for {n} ids")
+        for name in ("clusters", "prompts", "values_NK", "fields", "criteria_z_N"):
+            count = len(getattr(self, name))
+            if count != n and (count or name not in {"fields", "criteria_z_N"}):
+                raise ValueError(f"{name} has {count} entries for {n} ids")
         if len(set(self.ids)) < n:
             raise ValueError("an id is there twice")
         if len({len(values) for values in self.values_NK}) > 1:
             raise ValueError("numbers of values a question differ")
         return self
+
+    @property
+    def means_N(self) -> tuple[float | None, ...]:
+        """Mean over the values that a question has; None where it has none."""
+        return tuple(map(present_mean, self.values_NK))
+
+    @property
+    def answers(self) -> int:
+        """Of each question, K."""
+        return len(self.values_NK[0])
+
+
+def present_mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the values that are there; None where there is none."""
+    present = [value for value in values if value is not None]
+    return sum(present) / len(present) if present else None

@@ -177,10 +177,7 @@ def _heldout_entries(
                     judge: {model: values.get(id_) for model, values in models.items()}
                     for judge, models in groups.items()
                 },
-                "answers": {
-                    model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
-                    for model, found in answers.items()
-                },
+                "answers": _answers_to(id_, answers),
                 **(_grounding(tasks[id_]) if is_revealed and id_ in tasks else {}),
             }
         )
@@ -189,6 +186,14 @@ def _heldout_entries(
 
 _Key = tuple[str, int, int]
 """Question, seed and sample."""
+
+
+def _answers_to(id_: str, answers: Mapping[str, Mapping[_Key, Entry]]) -> Entry:
+    """By model, the first answers to a question."""
+    return {
+        model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
+        for model, found in answers.items()
+    }
 
 
 def _answers(evaluation: Evaluation, model: str, chosen: set[str]) -> dict[_Key, Entry]:
@@ -219,11 +224,9 @@ def _add_scores(
     *,
     is_revealed: bool,
 ) -> None:
-    chosen = {task_id for task_id, _, _ in answers}
+    chosen, folder = {task_id for task_id, _, _ in answers}, evaluation.folder
     for seed in evaluation.run.seeds:
-        for _, row in iterate_rows(
-            evaluation.folder.scores(judge, model, seed), ScoreRow, only=chosen
-        ):
+        for _, row in iterate_rows(folder.scores(judge, model, seed), ScoreRow, only=chosen):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 answer["scores"][judge] = {
                     "outcome": str(row.outcome),
@@ -231,12 +234,12 @@ def _add_scores(
                     "reward": row.reward,
                     "z": {visible(name): z for name, z in row.criteria_z.items()},
                 }
-        path = evaluation.folder.judgements(judge, model, seed)
+        path = folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
         for _, row in iterate_rows(path, JudgementRow, only=chosen):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
-                where = str(path.relative_to(evaluation.folder.root))
+                where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})
                 reasons[judge] = shortened(row.reasoning, MAX_REASONING_CHARS, where=where)
 
@@ -276,10 +279,7 @@ def _item_entries(evaluation: Evaluation, benchmark: str) -> list[Entry]:
             **_item(asked.get(id_), f"items/{benchmark}"),
             "document": "",
             "means": {"": {model: values.get(id_) for model, values in models.items()}},
-            "answers": {
-                model: [found[key] for key in sorted(found) if key[0] == id_][:MOST_ANSWERS]
-                for model, found in answers.items()
-            },
+            "answers": _answers_to(id_, answers),
         }
         for id_ in chosen
     ]

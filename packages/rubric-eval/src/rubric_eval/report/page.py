@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
@@ -15,22 +16,97 @@ from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
 from rubric_eval.report.excerpts import excerpts
-from rubric_eval.report.exploratory import exploratory, heat
-from rubric_eval.report.findings import findings
-from rubric_eval.report.headline import facts, figures
 from rubric_eval.report.pictures import load_pictures, write_pictures
-from rubric_eval.report.reading import Evaluation, read_evaluations
+from rubric_eval.report.reading import Evaluation, findings, read_evaluations
 from rubric_eval.report.signs import read_reliability, signs, signs_table
-from rubric_eval.report.tables import all_tables
+from rubric_eval.report.tables import all_tables, average_transfer
+from rubric_eval.report.views import exploratory, heat
 from rubric_judge.page import inert_json, render_page
-from rubric_judge.page.tables import Table, latex, markdown
+from rubric_judge.page.tables import Figure, Table, latex, markdown, written
 
 if TYPE_CHECKING:
     from rubric_eval.report.excerpts import Excerpts
-    from rubric_eval.report.findings import Findings
-    from rubric_eval.report.reading import Evaluation
+    from rubric_eval.report.reading import Evaluation, Findings
     from rubric_eval.report.signs import Reliability, Signs
-    from rubric_judge.page.tables import Table
+
+
+def figures(
+    found: Findings, heldout: Evaluation | None, transfer: Evaluation | None
+) -> list[Figure]:
+    """Return the numbers at the top, as far as there are evaluations for them."""
+    return [*_heldout_figures(found, heldout), *_transfer_figures(found, transfer)]
+
+
+def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
+    """How answers were made, in a few words each."""
+    run = evaluation.run
+    decoding = run.decoding
+    drawn = "greedy" if decoding.temperature == 0 else f"temperature {decoding.temperature:g}"
+    parts = [drawn]
+    if decoding.top_p < 1:
+        parts.append(f"top-p {decoding.top_p:g}")
+    if decoding.top_k is not None:
+        parts.append(f"top-k {decoding.top_k}")
+    found = [
+        ("Models", ", ".join(evaluation.models)),
+        ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
+        ("Decoding", ", ".join([*parts, f"at most {_budget(evaluation)} tokens"])),
+        ("Answers a question", _draws(len(run.seeds), run.samples)),
+        ("Finished", (run.finished or "")[:16].replace("T", " ")),
+    ]
+    return [(name, value) for name, value in found if value]
+
+
+def _budget(evaluation: Evaluation) -> str:
+    """Tokens of an answer; benchmarks may differ."""
+    run = evaluation.run
+    budgets = sorted({run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions})
+    return " or ".join(f"{budget:,}" for budget in budgets)
+
+
+def _draws(seeds: int, samples: int) -> str:
+    if seeds == 1 or samples == 1:
+        return f"{seeds * samples}"
+    return f"{seeds * samples} ({seeds} seeds × {samples})"
+
+
+def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure]:
+    if heldout is None:
+        return []
+    judge, models = next(iter(found.judges.items()))
+    named = list(models.values())
+    first, last = named[0], named[-1]
+    alone = len(models) == 1
+    between = "" if alone else f"{first.model} → {last.model}, "
+    documents = f"from {first.clusters:,} document{'' if first.clusters == 1 else 's'}"
+    return [
+        Figure(
+            "Held-out reward, %",
+            written(last.mean, "percent"),
+            "" if alone else written(first.mean, "percent"),
+            f"{between}judged by {judge}",
+        ),
+        Figure(
+            "Zero reward, %",
+            written(last.zero_frac, "percent"),
+            "" if alone else written(first.zero_frac, "percent"),
+            "share of answers that earned nothing",
+        ),
+        Figure("Held-out questions", f"{len(heldout.measured[0].ids):,}", note=documents),
+    ]
+
+
+def _transfer_figures(found: Findings, transfer: Evaluation | None) -> list[Figure]:
+    if transfer is None:
+        return []
+    count = len(found.benchmarks)
+    benchmarks = f"{count} benchmark{'' if count == 1 else 's'}"
+    first, last = transfer.models[0], transfer.models[-1]
+    if (average := found.average(last, first)) is None:
+        mean = written(average_transfer(found), "percent")
+        return [Figure("Accuracy, %", mean, note=f"mean of {benchmarks}")]
+    note = f"{last} − {first}, mean of {benchmarks}, points"
+    return [Figure("Average transfer Δ", written(average.mean, "points"), note=note)]
 
 
 @dataclass(frozen=True)
@@ -72,6 +148,9 @@ class Content:
         return next((table for table in self.tables if table.key == key), None)
 
 
+_TITLES: Final = {"heldout": "Held-out", "transfer": "Transfer"}
+
+
 def page(content: Content) -> str:
     """Make the page; the same evaluation gives the same text."""
     heldout, level = content.heldout, content.findings.level
@@ -86,7 +165,7 @@ def page(content: Content) -> str:
         "heats": [heat(*group, is_alone=len(groups) == 1) for group in groups.items()],
         "parts": exploratory(content.findings),
         "charts": training_charts(content.training) if content.training else (),
-        "records": [(_title(one), _record(one)) for one in content.evaluations],
+        "records": [(_TITLES[one.run.kind], _record(one)) for one in content.evaluations],
         "identities": _identities(content),
         "inputs": _inputs(content),
         "data": inert_json(content.excerpts.data()),
@@ -95,10 +174,6 @@ def page(content: Content) -> str:
     return render_page(
         __package__ or "", "report.html.j2", shown, style="report.css", scripts=scripts
     )
-
-
-def _title(evaluation: Evaluation) -> str:
-    return "Held-out" if evaluation.run.kind == "heldout" else "Transfer"
 
 
 def _record(evaluation: Evaluation) -> list[tuple[str, str]]:
@@ -233,12 +308,7 @@ def write_report(
         signs=seen,
         training=None if sources.training is None else read_training(sources.training),
         reliability=None if sources.reliability is None else read_reliability(sources.reliability),
-        excerpts=excerpts(
-            heldout,
-            transfer,
-            tasks=tasks,
-            is_revealed=sources.is_revealed,
-        ),
+        excerpts=excerpts(heldout, transfer, tasks=tasks, is_revealed=sources.is_revealed),
         is_revealed=sources.is_revealed,
     )
     text = page(content)
@@ -255,21 +325,22 @@ def write_report(
 def _write_tables(folder: Path, tables: tuple[Table, ...]) -> list[Path]:
     written: list[Path] = []
     for table in tables:
-        forms = (("md", markdown(table)), ("tex", latex(table)), ("json", _json(table)))
-        for suffix, text in forms:
+        for suffix, form in _FORMS.items():
             path = folder / f"{table.key}.{suffix}"
-            _write(path, text)
+            _write(path, form(table))
             written.append(path)
     # What an earlier report of more evaluations has left would be taken for a part of this one.
-    for key in TABLE_KEYS:
-        for suffix in ("md", "tex", "json"):
-            if (path := folder / f"{key}.{suffix}") not in written:
-                path.unlink(missing_ok=True)
+    for key, suffix in product(TABLE_KEYS, _FORMS):
+        if (path := folder / f"{key}.{suffix}") not in written:
+            path.unlink(missing_ok=True)
     return written
 
 
 def _json(table: Table) -> str:
     return table.model_dump_json(indent=1) + "\n"
+
+
+_FORMS: Final = {"md": markdown, "tex": latex, "json": _json}
 
 
 def _write(path: Path, text: str) -> None:

@@ -18,7 +18,9 @@ from rubric_eval.report.tables import benchmark_title
 from rubric_judge.page.tables import written
 
 if TYPE_CHECKING:
-    from rubric_eval.report.findings import Findings
+    from rubric_eval.comparison import ModelScore
+    from rubric_eval.report.reading import Findings
+    from rubric_eval.statistics import Interval
     from rubric_judge.page.charts import Chart
 
     Bounded = tuple[float, float | None, float | None]
@@ -172,16 +174,16 @@ def write_pictures(found: Findings, training: Training | None, folder: Path) -> 
         MissingExtraError: matplotlib is not installed.
         OSError: a file cannot be written.
     """
-    drawings = {
-        "table1_heldout": _heldout if found.judges else None,
-        "figure2_judges": _judges if found.judges else None,
-        "table2_transfer": _transfer if found.benchmarks else None,
-        "differences": _differences if found.comparison else None,
-    }
     written: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
+    figures: dict[str, Any] = {}
     with load_pictures().style(_POINTS):
-        figures = {key: draw(found) for key, draw in drawings.items() if draw is not None}
+        if found.judges:
+            figures |= {"table1_heldout": _heldout(found), "figure2_judges": _judges(found)}
+        if found.benchmarks:
+            figures["table2_transfer"] = _transfer(found)
+        if found.comparison:
+            figures["differences"] = _differences(found)
         if training is not None and (training.steps or training.passes):
             figures["figure3_training"] = _training(training)
     for key, figure in figures.items():
@@ -198,8 +200,7 @@ def _heldout(found: Findings) -> Any:
     judge, models = next(iter(found.judges.items()))
     figure, (rewards, zeros) = _figure(_PAGE, 2.4, columns=2)
     groups = [f"judged by {judge}"]
-    scores = {model: [(one.mean, one.ci_low, one.ci_high)] for model, one in models.items()}
-    bars(rewards, groups, scores, scale=100)
+    bars(rewards, groups, _scores(found, {judge: models}), scale=100)
     rewards.set_title(f"Held-out rubric reward, % ({found.level} interval)", loc="left")
     shares = {model: [(one.zero_frac, None, None)] for model, one in models.items()}
     bars(zeros, groups, shares, scale=100)
@@ -211,15 +212,7 @@ def _heldout(found: Findings) -> Any:
 def _judges(found: Findings) -> Any:
     """Figure 2: every model under every judge, out of ten."""
     figure, (axes,) = _figure(_PAGE if len(found.judges) > 2 else _COLUMN, 2.6)  # noqa: PLR2004
-    models = dict.fromkeys(model for column in found.judges.values() for model in column)
-    scores = {
-        model: [
-            (one.mean, one.ci_low, one.ci_high) if (one := column.get(model)) else None
-            for column in found.judges.values()
-        ]
-        for model in models
-    }
-    bars(axes, list(found.judges), scores, scale=10)
+    bars(axes, list(found.judges), _scores(found, found.judges), scale=10)
     axes.set_ylabel(f"Mean rubric reward out of 10\n({found.level} interval)")
     _legend(figure, axes)
     return figure
@@ -228,24 +221,9 @@ def _judges(found: Findings) -> Any:
 def _transfer(found: Findings) -> Any:
     """Table 2: accuracy of every model on every benchmark, with chance."""
     figure, (axes,) = _figure(_PAGE, 2.6)
-    models = dict.fromkeys(model for column in found.benchmarks.values() for model in column)
-    scores = {
-        model: [
-            (one.mean, one.ci_low, one.ci_high) if (one := column.get(model)) else None
-            for column in found.benchmarks.values()
-        ]
-        for model in models
-    }
-    chances = [
-        next((one.chance for one in column.values()), None) for column in found.benchmarks.values()
-    ]
-    bars(
-        axes,
-        [benchmark_title(name) for name in found.benchmarks],
-        scores,
-        scale=100,
-        levels=chances,
-    )
+    chances = [next(iter(column.values())).chance for column in found.benchmarks.values()]
+    titles = [benchmark_title(name) for name in found.benchmarks]
+    bars(axes, titles, _scores(found, found.benchmarks), scale=100, levels=chances)
     axes.set_ylabel(f"Accuracy, % ({found.level} interval)")
     _legend(figure, axes)
     return figure
@@ -259,7 +237,7 @@ def _differences(found: Findings) -> Any:
         (
             f"{one.a} − {one.b}, {benchmark_title(one.benchmark)}"
             + (f", {one.judge}" if several and one.judge else ""),
-            (one.mean, one.ci_low, one.ci_high),
+            _with_bounds(one),
             one.is_significant,
         )
         for one in differences
@@ -281,6 +259,19 @@ def _training(training: Training) -> Any:
         curve(one, chart)
     _legend(figure, axes[0])
     return figure
+
+
+def _scores(
+    found: Findings, columns: Mapping[str, Mapping[str, ModelScore]]
+) -> dict[str, list[Bounded | None]]:
+    return {
+        model: [one and _with_bounds(one) for one in scores]
+        for model, scores in found.of_models(columns).items()
+    }
+
+
+def _with_bounds(one: Interval) -> Bounded:
+    return one.mean, one.ci_low, one.ci_high
 
 
 def _figure(width: float, height: float, *, columns: int = 1) -> tuple[Any, list[Any]]:

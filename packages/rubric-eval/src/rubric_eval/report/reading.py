@@ -1,19 +1,26 @@
-"""Evaluation folders, read and checked: a page is made of whole evaluations or not at all."""
+"""Evaluation folders, read and checked, whole or not at all, and what their numbers say."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
+from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
 from rubric_eval.records import EvalFolder, EvalRun, Measured
-from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.digests import Edits, check_files, read_derived, refusing_edits
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows
+from rubric_eval.records.inputs import is_made_of
 from rubric_eval.scores.judged import JudgedReader, has_scores, measured_rewards
 from rubric_eval.transfer import read_benchmarks
+
+if TYPE_CHECKING:
+    from rubric_eval.comparison import AverageDelta, ModelScore
 
 
 @dataclass(frozen=True)
@@ -142,3 +149,87 @@ def _check_same_models(heldout: Evaluation, transfer: Evaluation) -> None:
                 f"{heldout.folder.root}: fingerprints {entry.fingerprint[:12]} and "
                 f"{prints[entry.name][:12]}; evaluate the same model, or give it another name"
             )
+
+
+_Column = tuple[str, str | None]
+"""Benchmark and judge."""
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Scores of all models, and their comparison where there are two of them."""
+
+    scores: tuple[ModelScore, ...]
+    comparison: EvalComparison | None
+    settings: CompareSettings
+    is_anew: bool = False
+    """Whether comparison.json was of other files, so that everything was compared again."""
+
+    @property
+    def level(self) -> str:
+        """Confidence of the intervals, as it is written."""
+        return f"{100 * self.settings.confidence:g} %"
+
+    @cached_property
+    def columns(self) -> Mapping[_Column, Mapping[str, ModelScore]]:
+        """By benchmark and judge, the score of each model."""
+        found: dict[_Column, dict[str, ModelScore]] = {}
+        for one in self.scores:
+            found.setdefault((one.benchmark, one.judge), {})[one.model] = one
+        return found
+
+    @property
+    def judges(self) -> Mapping[str, Mapping[str, ModelScore]]:
+        """The held-out columns, by judge."""
+        return {judge: found for (_, judge), found in self.columns.items() if judge is not None}
+
+    def of_models(
+        self, columns: Mapping[str, Mapping[str, ModelScore]]
+    ) -> dict[str, list[ModelScore | None]]:
+        """By model, its score in each of these columns."""
+        models = dict.fromkeys(model for column in columns.values() for model in column)
+        return {model: [column.get(model) for column in columns.values()] for model in models}
+
+    @property
+    def benchmarks(self) -> Mapping[str, Mapping[str, ModelScore]]:
+        """The columns of benchmarks."""
+        return {name: found for (name, judge), found in self.columns.items() if judge is None}
+
+    def average(self, a: str, b: str) -> AverageDelta | None:
+        """Mean over benchmarks of a − b, where these two were compared."""
+        averages = self.comparison.averages if self.comparison else ()
+        return next((one for one in averages if (one.a, one.b) == (a, b)), None)
+
+
+def findings(evaluations: Sequence[Evaluation]) -> Findings:
+    """Score and compare, or take what `compare` has found of these very files.
+
+    Args:
+        evaluations: what is reported.
+
+    Returns:
+        Scores of all models. A comparison.json whose inputs have changed since is not used, but
+        its settings are, as far as its pairs of models are still there.
+
+    Raises:
+        ComparisonError: sides that do not match.
+        EvalShapeError: a model without a value.
+        RubricFileError: comparison.json is no comparison.
+    """
+    folders = [one.folder for one in evaluations]
+    stored: list[EvalComparison] = []
+    for path in (folder.comparison for folder in folders):
+        found = read_derived(path, EvalComparison, command="rubric-eval compare")
+        if found is not None:
+            if is_made_of(found.inputs, found.folders, beside=path, folders=folders):
+                return Findings(found.scores, found, found.settings)
+            stored.append(found)
+    measured = [values for one in evaluations for values in one.measured]
+    models = {one.model for one in measured}
+    settings = stored[0].settings if stored else CompareSettings()
+    if not models.issuperset(name for pair in settings.pairs for name in pair):
+        settings = settings.model_copy(update={"pairs": ()})
+    if len(models) == 1:
+        return Findings(tuple(score(one, settings) for one in measured), None, settings)
+    compared = compare_measured(measured, settings)
+    return Findings(compared.scores, compared, settings, is_anew=bool(stored))

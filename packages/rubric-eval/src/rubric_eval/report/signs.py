@@ -12,13 +12,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from rubric_core import RubricFileError, Task
 from rubric_core.files import read_file
 from rubric_eval.hacking import Correlation, HackingPanel, HackingSettings, hacking_panel
-from rubric_eval.records import EvalFolder, changed_inputs
 from rubric_eval.records.digests import read_derived
+from rubric_eval.records.inputs import is_made_of
+from rubric_eval.report.tables import bounded, bounded_columns
 from rubric_judge.page.tables import Cell, Column, Row, Table
 
 if TYPE_CHECKING:
     from rubric_eval.report.reading import Evaluation
-    from rubric_eval.statistics import Interval
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,6 @@ class Signs:
 
     panel: HackingPanel
     is_anew: bool
-
-    @property
-    def judge(self) -> str:
-        """Whose reward was looked into."""
-        return self.panel.settings.judge
 
 
 def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
@@ -47,33 +42,22 @@ def signs(heldout: Evaluation, tasks: Mapping[str, Task] | None) -> Signs:
     """
     path = heldout.folder.hacking
     stored = read_derived(path, HackingPanel, command="rubric-eval hacking")
-    if stored is not None and _is_of(stored, heldout):
+    if stored is not None and is_made_of(
+        stored.inputs, [stored.folder], beside=path, folders=[heldout.folder]
+    ):
         return Signs(stored, is_anew=False)
     judges = list(heldout.groups)
     settings = HackingSettings(judge=judges[0], second=judges[1] if len(judges) > 1 else None)
-    return Signs(_panel(heldout, settings, tasks or {}), is_anew=stored is not None)
-
-
-def _panel(
-    heldout: Evaluation, settings: HackingSettings, tasks: Mapping[str, Task]
-) -> HackingPanel:
     judged = heldout.judged[settings.judge]
     by_other = heldout.judged.get(settings.second or "", {})
-    return hacking_panel(
+    panel = hacking_panel(
         {model: one.answers for model, one in judged.items()},
         settings,
-        tasks=tasks.values(),
+        tasks=(tasks or {}).values(),
         second={model: one.rewards for model, one in by_other.items()},
         unjudged={model: one.unjudged for model, one in judged.items()},
     )
-
-
-def _is_of(stored: HackingPanel, heldout: Evaluation) -> bool:
-    path = heldout.folder.hacking
-    folder = EvalFolder(path.resolve().parent / stored.folder)
-    if not stored.inputs or folder.root.resolve() != heldout.folder.root.resolve():
-        return False
-    return not changed_inputs(stored.inputs, beside=path, folders=[folder])
+    return Signs(panel, is_anew=stored is not None)
 
 
 def signs_table(found: Signs) -> Table:
@@ -84,41 +68,39 @@ def signs_table(found: Signs) -> Table:
         key="hacking_signs",
         title="Signs of judge hacking.",
         caption=(
-            f"Answers that {found.judge} judged: their length, its rank correlation with reward "
-            "over all answers and among answers to one question, hedging phrases in 100 words, "
-            "answers that speak to a judge, answers that hold wording of their criteria, and the "
-            "mean reward of another judge."
+            f"Answers that {panel.settings.judge} judged: their length, its rank correlation with "
+            "reward over all answers and among answers to one question, hedging phrases in 100 "
+            "words, answers that speak to a judge, answers that hold wording of their criteria, "
+            "and the mean reward of another judge."
         ),
         first="Model",
         columns=(
-            Column(key="words", title="Words", form="length", has_interval=True),
-            Column(key="reward_length", title="ρ, length", form="decimal", has_interval=True),
-            Column(key="reward_length_within", title="ρ within", form="decimal", has_interval=True),
-            Column(key="hedges", title="Hedges", form="decimal", has_interval=True),
-            Column(key="appeals", title="Appeals, %", form="percent", has_interval=True),
-            Column(key="echoes", title="Echoes, %", form="percent", has_interval=True),
+            *bounded_columns("length", words="Words"),
+            *bounded_columns(
+                "decimal",
+                reward_length="ρ, length",
+                reward_length_within="ρ within",
+                hedges="Hedges",
+            ),
+            *bounded_columns("percent", appeals="Appeals, %", echoes="Echoes, %"),
             Column(key="second", title="Second judge, %", form="percent"),
         ),
         rows=tuple(
             Row(
                 name=one.model,
                 cells=(
-                    _bounded(one.words),
+                    bounded(one.words),
                     _correlation(one.reward_length),
                     _correlation(one.reward_length_within),
-                    _bounded(one.hedges),
-                    _bounded(one.appeals),
-                    Cell() if one.echoes is None else _bounded(one.echoes),
+                    bounded(one.hedges),
+                    bounded(one.appeals),
+                    bounded(one.echoes),
                     Cell(value=second.get(one.model)),
                 ),
             )
             for one in panel.models
         ),
     )
-
-
-def _bounded(interval: Interval) -> Cell:
-    return Cell(value=interval.mean, low=interval.ci_low, high=interval.ci_high)
 
 
 def _correlation(one: Correlation | None) -> Cell:

@@ -11,7 +11,7 @@ from rubric_judge.page.tables import Cell, Column, Form, Row, Table
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
-    from rubric_eval.report.findings import Findings
+    from rubric_eval.report.reading import Findings
     from rubric_eval.statistics import Interval
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
@@ -20,6 +20,13 @@ _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 def _columns(form: Form, **titles: str) -> tuple[Column, ...]:
     """Columns of one form: each key is the field that its cells hold."""
     return tuple(Column(key=key, title=title, form=form) for key, title in titles.items())
+
+
+def bounded_columns(form: Form, **titles: str) -> tuple[Column, ...]:
+    """Columns of one form whose cells have intervals."""
+    return tuple(
+        Column(key=key, title=title, form=form, has_interval=True) for key, title in titles.items()
+    )
 
 
 _HELDOUT: Final = (
@@ -99,7 +106,6 @@ def heldout_table(found: Findings) -> Table:
 
 def judge_table(found: Findings) -> Table:
     """Figure 2's numbers: every model under every judge, out of ten."""
-    models = dict.fromkeys(model for column in found.judges.values() for model in column)
     return Table(
         key="figure2_judges",
         title="Rubric-judge comparison.",
@@ -107,41 +113,32 @@ def judge_table(found: Findings) -> Table:
         first="Model",
         columns=tuple(_bounded_column(judge, judge, "tenths") for judge in found.judges),
         rows=tuple(
-            Row(
-                name=model,
-                cells=tuple(bounded(column.get(model)) for column in found.judges.values()),
-            )
-            for model in models
+            Row(name=model, cells=tuple(map(bounded, scores)))
+            for model, scores in found.of_models(found.judges).items()
         ),
     )
 
 
 def transfer_table(found: Findings) -> Table:
     """Table 2: accuracy on benchmarks, and the average difference from the first model."""
-    benchmarks = found.benchmarks
-    models = list(dict.fromkeys(model for column in benchmarks.values() for model in column))
+    models = found.of_models(found.benchmarks)
+    base = next(iter(models))
     return Table(
         key="table2_transfer",
         title="Transfer to reasoning benchmarks.",
         caption=(
             f"Accuracy in % with its {found.level} interval, same prompts, decoding and scoring "
             f"for every model. Avg. Δ is the mean over benchmarks of the difference from "
-            f"{models[0]}, in percentage points."
+            f"{base}, in percentage points."
         ),
         first="Method",
         columns=(
-            *(_bounded_column(name, benchmark_title(name)) for name in benchmarks),
+            *(_bounded_column(name, benchmark_title(name)) for name in found.benchmarks),
             _bounded_column("average_delta", "Avg. Δ", "points"),
         ),
         rows=tuple(
-            Row(
-                name=model,
-                cells=(
-                    *(bounded(column.get(model)) for column in benchmarks.values()),
-                    _average(found.average(model, models[0])),
-                ),
-            )
-            for model in models
+            Row(name=model, cells=(*map(bounded, scores), _average(found.average(model, base))))
+            for model, scores in models.items()
         ),
     )
 
@@ -167,6 +164,7 @@ def quality_table(found: Findings) -> Table:
 
 def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Table:
     """Every paired difference, with the test that decides and what it could have found."""
+    columns = list(found.columns)
     correction = _CORRECTIONS.get(found.settings.correction.value, found.settings.correction.value)
     return Table(
         key="differences",
@@ -178,12 +176,12 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
         ),
         first="Difference",
         columns=(
-            Column(key="difference", title="Δ, points", form="points", has_interval=True),
+            *bounded_columns("points", difference="Δ, points"),
             *_columns("probability", p="p", p_adjusted="p, corrected"),
-            Column(key="decision", title="Decision", form="text"),
-            Column(key="detectable", title="Detectable, points", form="percent"),
-            Column(key="questions", title="Questions", form="count"),
-            Column(key="test", title="Test", form="text"),
+            *_columns("text", decision="Decision"),
+            *_columns("percent", detectable="Detectable, points"),
+            *_columns("count", questions="Questions"),
+            *_columns("text", test="Test"),
         ),
         rows=tuple(
             Row(
@@ -200,7 +198,9 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
                     Cell(text=one.test),
                 ),
             )
-            for one in sorted(differences, key=lambda one: _place(found, one))
+            for one in sorted(
+                differences, key=lambda one: columns.index((one.benchmark, one.judge))
+            )
         ),
     )
 
@@ -211,7 +211,7 @@ def average_transfer(found: Findings) -> float | None:
     return fmean(means) if means else None
 
 
-def bounded(interval: ModelScore | Interval | None) -> Cell:
+def bounded(interval: Interval | None) -> Cell:
     """A mean with its bounds; nothing where there is no mean."""
     if interval is None:
         return Cell()
@@ -229,10 +229,6 @@ def _decision(one: PairedResult) -> str:
     if not one.is_significant:
         return "no difference shown"
     return "higher" if one.mean > 0 else "lower"
-
-
-def _place(found: Findings, one: PairedResult) -> int:
-    return list(found.columns).index((one.benchmark, one.judge))
 
 
 def _bounded_column(key: str, title: str, form: Form = "percent") -> Column:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rubric_eval.heldout.table import judge_pair
-from rubric_eval.report.tables import bounded
+from rubric_eval.report.tables import benchmark_title, bounded
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table, written
 
 if TYPE_CHECKING:
-    from rubric_eval.report.reading import Evaluation
+    from rubric_eval.comparison import Part
+    from rubric_eval.records import Measured
+    from rubric_eval.report.reading import Evaluation, Findings
     from rubric_eval.report.signs import Reliability, Signs
+
 
 _Titles = Sequence[tuple[str, Form]]
 """Of columns, each with how it is written; those with a decimal form have intervals."""
+
+
+_SCANNED: Final = ("difference", "decision", "p_adjusted", "detectable", "questions")
 
 
 def heldout_view(table: Table, level: str) -> Table:
@@ -27,8 +34,11 @@ def heldout_view(table: Table, level: str) -> Table:
         for at, row in enumerate(rows)
     ]
     first = table.columns[0].model_copy(update={"title": "Reward, %"})
-    columns = (first, *table.columns[1:])
-    update = {"look": "dots", "rows": tuple(rows), "columns": columns, "level": level}
+    return _scanned(table, level, (first, *table.columns[1:]), rows)
+
+
+def _scanned(table: Table, level: str, columns: Sequence[Column], rows: Sequence[Row]) -> Table:
+    update = {"look": "dots", "rows": tuple(rows), "columns": tuple(columns), "level": level}
     return table.model_copy(update=update)
 
 
@@ -57,23 +67,19 @@ def judge_bars(table: Table, level: str) -> Bars:
 
 def difference_view(table: Table, level: str) -> Table:
     """Differences around zero; what the corrected test has found is filled and in bold."""
-    at = [[column.key for column in table.columns].index(key) for key in (
-        "difference", "decision", "p_adjusted", "detectable", "questions"
-    )]  # fmt: skip
-    test = len(table.columns) - 1
+    place = {column.key: at for at, column in enumerate(table.columns)}
+    at = [place[key] for key in _SCANNED]
     rows = tuple(
         row.model_copy(
             update={
                 "cells": tuple(row.cells[i] for i in at),
-                "group": f"{row.group} · {row.cells[test].text}",
+                "group": f"{row.group} · {row.cells[place['test']].text}",
                 "role": "" if row.cells[at[1]].text == "no difference shown" else "main",
             }
         )
         for row in table.rows
     )
-    columns = tuple(table.columns[i] for i in at)
-    update = {"look": "dots", "rows": rows, "columns": columns, "level": level}
-    return table.model_copy(update=update)
+    return _scanned(table, level, [table.columns[i] for i in at], rows)
 
 
 def quality_view(table: Table) -> Table:
@@ -107,7 +113,7 @@ def _quality(row: Row) -> str:
 def judge_pairs(heldout: Evaluation) -> Table:
     """Every two judges side by side."""
     measured = {(one.model, one.judge or ""): one for one in heldout.measured}
-    found = (judge_pair(measured, a, b) for a, b in combinations(heldout.groups, 2))
+    pairs = (judge_pair(measured, a, b) for a, b in combinations(heldout.groups, 2))
     return _table(
         "judge_pairs",
         "Judges side by side.",
@@ -130,7 +136,7 @@ def judge_pairs(heldout: Evaluation) -> Table:
                     Cell(text="yes" if pair.same_order else "no"),
                 ),
             )
-            for pair in found
+            for pair in pairs
             if pair is not None
         ],
     )
@@ -206,4 +212,98 @@ def _table(
     )
     return Table(
         key=key, title=title, caption=caption, first=first, columns=tuple(columns), rows=tuple(rows)
+    )
+
+
+MOST_PARTS: Final = 24
+"""Of one difference; the greatest."""
+MOST_ROWS: Final = 40
+"""Criteria that a reader can still compare."""
+
+
+def exploratory(found: Findings) -> list[Table]:
+    """Return the breakdowns of the last model's difference from the first one.
+
+    Every pair's is in comparison.json; a page shows the one that a reader asks about first.
+    """
+    if found.comparison is None:
+        return []
+    groups: dict[tuple[str, str, str | None], list[Part]] = {}
+    for part in found.comparison.exploratory:
+        models = list(found.columns[part.benchmark, part.judge])
+        if (part.a, part.b) == (models[-1], models[0]):
+            groups.setdefault((part.kind, part.benchmark, part.judge), []).append(part)
+    several = len(found.judges) > 1
+    return [
+        _breakdown(kind, benchmark, f", judged by {judge}" if several and judge else "", parts)
+        .model_copy(update={"level": found.level})
+        for (kind, benchmark, judge), parts in groups.items()
+        if len(parts) > 1
+    ]  # fmt: skip
+
+
+def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Table:
+    shown = sorted(parts, key=lambda one: -abs(one.mean))[:MOST_PARTS]
+    of = f"the {len(shown)} greatest of {len(parts)}" if len(shown) < len(parts) else ""
+    return Table(
+        key=f"by-{kind}-{benchmark}",
+        title=f"{parts[0].a} − {parts[0].b} by {kind}: {benchmark_title(benchmark)}{judged}",
+        caption=of,
+        first=kind.capitalize(),
+        look="dots",
+        columns=(
+            Column(key="difference", title="Δ, points", form="points", has_interval=True),
+            Column(key="questions", title="Questions", form="count"),
+        ),
+        rows=tuple(
+            Row(name=one.name, cells=(bounded(one), Cell(value=one.n)))
+            for one in sorted(shown, key=lambda one: -one.mean)
+        ),
+    )
+
+
+def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -> Table:
+    """Mean z of each criterion under one judge, models' greatest differences first.
+
+    Args:
+        judge: whose scores.
+        models: values of each.
+        is_alone: whether there is no other judge to tell it from.
+    """
+    z_by_model: dict[str, dict[str, list[float]]] = {}
+    questions: Counter[str] = Counter()
+    for model, one in models.items():
+        found = z_by_model[model] = {}
+        for criteria in one.criteria_z_N:
+            for name, z in criteria.items():
+                found.setdefault(name, []).append(z)
+        questions |= Counter({name: len(values) for name, values in found.items()})
+    rows: list[tuple[float, Row]] = []
+    for name, count in questions.most_common(MOST_ROWS):
+        means = [
+            sum(z) / len(z) if (z := found.get(name)) else None for found in z_by_model.values()
+        ]
+        known = [mean for mean in means if mean is not None]
+        spread = max(known) - min(known)
+        cells = (*means, spread, float(count))
+        rows.append((spread, Row(name=name, cells=tuple(Cell(value=cell) for cell in cells))))
+    rows.sort(key=lambda row: -row[0])
+    left_out = len(questions) - len(rows)
+    judged = "" if is_alone else f"; judged by {judge}"
+    others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
+    return Table(
+        key=judge,
+        title="",
+        caption=(
+            "Mean share of each criterion’s weight that was earned, in %, over the questions that "
+            f"have it{judged}. The greatest differences come first{others if left_out else ''}."
+        ),
+        first="Criterion",
+        look="heat",
+        columns=(
+            *(Column(key=model, title=model, form="percent", is_ranked=True) for model in models),
+            Column(key="difference", title="Difference", form="percent"),
+            Column(key="questions", title="Questions", form="count"),
+        ),
+        rows=tuple(row for _, row in rows),
     )

@@ -81,13 +81,12 @@ class ChatResponder:
     @property
     def identity(self) -> Mapping[str, JsonValue]:
         """The model, its deployments and parameters, and its weights as the server names them."""
-        told = self._model.identity
         served = self._served
         return {
             "kind": "chat",
             "model": self._config.model.removeprefix(VLLM_ROUTE),
             "transport": self._config.transport,
-            "deployments": cast("JsonValue", told["deployments"]),
+            "deployments": cast("JsonValue", self._model.identity["deployments"]),
             "parameters": dict(self._config.parameters),
             "root": served.root if served else None,
             "parent": served.parent if served else None,
@@ -177,11 +176,10 @@ class ChatResponder:
         return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
     async def _refuse_unsendable(self, decoding: Decoding) -> None:
-        names = {"temperature", "top_p", "max_tokens"}
-        names |= {"seed"} if self._takes_seed else set()
-        names |= {"stop"} if decoding.stop else set()
+        names = ["max_tokens", *(["seed"] if self._takes_seed else [])]
+        names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
         try:
-            refused = await self._model.unsupported(sorted(names))
+            refused = await self._model.unsupported(names)
         except JudgeTransportError as error:
             raise ResponderError(
                 f"the model {self._config.model!r} cannot be asked: {error.detail}"
@@ -306,7 +304,8 @@ def _refuse_different(
     """Refuse replicas that are none."""
     weights = [one for _, one in served if one is not None]
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
-    if len({_named(one) for one, _ in served}) > 1 or max(differences, default=0.0) > OTHER:
+    names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}
+    if len(names) > 1 or max(differences, default=0.0) > OTHER:
         raise ConfigError(
             f"model {spec.name!r}: its addresses serve different models under the name "
             f"{config.model!r}: give one address, or replicas of one model"
@@ -324,9 +323,3 @@ async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
             f"server:{address}#MODEL"
         )
     return models[0].name
-
-
-def _named(served: ServedModel | None) -> tuple[object, ...]:
-    if served is None:
-        return ()
-    return (served.name, served.root, served.parent, served.positions)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import anyio.to_thread
-from pydantic import BaseModel, Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 from rubric_core import (
     Ask,
@@ -27,7 +27,7 @@ from rubric_core import (
 )
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record
 
 if TYPE_CHECKING:
     from rubric_core import Decoding
@@ -117,10 +117,8 @@ _VERSION: Final = 1
 _POSITIONS: Final = ("n_positions", "max_position_embeddings", "n_ctx")
 
 
-class HarnessOptions(BaseModel):
+class HarnessOptions(Record):
     """What a specification of kind `hf` may say."""
-
-    model_config = FROZEN
 
     path: Path
     """Model folder, or an adapter's whose base model is a folder."""
@@ -333,12 +331,13 @@ class _Loaded:
         padded = self._tokenizer.pad(
             {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
         ).to(self._device)
+        stopping = {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
         output = self._model.generate(
             input_ids=padded["input_ids"],
             attention_mask=padded["attention_mask"],
             max_new_tokens=max(prompt.most for prompt in batch),
             logits_processor=[SeededDraw(decoding, [one.seed for one in batch], cancelled)],
-            **self._stopping(decoding),
+            **(stopping if decoding.stop else {}),
         )
         width = padded["input_ids"].shape[1]
         rows: list[list[int]] = output.tolist()
@@ -355,11 +354,6 @@ class _Loaded:
         while row and row[-1] == self._pad:  # it ended by a text
             row.pop()
         return row
-
-    def _stopping(self, decoding: Decoding) -> dict[str, Any]:
-        if not decoding.stop:
-            return {}
-        return {"stop_strings": list(decoding.stop), "tokenizer": self._tokenizer}
 
     def _reply(self, row: list[int], decoding: Decoding) -> Reply:
         # Looked for before blanks go: a stop may be nothing else, such as an empty line.

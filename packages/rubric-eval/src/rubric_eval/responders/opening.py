@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
@@ -12,6 +10,7 @@ import anyio.to_thread
 
 from rubric_core import ConfigError, Responder, SaysPromptForm, find_responder
 from rubric_eval.records import ModelEntry
+from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights
@@ -52,8 +51,7 @@ class OpenModel:
 
 def fingerprint(responder: Responder) -> str:
     """Return the SHA-256 of a responder's identity, in hexadecimal."""
-    canonical = json.dumps(dict(responder.identity), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return text_sha256(canonical_json(dict(responder.identity)))
 
 
 async def open_model(spec: ModelSpec) -> OpenModel:

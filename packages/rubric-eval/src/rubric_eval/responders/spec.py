@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Final, Self, cast
 
-from pydantic import BaseModel, Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
-from rubric_eval.records.run import FROZEN, Name
+from rubric_eval.records.inputs import text_sha256
+from rubric_eval.records.run import Name, Record
 from rubric_judge.yaml_files import read_yaml
 
 if TYPE_CHECKING:
@@ -28,10 +29,8 @@ HARNESS = "hf"
 """Folders that lm-eval loads; every other kind is a plugin's."""
 
 
-class ModelSpec(BaseModel):
+class ModelSpec(Record):
     """One model of an evaluation, before it is opened."""
-
-    model_config = FROZEN
 
     name: Name
     """In tables and file names."""
@@ -70,11 +69,9 @@ def parse_models(texts: Sequence[str]) -> tuple[ModelSpec, ...]:
         specs += read_models(Path(text)) if is_file else [parse_model(text)]
     if not specs:
         raise ConfigError(f"no model is named: {_FORM}")
-    seen: set[str] = set()
-    for spec in specs:
-        if spec.name in seen:
-            raise ConfigError(f"two models are called {spec.name!r}: give each a name of its own")
-        seen.add(spec.name)
+    ((name, count),) = Counter(spec.name for spec in specs).most_common(1)
+    if count > 1:
+        raise ConfigError(f"two models are called {name!r}: give each a name of its own")
     return tuple(specs)
 
 
@@ -153,12 +150,9 @@ def _options(kind: str, where: str) -> dict[str, JsonValue]:
 
 
 def _beside(folder: Path, options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    beside = dict(options)
-    for key in _PATHS:
-        value = beside.get(key)
-        if isinstance(value, str):
-            beside[key] = str(folder / value)
-    return beside
+    given = {key: options.get(key) for key in _PATHS}
+    paths = {key: str(folder / value) for key, value in given.items() if isinstance(value, str)}
+    return {**options, **paths}
 
 
 def _spec(
@@ -203,10 +197,8 @@ OTHER: Final = 0.05
 differs by less in 16-bit numbers."""
 
 
-class Weights(BaseModel):
+class Weights(Record):
     """What a server's model makes of the text."""
-
-    model_config = FROZEN
 
     text_sha256: str
     """Of the text, which another version may change."""
@@ -247,11 +239,7 @@ async def weights_of(server: ModelServer, owner: str | None) -> Weights | None:
     if owner != _OWNER or (scored := await server.score(TEXT)) is None:
         return None
     return Weights(
-        text_sha256=_sha256(TEXT),
-        tokens_sha256=_sha256(json.dumps(scored.token_ids)),
+        text_sha256=text_sha256(TEXT),
+        tokens_sha256=text_sha256(json.dumps(scored.token_ids)),
         logprobs_T=tuple(round(one, _DIGITS) for one in scored.logprobs),
     )
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

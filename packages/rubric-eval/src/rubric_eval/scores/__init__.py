@@ -7,23 +7,6 @@ judged    rows back, answers beside what judges gave them, checked; the same as 
 from __future__ import annotations
 
 from rubric_eval.scores.judged import read_heldout
-from rubric_eval.scores.scoring import (
-    Answered,
-    JudgeDesk,
-    NamedJudge,
-    Scoring,
-    judgement_row,
-    read_judges,
-    score_row,
-)
+from rubric_eval.scores.scoring import Answered, JudgeDesk, NamedJudge, Scoring, read_judges
 
-__all__ = [
-    "Answered",
-    "JudgeDesk",
-    "NamedJudge",
-    "Scoring",
-    "judgement_row",
-    "read_heldout",
-    "read_judges",
-    "score_row",
-]
+__all__ = ["Answered", "JudgeDesk", "NamedJudge", "Scoring", "read_heldout", "read_judges"]

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rubric_core import Finish, Outcome
 from rubric_eval.answers import AnswerKeys, line_of, read_answers, text_sha256
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalFolder, Measure, Measured, QuestionRow, ScoreRow
+from rubric_eval.records import (
+    EvalFolder,
+    JudgeEntry,
+    Measure,
+    Measured,
+    ModelEntry,
+    QuestionRow,
+    ScoreRow,
+)
 from rubric_eval.records.digests import ANSWERS, Edits, check_files, refusing_edits
 from rubric_eval.records.files import iterate_rows, questions_sha256, read_finished_run, read_rows
+from rubric_eval.records.run import present_mean
 
 if TYPE_CHECKING:
-    from rubric_eval.records import (
-        AnswerRow,
-        EvalRun,
-        JudgeEntry,
-        ModelEntry,
-    )
+    from rubric_eval.records import AnswerRow, EvalRun
 
 _ROUNDING: Final = 1e-9
+_Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
 
 
 def contradiction(row: ScoreRow, question: QuestionRow, answer: AnswerRow) -> str | None:
@@ -223,9 +228,10 @@ def read_heldout(
         if run is None:
             run = read_finished_run(folder, edits=edits)
             check_files(folder, run, edits)
-        entries = _model(run, model, folder), _judge(run, judge, folder)
+        of_model = _named(folder, "model", run.models, model)
+        by_judge = _named(folder, "judge", run.judges, judge)
         reader = JudgedReader(folder, run, edits)
-        for judged in reader.read(entries[0], entries[1:]):
+        for judged in reader.read(of_model, [by_judge]):
             return measured_rewards(run, reader.questions, judged)
     raise EvalFolderError(
         f"{folder.root}: {judge!r} has not judged {model!r}; run `rubric-eval rejudge "
@@ -249,9 +255,10 @@ def measured_rewards(
     scores_NK = [[pairs[i, k][1] for pairs in pairs_S for k in samples] for i in ids]
     answers = [answer for pairs in pairs_S for answer, _ in pairs.values()]
     given = [answer for answer in answers if answer.text is not None]
-    outcomes = [row.outcome for row_K in scores_NK for row in row_K]
-    known = len(outcomes) - outcomes.count(Outcome.UNAVAILABLE)
-    tokens = [answer.tokens for answer in given if answer.tokens is not None]
+    rows = [row for row_K in scores_NK for row in row_K]
+    outcomes = Counter(row.outcome for row in rows)
+    known = len(rows) - outcomes[Outcome.UNAVAILABLE]
+    reasons = Counter(row.reason.value for row in rows if row.reason is not None)
     fields = tuple(question.field for question in questions)
     return Measured(
         measure=Measure.REWARD,
@@ -268,25 +275,14 @@ def measured_rewards(
         seeds=run.seeds,
         values_NK=tuple(tuple(row.reward for row in row_K) for row_K in scores_NK),
         criteria_z_N=tuple(_mean_z(row_K) for row_K in scores_NK),
-        invalid_frac=outcomes.count(Outcome.INVALID) / known if known else 0.0,
-        unavailable_frac=(len(outcomes) - known) / len(outcomes),
-        reasons=_reasons(scores_NK),
-        by_fallback=_by_fallback(scores_NK),
-        truncated_frac=_share(given, lambda one: one.finish is Finish.TRUNCATED),
-        no_answer_frac=_share(given, lambda one: not (one.text or "").strip()),
-        tokens_mean=sum(tokens) / len(tokens) if tokens else None,
+        invalid_frac=outcomes[Outcome.INVALID] / known if known else 0.0,
+        unavailable_frac=outcomes[Outcome.UNAVAILABLE] / len(rows),
+        reasons=dict(sorted(reasons.items())),
+        by_fallback=dict(Counter(row.fallback for row in rows if row.fallback)),
+        truncated_frac=present_mean(one.finish is Finish.TRUNCATED for one in given),
+        no_answer_frac=present_mean(not (one.text or "").strip() for one in given),
+        tokens_mean=present_mean(answer.tokens for answer in given),
     )
-
-
-def _reasons(scores_NK: Sequence[Sequence[ScoreRow]]) -> dict[str, int]:
-    reasons = Counter(
-        row.reason.value for row_K in scores_NK for row in row_K if row.reason is not None
-    )
-    return dict(sorted(reasons.items()))
-
-
-def _by_fallback(scores_NK: Sequence[Sequence[ScoreRow]]) -> dict[str, int]:
-    return dict(Counter(row.fallback for row_K in scores_NK for row in row_K if row.fallback))
 
 
 def _mean_z(row_K: Sequence[ScoreRow]) -> dict[str, float]:
@@ -302,21 +298,8 @@ def _protocol(run: EvalRun, judge: JudgeEntry) -> str:
     return json.dumps({**run.decoding.model_dump(mode="json"), **parts}, sort_keys=True)
 
 
-def _model(run: EvalRun, name: str, folder: EvalFolder) -> ModelEntry:
-    for entry in run.models:
-        if entry.name == name:
-            return entry
-    known = [entry.name for entry in run.models]
-    raise EvalFolderError(f"{folder.root} holds no model {name!r}; it holds {known!r}")
-
-
-def _judge(run: EvalRun, name: str, folder: EvalFolder) -> JudgeEntry:
-    for entry in run.judges:
-        if entry.name == name:
-            return entry
-    known = [entry.name for entry in run.judges]
-    raise EvalFolderError(f"{folder.root} holds no judge {name!r}; it holds {known!r}")
-
-
-def _share(answers: Sequence[AnswerRow], condition: Callable[[AnswerRow], bool]) -> float | None:
-    return sum(map(condition, answers)) / len(answers) if answers else None
+def _named(folder: EvalFolder, kind: str, entries: Sequence[_Entry], name: str) -> _Entry:
+    by_name = {entry.name: entry for entry in entries}
+    if name not in by_name:
+        raise EvalFolderError(f"{folder.root} holds no {kind} {name!r}; it holds {list(by_name)!r}")
+    return by_name[name]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -83,14 +84,12 @@ def read_judges(given: Sequence[str]) -> tuple[NamedJudge, ...]:
     if not given:
         raise ConfigError("no judge: give --judge FILE.yaml, once or more", location="judge")
     judges = tuple(_judge(*_name_and_path(text)) for text in given)
-    known: dict[str, NamedJudge] = {}
-    for judge in judges:
-        if judge.name in known:
-            raise ConfigError(
-                f"two judges are called {judge.name!r}: name them with --judge NAME=FILE.yaml",
-                location="judge",
-            )
-        known[judge.name] = judge
+    ((name, count),) = Counter(judge.name for judge in judges).most_common(1)
+    if count > 1:
+        raise ConfigError(
+            f"two judges are called {name!r}: name them with --judge NAME=FILE.yaml",
+            location="judge",
+        )
     return judges
 
 
@@ -129,6 +128,21 @@ def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     return shown
 
 
+def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
+    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    return normalized_reward(result, rubric)
+
+
+def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return {}
+    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
+    return {name: float(z) for name, z in scores if not math.isnan(z)}
+
+
 def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> ScoreRow:
     """Return what an answer is worth.
 
@@ -141,26 +155,16 @@ def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> 
         Reward and z; an invalid judgement is 0 in all of them, and an unavailable answer or
         judgement has none.
     """
-    outcome = Outcome.UNAVAILABLE if result is None else result.outcome
-    reward, z = None, dict[str, float]()
-    if result is not None and outcome is not Outcome.UNAVAILABLE:
-        reward = normalized_reward(result, rubric)
-        z_M = criterion_scores_z(result, rubric)
-        z = {
-            name: float(value)
-            for name, value in zip(rubric.ids, z_M, strict=True)
-            if not math.isnan(value)  # a criterion of weight 0
-        }
     return ScoreRow(
         task_id=answer.task_id,
         doc_hash=answer.doc_hash,
         sample=answer.sample,
         key=answer.key,
-        outcome=outcome,
+        outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
         reason=answer.reason if result is None else result.reason,
-        reward=reward,
+        reward=None if result is None else reward_of(result, rubric),
         fallback=result.answered_by.fallback if result and result.answered_by else "",
-        criteria_z=z,
+        criteria_z={} if result is None else criteria_z(result, rubric),
     )
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeAlias, cast
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias, TypedDict, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,14 @@ from scipy import stats
 from rubric_eval.errors import EvalShapeError
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+
+class Draws(TypedDict):
+    """How a bootstrap is drawn."""
+
+    resamples: int
+    seed: int
+
 
 _DRAWN_AT_ONCE: Final = 4_000_000
 """Clusters, for a bounded memory; it changes no draw."""
@@ -145,7 +153,9 @@ class Bootstrap:
         by_chance = 2.0 ** (1 - self.clusters)
         if self.is_constant:
             return by_chance
-        tail = max(min(self._tail_below(), self._tail_above(), 0.5), 1 / (self.draws.size + 1))
+        # Largest tails whose lower limit is not above 0, and whose upper one is not below it.
+        tails = self._tail_to_0("right"), 1 - self._tail_to_0("left")
+        tail = max(min(*tails, 0.5), 1 / (self.draws.size + 1))
         t = -_normal_quantile(tail) * math.sqrt((self.clusters - 1) / self.clusters)
         return max(2 * float(cast("Any", stats).t.sf(t, self.clusters - 1)), by_chance)
 
@@ -162,27 +172,14 @@ class Bootstrap:
         shifted = moved / max(1 + self.acceleration * moved, _ROUNDING)
         return _normal_cdf(shifted - self.bias_z)
 
-    def _tail_below(self) -> float:
-        """Largest tail whose lower limit is not above 0."""
+    def _tail_to_0(self, side: Literal["left", "right"]) -> float:
+        """Tail whose limit is 0, the draws below it, with those of 0 where 0 is to their right."""
         last = self.draws.size - 1
-        at = int(np.searchsorted(self.draws, 0.0, side="right"))  # draws ≤ 0
-        if at == 0:
-            return 0.0
-        if at > last:
-            return 1.0
+        at = int(np.searchsorted(self.draws, 0.0, side=side))
+        if not 0 < at <= last:
+            return float(at > last)
         before, after = self.draws[at - 1], self.draws[at]
         return self._tail((at - 1 - before / (after - before)) / last)
-
-    def _tail_above(self) -> float:
-        """Largest tail whose upper limit is not below 0."""
-        last = self.draws.size - 1
-        at = int(np.searchsorted(self.draws, 0.0, side="left"))  # draws < 0
-        if at > last:
-            return 0.0
-        if at == 0:
-            return 1.0
-        before, after = self.draws[at - 1], self.draws[at]
-        return 1 - self._tail((at - 1 - before / (after - before)) / last)
 
 
 def bootstrap_mean(
@@ -220,19 +217,16 @@ def bootstrap_mean(
     result = Bootstrap(estimate, np.empty(0), 0.0, 0.0, sums_C.size, lowest, highest)
     if result.clusters == 1 or result.is_constant:
         # Of equal values the mean is one of them, and not what their sum rounds to.
-        exact = lowest if lowest == highest else estimate
-        return Bootstrap(exact, result.draws, 0.0, 0.0, result.clusters, lowest, highest)
-    draws = np.sort(_draws(sums_C, counts_C, resamples=resamples, seed=seed))
+        return replace(result, estimate=lowest if lowest == highest else estimate)
+    sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), resamples=resamples, seed=seed)
+    draws = np.sort(sums_R / counts_R)
     below = (np.sum(draws < estimate) + np.sum(draws <= estimate)) / (2 * draws.size)
     half = 0.5 / draws.size
-    return Bootstrap(
-        estimate,
-        draws,
-        _normal_quantile(min(max(float(below), half), 1 - half)),
-        _acceleration(sums_C, counts_C),
-        sums_C.size,
-        lowest,
-        highest,
+    return replace(
+        result,
+        draws=draws,
+        bias_z=_normal_quantile(min(max(float(below), half), 1 - half)),
+        acceleration=_acceleration(sums_C, counts_C),
     )
 
 
@@ -252,11 +246,6 @@ def cluster_sums(
         np.bincount(of_N, weights=values_N).astype(np.float64),
         np.bincount(of_N).astype(np.float64),
     )
-
-
-def _draws(sums_C: FloatArray, counts_C: FloatArray, *, resamples: int, seed: int) -> FloatArray:
-    sums_R, counts_R = drawn_sums(np.stack([sums_C, counts_C]), resamples=resamples, seed=seed)
-    return sums_R / counts_R
 
 
 def _acceleration(sums_C: FloatArray, counts_C: FloatArray) -> float:

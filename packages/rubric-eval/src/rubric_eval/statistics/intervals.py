@@ -36,6 +36,12 @@ class Interval(BaseModel):
         """Whether the whole interval lies above a value; an unknown interval never does."""
         return self.ci_low is not None and self.ci_low > value
 
+    def in_percent(self, *, sign: str = "", unknown: str = "unknown") -> str:
+        """Write the limits in per cent; `sign` is "+" for differences."""
+        if self.ci_low is None or self.ci_high is None:
+            return unknown
+        return f"{100 * self.ci_low:{sign}.1f} to {100 * self.ci_high:{sign}.1f}"
+
     def is_below(self, value: float) -> bool:
         """Whether the whole interval lies below a value; an unknown interval never does."""
         return self.ci_high is not None and self.ci_high < value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, TypeAlias, cast
 
 import numpy as np
 from scipy import optimize, stats
@@ -76,16 +76,13 @@ def decide(
     else:
         sorted_adjusted, steps = p_M[order], np.full(m, alpha)
     found = int(np.sum(sorted_adjusted < alpha))
-    decisions: list[Decision | None] = [None] * m
-    for rank, place in enumerate(order):
-        is_significant = rank < found
-        decisive = min(found, m - 1)  # the first that is no finding
-        if is_significant:
-            decisive = found - 1 if correction is Correction.BH else rank
-        decisions[int(place)] = Decision(
-            float(sorted_adjusted[rank]), is_significant, float(steps[decisive])
-        )
-    return [decision for decision in decisions if decision is not None]
+    decisive = np.full(m, min(found, m - 1))  # the first that is no finding
+    decisive[:found] = found - 1 if correction is Correction.BH else ranks[:found]
+    decided = [
+        Decision(float(sorted_adjusted[rank]), bool(rank < found), float(steps[decisive[rank]]))
+        for rank in ranks
+    ]
+    return [decided[rank] for rank in np.argsort(order)]
 
 
 _PRECISION: Final = 1e-4
@@ -145,43 +142,6 @@ _DECIMALS: Final = 12
 """Beyond them a difference is the rounding of two means, and would count as a sign."""
 
 
-class PairedTest(Protocol):
-    """A test of "the mean of a − b is 0"."""
-
-    @property
-    def name(self) -> str:
-        """As tables say it."""
-        ...
-
-    @property
-    def mean(self) -> float:
-        """Of a − b."""
-        ...
-
-    @property
-    def n(self) -> int:
-        """Questions that both sides have."""
-        ...
-
-    @property
-    def clusters(self) -> int:
-        """Documents among them."""
-        ...
-
-    @property
-    def p_value(self) -> float:
-        """Two-sided."""
-        ...
-
-    def limits(self, confidence: float) -> tuple[float, float] | None:
-        """Confidence limits; None where a single cluster leaves the spread unknown."""
-        ...
-
-    def detectable(self, *, alpha: float, power: float) -> float | None:
-        """Smallest difference that this test at level α finds with this power; None if none."""
-        ...
-
-
 @dataclass(frozen=True)
 class BootstrapTest:
     """BCa bootstrap by document and sign flips of whole documents, for rewards.
@@ -219,7 +179,9 @@ class BootstrapTest:
     def limits(self, confidence: float) -> tuple[float, float] | None:
         """BCa limits, expanded for few documents; widened to 0 where the test does not reject."""
         limits = self.drawn.expanded_limits(confidence)
-        return _holding_0(limits, p_value=self.p_value, alpha=1 - confidence)
+        if limits is None or self.p_value < 1 - confidence:
+            return limits
+        return min(limits[0], 0.0), max(limits[1], 0.0)
 
     def detectable(self, *, alpha: float, power: float) -> float | None:
         """Smallest mean that this test finds, and what a mean falls short of the truth by.
@@ -232,12 +194,9 @@ class BootstrapTest:
         limits = self.drawn.expanded_limits(1 - alpha)
         if limits is None or self.drawn.is_constant:
             return None
-        mean = self.drawn.estimate
-        up, down = self._found_from((mean - limits[0], limits[1] - mean), alpha=alpha)
-        short_up, short_down = (
-            mean - self.drawn.quantile(1 - power),
-            self.drawn.quantile(power) - mean,
-        )
+        up, down = self._found_from((self.mean - limits[0], limits[1] - self.mean), alpha=alpha)
+        short_up = self.mean - self.drawn.quantile(1 - power)
+        short_down = self.drawn.quantile(power) - self.mean
         needed = max(up + short_up, down + short_down)
         return needed if needed <= 1 else None
 
@@ -318,6 +277,11 @@ class McNemarTest:
         return mcnemar_detectable(self.n, differ, alpha=alpha, power=power)
 
 
+PairedTest: TypeAlias = BootstrapTest | McNemarTest
+"""A test of "the mean of a − b is 0": its mean, n, clusters, two-sided p-value, limits, and the
+smallest difference that it finds at a level with a power."""
+
+
 def reward_test(
     differences_N: FloatArray,
     clusters_N: Sequence[str] | None = None,
@@ -369,12 +333,3 @@ def accuracy_test(
         SignFlips(sums_C, counts_C, unit=1 / answers, resamples=resamples, seed=seed),
         n=n,
     )
-
-
-def _holding_0(
-    limits: tuple[float, float] | None, *, p_value: float, alpha: float
-) -> tuple[float, float] | None:
-    """Widen limits to 0 where the test does not reject it."""
-    if limits is None or p_value < alpha:
-        return limits
-    return min(limits[0], 0.0), max(limits[1], 0.0)

@@ -11,28 +11,23 @@ pass_through  lm-eval's own command line, with our tasks and a cache for each mo
 from __future__ import annotations
 
 from rubric_eval.transfer.plan import TransferPlan, plan_transfer, run_transfer
-from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, benchmark_of
+from rubric_eval.transfer.suites import SUITES, SuiteName, benchmark_of
 from rubric_eval.transfer.table import (
     TransferCell,
-    TransferRow,
     TransferTable,
     read_benchmarks,
     read_transfer,
-    transfer_table,
 )
 
 __all__ = [
     "SUITES",
-    "Benchmark",
     "SuiteName",
     "TransferCell",
     "TransferPlan",
-    "TransferRow",
     "TransferTable",
     "benchmark_of",
     "plan_transfer",
     "read_benchmarks",
     "read_transfer",
     "run_transfer",
-    "transfer_table",
 ]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
 import re
 from collections.abc import Generator, Sequence
@@ -33,6 +31,7 @@ from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
 from rubric_eval.lm_tasks.sources import load_items
 from rubric_eval.records.files import items_sha256
+from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
 
 if TYPE_CHECKING:
@@ -176,12 +175,9 @@ def _template(benchmark: Benchmark, task: Any) -> str:
     shots = getattr(config, "num_fewshot", None)
     text = config.doc_to_text if isinstance(config.doc_to_text, str) else repr(benchmark.task)
     version = str(cast("dict[str, Any]", config.metadata or {}).get("version"))
-    return _hash([benchmark.task, text, shots, version, benchmark.filter, EXTRACTION])
-
-
-def _hash(content: object) -> str:
-    canonical = json.dumps(content, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return text_sha256(
+        canonical_json([benchmark.task, text, shots, version, benchmark.filter, EXTRACTION])
+    )
 
 
 _HELDOUT: Final = "rubric_heldout"
@@ -237,10 +233,8 @@ def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
 def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
     """Build the task whose questions and judge are the user's, with stand-ins for what is not."""
     with TemporaryDirectory() as folder:
-        questions, reader = (
-            tasks or Path(folder, "tasks.jsonl"),
-            judge or Path(folder, "judge.yaml"),
-        )
+        questions, reader = Path(folder, "tasks.jsonl"), Path(folder, "judge.yaml")
+        questions, reader = tasks or questions, judge or reader
         if tasks is None:
             paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
             question = Task(

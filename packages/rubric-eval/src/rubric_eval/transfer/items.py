@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rubric_core import Finish
 from rubric_eval.lm_tasks.scoring import stated
 from rubric_eval.records import AnswerRow, ItemRow
+from rubric_eval.records.inputs import text_sha256
 
 if TYPE_CHECKING:
     from rubric_eval.lm_tasks.sources import Item
@@ -111,18 +111,19 @@ def _row(
     benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], *, item: Item, prompt: str
 ) -> ItemRow:
     is_available = answer.text is not None
+    response = Response(answer)
     return ItemRow(
         item_id=item.item_id,
-        prompt_sha256=hashlib.sha256(prompt.encode()).hexdigest(),
+        prompt_sha256=text_sha256(prompt),
         correct=bool(sample["exact_match"]) if is_available else None,
         is_answered=is_available and _is_answered(sample),
-        is_truncated=None if answer.finish is None else answer.finish is Finish.TRUNCATED,
+        is_truncated=response.is_truncated,
         tokens=answer.tokens,
         group=item.group,
         question=item.shown(),
         target=item.target,
-        stated=None if answer.text is None else _stated(benchmark, answer.text, sample, item),
-        response=answer.text or "",
+        stated=_stated(benchmark, response, sample, item) if is_available else None,
+        response=str(response),
         reason=answer.reason,
     )
 
@@ -133,14 +134,17 @@ def _stated(
     """Return the answer that was scored; None where there is none, or nobody says which it is."""
     if benchmark.stock_yaml is None:
         return stated(benchmark.data, response, item.choices)
-    has_filter = benchmark.filter != _NO_FILTER
-    found = str(sample["filtered_resps"][0]).strip() if has_filter else ""
-    return found if found != _NOTHING_FOUND and found else None
+    return _filtered(sample) if benchmark.filter != _NO_FILTER else None
 
 
 def _is_answered(sample: Mapping[str, Any]) -> bool:
     """Ask our own scoring, or whether lm-eval's filter found something."""
     if "no_answer" in sample:
         return not sample["no_answer"]
+    return _filtered(sample) is not None
+
+
+def _filtered(sample: Mapping[str, Any]) -> str | None:
+    """What lm-eval's filter found, if anything."""
     found = str(sample["filtered_resps"][0]).strip()
-    return bool(found) and found != _NOTHING_FOUND
+    return found if found and found != _NOTHING_FOUND else None

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -12,19 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, PolicyView
 from rubric_core.locks import folder_lock
-from rubric_eval.answers import AnswerProgress, check_weights, collect_answers
-from rubric_eval.errors import BenchmarkDataError, EvalFolderError, Failures, TransferAbortError
+from rubric_eval.answers import check_weights, stream_answers
+from rubric_eval.errors import BenchmarkDataError, Failures, TransferAbortError
 from rubric_eval.records import (
     AnswerRow,
     EvalFolder,
     EvalRun,
-    ItemRow,
     ModelEntry,
     QuestionRow,
     Questions,
 )
-from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
-from rubric_eval.records.joining import closing, joined, under_way
+from rubric_eval.records.files import write_finished_run, write_json, write_rows
+from rubric_eval.records.inputs import canonical_json, text_sha256
+from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.records.run import check_models, check_plan, now
 from rubric_eval.transfer.building import Built, build
 from rubric_eval.transfer.items import scored_items
@@ -41,7 +40,7 @@ async def run_transfer(
     plan: TransferPlan,
     models: Sequence[OpenModel],
     *,
-    on_progress: Callable[[str, str, AnswerProgress], None] | None = None,
+    on_progress: Callable[[str, str, int], None] | None = None,
 ) -> TransferTable:
     """Have models answer the same benchmarks, score all alike, and write the table.
 
@@ -52,7 +51,7 @@ async def run_transfer(
         out: folder of the evaluation, a new one or one of the same benchmarks.
         plan: what is asked.
         models: each closed after its answers, and all at the end, whatever comes of it.
-        on_progress: called after every answer, with model and benchmark.
+        on_progress: called after every answer, with model, benchmark, and how many it will be.
 
     Returns:
         The paper's Table 2, also in transfer.json.
@@ -68,7 +67,6 @@ async def run_transfer(
     async with closing([model.aclose for model in models]):
         wanted = plan.manifest([model.entry for model in models])
         with folder_lock(folder.root):
-            _refuse_others(folder, wanted)
             run = joined(folder, wanted)
             for model in models:
                 check_weights(folder, model)
@@ -77,10 +75,13 @@ async def run_transfer(
                 for model in models:
                     async with model:  # the next one may need its memory
                         await _evaluate(folder, plan, model, on_progress)
-                finished = _finished(folder, run)
-                table = transfer_table(folder, finished)
+                # A model that an earlier run began, and never brought to an end, is left out; its
+                # answers stay.
+                done = [one for one in run.models if has_items(folder, run, model=one.name)]
+                ended = finished(run, models=tuple(done))
+                table = transfer_table(folder, ended)
                 write_json(folder.transfer, table)
-                write_finished_run(folder, finished)
+                write_finished_run(folder, ended)
     return table
 
 
@@ -88,45 +89,33 @@ async def _evaluate(
     folder: EvalFolder,
     plan: TransferPlan,
     model: OpenModel,
-    on_progress: Callable[[str, str, AnswerProgress], None] | None,
+    on_progress: Callable[[str, str, int], None] | None,
 ) -> None:
     """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
     answered: list[tuple[Built, dict[int, dict[str, AnswerRow]]]] = []
     for built in plan.built:
-        benchmark = built.benchmark.task
-
-        def note(progress: AnswerProgress, benchmark: str = benchmark) -> None:
-            if on_progress is not None:
-                on_progress(model.name, benchmark, progress)
-
-        questions = [
-            ItemQuestion(item_id, prompt)
-            for item_id, prompt in zip(built.ids, built.prompts, strict=True)
-        ]
-        answers = await collect_answers(
-            model,
-            questions,
-            folder=folder,
-            decoding=built.decoding,
-            seeds=plan.seeds,
-            on_progress=note,
+        by_seed: dict[int, dict[str, AnswerRow]] = {seed: {} for seed in plan.seeds}
+        total = len(built.ids) * len(plan.seeds)
+        questions = list(map(ItemQuestion, built.ids, built.prompts))
+        stream = stream_answers(
+            model, questions, folder=folder, decoding=built.decoding, seeds=plan.seeds
         )
-        by_seed = {
-            seed: {row.task_id: row for row in rows} for seed, rows in answers.by_seed.items()
-        }
-        _refuse_unanswered(model.name, built, by_seed, plan.max_unavailable_frac)
+        async with aclosing(stream):
+            async for seed, row in stream:
+                by_seed[seed][row.task_id] = row
+                if on_progress is not None:
+                    on_progress(model.name, built.benchmark.task, total)
+        rows = [row for by_item in by_seed.values() for row in by_item.values()]
+        _refuse_unanswered(model.name, built, rows, plan.max_unavailable_frac)
         answered.append((built, by_seed))
     for built, by_seed in answered:
         for seed, by_item in by_seed.items():
-            rows: list[ItemRow] = scored_items(built, by_item)
-            write_rows(folder.items(built.benchmark.task, model.name, seed), rows)
+            items = scored_items(built, by_item)
+            write_rows(folder.items(built.benchmark.task, model.name, seed), items)
 
 
-def _refuse_unanswered(
-    model: str, built: Built, by_seed: dict[int, dict[str, AnswerRow]], allowed: float
-) -> None:
+def _refuse_unanswered(model: str, built: Built, rows: Sequence[AnswerRow], allowed: float) -> None:
     """Judge each model and benchmark by itself: all the others' answers must not hide one."""
-    rows = [row for by_item in by_seed.values() for row in by_item.values()]
     failed = Failures()
     for row in rows:
         if row.text is None:
@@ -142,39 +131,6 @@ def _refuse_unanswered(
             unavailable_frac=share,
             reasons=failed.by_reason,
         )
-
-
-def _refuse_others(folder: EvalFolder, wanted: EvalRun) -> None:
-    """Keep one set of benchmarks, with one budget and template each, in a folder."""
-    if not folder.run.exists():
-        return
-    held = read_run(folder)
-    if held.kind != wanted.kind or held.suite != wanted.suite:
-        return  # `joined` says so, or that the questions are others
-    differences = [
-        f"its {name} are {there!r}, not {here!r}"
-        for name, there, here in (
-            ("benchmarks", sorted(held.questions), sorted(wanted.questions)),
-            ("max-tokens", held.max_tokens, wanted.max_tokens),
-        )
-        if there != here
-    ]
-    if differences:
-        raise EvalFolderError(
-            f"{folder.root} holds an evaluation of something else: {'; '.join(differences)}. "
-            "Evaluate as it does, or name a new folder"
-        )
-
-
-def _finished(folder: EvalFolder, run: EvalRun) -> EvalRun:
-    """Return the manifest of what is there in the end.
-
-    A model that an earlier run began, and never brought to an end, is left out; its answers stay.
-    """
-    done = tuple(model for model in run.models if has_items(folder, run, model=model.name))
-    return run.model_copy(
-        update={"status": "finished", "finished": now(), "error": None, "models": done}
-    )
 
 
 _VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
@@ -228,7 +184,6 @@ class TransferPlan:
             one.benchmark.task: Questions(source=one.source, sha256=one.sha256, count=len(one.ids))
             for one in self.built
         }
-        canonical = json.dumps(sorted(templates.items()), separators=(",", ":"))
         return EvalRun(
             kind="transfer",
             started=now(),
@@ -236,7 +191,7 @@ class TransferPlan:
             questions=questions,
             decoding=self.decoding,
             seeds=self.seeds,
-            template=hashlib.sha256(canonical.encode()).hexdigest(),
+            template=text_sha256(canonical_json(sorted(templates.items()))),
             suite=self.suite,
             templates=templates,
             max_tokens={built.benchmark.task: built.decoding.max_tokens for built in self.built},

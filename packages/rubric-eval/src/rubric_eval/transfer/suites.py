@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -10,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from rubric_core.files import read_file
+from rubric_core.files import toml_beside
 
 if TYPE_CHECKING:
     from rubric_eval.lm_tasks.sources import Item
@@ -55,7 +54,7 @@ class Benchmark:
         return self.data.startswith("gpqa")
 
 
-_TABLE: Final = tomllib.loads(read_file(Path(__file__).with_name("suites.toml")).decode())
+_TABLE: Final = toml_beside(__file__, "suites.toml")
 SUITES: Final = {
     SuiteName(suite): tuple(Benchmark(**fields) for fields in benchmarks)
     for suite, benchmarks in _TABLE.items()

@@ -7,14 +7,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel
-
 from rubric_eval.answers import text_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured, QuestionRow
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
 from rubric_eval.records.files import items_sha256, iterate_rows, read_finished_run, read_rows
-from rubric_eval.records.run import FROZEN
+from rubric_eval.records.run import Record, present_mean
 from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.suites import benchmark_of
 
@@ -102,11 +100,17 @@ class _Prompts:
 def _read(
     folder: EvalFolder, run: EvalRun, benchmark: str, model: ModelEntry, prompts: _Prompts
 ) -> Measured:
+    asked = run.questions[benchmark]
     rows_S: list[list[ItemRow]] = []
     for seed in run.seeds:
-        numbered = _rows(folder, run, benchmark, model.name, seed)
         path = folder.items(benchmark, model.name, seed)
-        prompts.check(path, numbered, run.questions[benchmark])
+        numbered = list(iterate_rows(path, ItemRow)) if path.exists() else []
+        if len(numbered) != asked.count:
+            raise EvalFolderError(
+                f"{path} holds {len(numbered)} of {asked.count} items; run "
+                "`rubric-eval transfer` again, which goes on where it was"
+            )
+        prompts.check(path, numbered, asked)
         rows_S.append([row for _, row in numbered])
     first = rows_S[0]
     if any([row.item_id for row in rows] != [row.item_id for row in first] for rows in rows_S):
@@ -114,8 +118,7 @@ def _read(
             f"{folder.root}: items of {benchmark!r} by {model.name!r} differ from seed to seed; "
             "run `rubric-eval transfer` again"
         )
-    groups = tuple(row.group for row in first)
-    return _measured(run, benchmark, model, rows_S, fields=groups if any(groups) else ())
+    return _measured(run, benchmark, model, rows_S)
 
 
 def has_items(folder: EvalFolder, run: EvalRun, *, model: str) -> bool:
@@ -143,14 +146,12 @@ def _measured(
     benchmark: str,
     model: ModelEntry,
     rows_S: Sequence[Sequence[ItemRow]],
-    *,
-    fields: tuple[str, ...],
 ) -> Measured:
     first = rows_S[0]
+    ids = tuple(row.item_id for row in first)
+    groups = tuple(row.group for row in first)
     every = [row for rows in rows_S for row in rows]
     given = [row for row in every if row.correct is not None]
-    known = [row.is_truncated for row in given if row.is_truncated is not None]
-    tokens = [row.tokens for row in given if row.tokens is not None]
     source = benchmark_of(benchmark)
     return Measured(
         measure=Measure.ACCURACY,
@@ -160,36 +161,20 @@ def _measured(
         prompt_form=model.prompt_form,
         protocol=protocol(run, benchmark),
         chance=source.chance if source else None,
-        ids=tuple(row.item_id for row in first),
-        clusters=tuple(row.item_id for row in first),
+        ids=ids,
+        clusters=ids,
         prompts=tuple(row.prompt_sha256 for row in first),
-        fields=fields,
+        fields=groups if any(groups) else (),
         seeds=run.seeds,
         values_NK=tuple(
             tuple(None if row.correct is None else float(row.correct) for row in row_S)
             for row_S in zip(*rows_S, strict=True)
         ),
         unavailable_frac=1 - len(given) / len(every),
-        truncated_frac=sum(known) / len(known) if known else None,
-        no_answer_frac=sum(not row.is_answered for row in given) / len(given) if given else None,
-        tokens_mean=sum(tokens) / len(tokens) if tokens else None,
+        truncated_frac=present_mean(row.is_truncated for row in given),
+        no_answer_frac=present_mean(not row.is_answered for row in given),
+        tokens_mean=present_mean(row.tokens for row in given),
     )
-
-
-def _rows(
-    folder: EvalFolder, run: EvalRun, benchmark: str, model: str, seed: int
-) -> list[tuple[int, ItemRow]]:
-    path = folder.items(benchmark, model, seed)
-    try:
-        rows = list(iterate_rows(path, ItemRow))
-    except FileNotFoundError:
-        rows = []
-    if len(rows) != run.questions[benchmark].count:
-        raise EvalFolderError(
-            f"{path} holds {len(rows)} of {run.questions[benchmark].count} items; run "
-            "`rubric-eval transfer` again, which goes on where it was"
-        )
-    return rows
 
 
 def _entry(folder: EvalFolder, run: EvalRun, benchmark: str, model: str) -> ModelEntry:
@@ -211,10 +196,8 @@ def _entry(folder: EvalFolder, run: EvalRun, benchmark: str, model: str) -> Mode
     return entry
 
 
-class TransferCell(BaseModel):
+class TransferCell(Record):
     """One model on one benchmark."""
-
-    model_config = FROZEN
 
     benchmark: str
     title: str
@@ -238,10 +221,8 @@ class TransferCell(BaseModel):
     tokens_mean: float | None
 
 
-class TransferRow(BaseModel):
+class TransferRow(Record):
     """One model."""
-
-    model_config = FROZEN
 
     model: str
     cells: tuple[TransferCell, ...]
@@ -252,10 +233,8 @@ class TransferRow(BaseModel):
     """Mean difference from the first model over benchmarks, on items that both answered."""
 
 
-class TransferTable(BaseModel):
+class TransferTable(Record):
     """Table 2, without tests: `rubric-eval compare` says which differences are more than luck."""
-
-    model_config = FROZEN
 
     suite: str
     base: str
@@ -293,22 +272,21 @@ def _row(
     name: str, measured: Mapping[str, Sequence[Measured]], base: str, confidence: float
 ) -> TransferRow:
     cells = tuple(_cell(one, confidence) for one in measured[name])
-    deltas = [_delta(a, b) for a, b in zip(measured[base], measured[name], strict=True)]
-    known = [delta for delta in deltas if delta is not None]
+    deltas = map(_delta, measured[base], measured[name])
     return TransferRow(
         model=name,
         cells=cells,
         average=sum(cell.accuracy for cell in cells) / len(cells),
-        average_delta=sum(known) / len(known) if known and name != base else None,
+        average_delta=None if name == base else present_mean(deltas),
     )
 
 
 def _cell(one: Measured, confidence: float) -> TransferCell:
     interval = score_interval(
-        _means(one),
+        one.means_N,
         clusters_N=one.clusters,
         is_accuracy=True,
-        answers=len(one.values_NK[0]),
+        answers=one.answers,
         confidence=confidence,
     )
     benchmark = benchmark_of(one.benchmark)
@@ -329,14 +307,5 @@ def _cell(one: Measured, confidence: float) -> TransferCell:
 
 
 def _delta(a: Measured, b: Measured) -> float | None:
-    pairs = zip(_means(a), _means(b), strict=True)
-    differences = [y - x for x, y in pairs if x is not None and y is not None]
-    return sum(differences) / len(differences) if differences else None
-
-
-def _means(one: Measured) -> list[float | None]:
-    means: list[float | None] = []
-    for values_K in one.values_NK:
-        known = [value for value in values_K if value is not None]
-        means.append(sum(known) / len(known) if known else None)
-    return means
+    pairs = zip(a.means_N, b.means_N, strict=True)
+    return present_mean(y - x for x, y in pairs if x is not None and y is not None)
