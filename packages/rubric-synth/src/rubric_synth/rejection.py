@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from rubric_synth.config import SynthConfig
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
 

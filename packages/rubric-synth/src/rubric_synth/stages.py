@@ -7,18 +7,16 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rubric_core import Criterion, DocumentAnalysis, Task
+from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import TaskType
+from rubric_synth.document import Document
 from rubric_synth.errors import SynthError
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.document import Document
-    from rubric_synth.rejection import RejectionReason
+from rubric_synth.rejection import RejectionReason
 
 
 class StageRefusal(SynthError, ValueError):  # noqa: N818 - an answer of a stage, not a fault

@@ -7,11 +7,13 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.capabilities import check, close
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document, Outcome
 from rubric_synth.quality import (
     check_draft,
@@ -21,10 +23,6 @@ from rubric_synth.quality import (
 )
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
 from rubric_synth.stages import Draft, StageRefusal, StagesFactory
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.config import QualityConfig
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,9 +30,6 @@ from rubric_synth.dataset.splits import can_write_parquet, table_of
 from rubric_synth.duplicates import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.files import file_sha256
-
-if TYPE_CHECKING:
-    from rubric_synth.dataset import Manifest
 
 _LONGEST_NAME: Final = 80
 

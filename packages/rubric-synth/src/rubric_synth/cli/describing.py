@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal, cast
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -42,6 +42,7 @@ from rubric_synth.files import write_lines
 from rubric_synth.stats import (
     CONTROL_TASKS,
     PAGE_FILE,
+    DatasetStatistics,
     Example,
     chosen_rejections,
     chosen_tasks,
@@ -51,9 +52,6 @@ from rubric_synth.stats import (
     unreadable_rejections,
     visible,
 )
-
-if TYPE_CHECKING:
-    from rubric_synth.stats import DatasetStatistics
 
 _MODEL_TASKS: Final = 20
 _NO_ANSWER: Final = 4

@@ -10,23 +10,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, read_older
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    Older,
+    read_older,
+)
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
 from rubric_synth.config import CollectConfig
+from rubric_synth.document import Document
 from rubric_synth.duplicates import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import Rejection, most_first, remedies
 from rubric_synth.sources import read_source
-
-if TYPE_CHECKING:
-    from rubric_synth.collect.folder import Older
-    from rubric_synth.document import Document
 
 _PACKAGE_PREFIX: Final = "python:"
 _NO_PATHS: Final = (_PACKAGE_PREFIX, "hf:")

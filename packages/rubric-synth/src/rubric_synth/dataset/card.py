@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.manifest import SPLITS, Manifest, Usage
-
-if TYPE_CHECKING:
-    from rubric_synth.rejection import Stage
+from rubric_synth.rejection import Stage
 
 
 def asked_of_models(usage: Usage) -> Usage:

@@ -6,12 +6,13 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
 from rubric_core import split_of
 from rubric_synth.calls import CallTotals, RunningTotals
+from rubric_synth.config import SynthConfig
 from rubric_synth.dataset.card import card_text
 from rubric_synth.dataset.manifest import (
     CARD_FILE,
@@ -19,22 +20,19 @@ from rubric_synth.dataset.manifest import (
     REJECTED_FILE,
     SPLITS,
     Manifest,
+    Provenance,
     Usage,
     publishable,
     published,
     without_key,
 )
 from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
+from rubric_synth.document import Outcome
 from rubric_synth.duplicates import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.dataset.manifest import Provenance
-    from rubric_synth.document import Outcome
 
 
 class SynthReport(BaseModel):

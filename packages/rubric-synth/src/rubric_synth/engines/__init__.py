@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rubric_synth.config import SynthConfig
 from rubric_synth.engines.protocol import Engine, LocalEngine, OwnStages, Pending, Sink, WorkerSpec
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
 
 __all__ = ["Engine", "LocalEngine", "OwnStages", "Pending", "Sink", "WorkerSpec", "make_engine"]
 

@@ -6,24 +6,20 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import anyio
 import anyio.lowlevel
 
+from rubric_core import Judge
 from rubric_judge import ChatModel, LexicalConfig, load_judge
-from rubric_synth.calls import DocumentCalls
+from rubric_judge.provider.limits import Limiter
+from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, SynthConfig, reader_of
+from rubric_synth.document import Document, Outcome
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.worker import Worker
-
-if TYPE_CHECKING:
-    from rubric_core import Judge
-    from rubric_judge.provider.limits import Limiter
-    from rubric_synth.calls import CallRecord
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Document, Outcome
 
 
 class Pending(NamedTuple):

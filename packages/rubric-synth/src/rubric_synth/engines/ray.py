@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -17,12 +17,10 @@ from structlog import get_logger
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
 from rubric_judge.provider.settings import variable
+from rubric_synth.config import SynthConfig
+from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_crew import Crew
 from rubric_synth.errors import EngineError
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 
 _log = get_logger(__name__)
 

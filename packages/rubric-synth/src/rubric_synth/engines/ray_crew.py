@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import anyio
 from structlog import get_logger
@@ -16,14 +16,12 @@ from rubric_core import RubricError
 from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.config import SynthConfig
 from rubric_synth.document import Document, Outcome
 from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.errors import EngineError
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
 
 _log = get_logger(__name__)
 

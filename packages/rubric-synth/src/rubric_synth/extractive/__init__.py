@@ -7,15 +7,12 @@ explanations and its rubrics look for the document's own terms; it does not unde
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document
 from rubric_synth.extractive.prose_tasks import ExtractiveStages
 from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.stages import Stages
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
 
 __all__ = ["CorpusTerms", "extractive_stages"]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
+from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.phrases import (
     API_DEPENDENT,
     BARE_TYPES,
@@ -18,6 +19,7 @@ from rubric_synth.extractive.phrases import (
     LEAD_IN,
     LOST_REFERENCE,
 )
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import (
     capital_first,
     clip_words,
@@ -30,10 +32,6 @@ from rubric_synth.language import (
 )
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_synth.document import ApiEntry, ApiItem
-    from rubric_synth.extractive.terms import CorpusTerms
 
 _MAX_NAMES: Final = 6
 _MAX_DESCRIBED: Final = 3

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_judge.lexical.words import read_sentences
 from rubric_synth.cleaning.markdown import Section, sections
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document
 from rubric_synth.extractive.phrases import (
     CAVEAT_MARKERS,
     CITATION,
@@ -23,12 +25,8 @@ from rubric_synth.extractive.phrases import (
     base_form,
     best_phrase,
 )
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
-    from rubric_synth.extractive.terms import CorpusTerms
 
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|section|part|appendix|lesson|unit|lab|step)\s+[\dA-Z]+\b[.:]?"

@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_judge.lexical.words import stem
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import STOP_WORDS
 from rubric_synth.tables import read_table, word_set
-
-if TYPE_CHECKING:
-    from rubric_synth.extractive.terms import CorpusTerms
 
 
 def _pattern(name: str) -> re.Pattern[str]:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
 from rubric_synth.cleaning.markdown import sections
-from rubric_synth.document import parse_entry
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
 from rubric_synth.extractive.claims import Claim, Claims, passage_claims, passages
 from rubric_synth.extractive.criteria import enriched, new_criterion
 from rubric_synth.extractive.phrases import CAVEAT_MARKERS, noun_phrases
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import (
     capital_first,
     choose,
@@ -27,11 +29,6 @@ from rubric_synth.language import (
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
-    from rubric_synth.extractive.terms import CorpusTerms
 
 _OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
 _MIN_TERMS: Final = 2

@@ -7,13 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge.lexical.words import stem
+from rubric_synth.document import Document
 from rubric_synth.language import content_words, first_per_stem, sentences, words
-
-if TYPE_CHECKING:
-    from rubric_synth.document import Document
 
 _BOILERPLATE_DOCUMENTS: Final = 3
 _MIN_BOILERPLATE_WORDS: Final = 5

@@ -6,16 +6,12 @@ the reply strictly: a bad reply is a counted refusal, a bad draft of a reply is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from rubric_judge import ChatModel
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import LLMConfig
 from rubric_synth.llm.prompt import prompt_hashes
 from rubric_synth.llm.stages import LLMStages
 from rubric_synth.stages import Stages, StagesFactory
-
-if TYPE_CHECKING:
-    from rubric_judge import ChatModel
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.config import LLMConfig
 
 __all__ = ["llm_stages", "prompt_hashes"]
 

@@ -10,16 +10,14 @@ import json
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
-
-if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
-    from rubric_synth.config import LLMConfig, TaskType
-    from rubric_synth.document import Document
-    from rubric_synth.llm.paragraphs import ShownText
-    from rubric_synth.stages import Draft
+from rubric_synth.config import LLMConfig, TaskType
+from rubric_synth.document import Document
+from rubric_synth.llm.paragraphs import ShownText
+from rubric_synth.stages import Draft
 
 _SYSTEM: Final = "system_v1.txt"
 _DOCUMENT: Final = "document_v1.jinja"

@@ -9,20 +9,18 @@ element) is in the schema as a bound for the server, and is not refused here.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from rubric_core.errors import RepeatedKeyError
 from rubric_core.files import decode
 from rubric_core.schema import sealed
+from rubric_judge import ChatReply
 from rubric_synth.config import TaskType
 from rubric_synth.llm.executable import CheckReply
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_judge import ChatReply
 
 Depth = Literal["introductory", "intermediate", "advanced", "research"]
 ReasoningMode = Literal[

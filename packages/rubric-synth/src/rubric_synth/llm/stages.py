@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pydantic import BaseModel
 
 from rubric_core import DocumentAnalysis
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.verification.directive import HEADS
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import LLMConfig
+from rubric_synth.document import Document
 from rubric_synth.llm.executable import to_directive
 from rubric_synth.llm.paragraphs import ShownText, shown_text
 from rubric_synth.llm.prompt import asks_for_checks, load_prompts
@@ -32,13 +37,6 @@ from rubric_synth.llm.replies import (
 )
 from rubric_synth.rejection import RejectionReason, Stage
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.config import LLMConfig
-    from rubric_synth.document import Document
 
 _LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
 _TO_THE_END: Final = ("python_tests:", "json_schema:")

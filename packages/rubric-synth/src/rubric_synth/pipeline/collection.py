@@ -8,15 +8,13 @@ import os
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
 from rubric_synth.collect import DOCUMENTS_FILE, MANIFEST_FILE, collected_hashes, read_document
+from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256
-
-if TYPE_CHECKING:
-    from rubric_synth.document import Document
 
 _HASH_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16

@@ -10,17 +10,14 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 
 from rubric_synth.dataset import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, SynthReport
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
-
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.work import WorkFolder
+from rubric_synth.errors import UnfinishedCause
+from rubric_synth.work import WorkFolder
 
 NOTE: Final = "dataset"
 DATASET_FILES: Final = (

@@ -5,22 +5,19 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from rubric_core import Usage
 from rubric_judge.console import Pace
-from rubric_synth.calls import RunningTotals
+from rubric_synth.calls import CallRecord, CallTotals, RunningTotals
+from rubric_synth.config import SynthConfig
+from rubric_synth.document import Outcome
 from rubric_synth.engines import Engine, Pending
-
-if TYPE_CHECKING:
-    from rubric_core import Usage
-    from rubric_synth.calls import CallRecord, CallTotals
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Outcome
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.pipeline.collection import CollectedLine
-    from rubric_synth.pipeline.ending import Stop
-    from rubric_synth.rejection import Stage
-    from rubric_synth.work import WorkFolder
+from rubric_synth.errors import UnfinishedCause
+from rubric_synth.pipeline.collection import CollectedLine
+from rubric_synth.pipeline.ending import Stop
+from rubric_synth.rejection import Stage
+from rubric_synth.work import WorkFolder
 
 
 class Progress(NamedTuple):

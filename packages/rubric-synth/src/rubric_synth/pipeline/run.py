@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import anyio
 import anyio.lowlevel
@@ -19,7 +19,13 @@ from rubric_synth.collect import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
 from rubric_synth.dataset import Provenance, SynthReport, write_dataset
 from rubric_synth.engines import LocalEngine, Pending, WorkerSpec, make_engine
-from rubric_synth.errors import CallsStoppedError, OutputError, UnfinishedError, WorkFolderError
+from rubric_synth.errors import (
+    CallsStoppedError,
+    OutputError,
+    UnfinishedCause,
+    UnfinishedError,
+    WorkFolderError,
+)
 from rubric_synth.events import log_warning
 from rubric_synth.extractive import extractive_stages
 from rubric_synth.files import remove_leftovers
@@ -44,10 +50,7 @@ from rubric_synth.pipeline.recorder import (
 from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work import WorkFolder, note_of_finished
-
-if TYPE_CHECKING:
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.worker import Worker
+from rubric_synth.worker import Worker
 
 
 async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:

@@ -6,15 +6,13 @@ import hashlib
 import json
 import uuid
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from rubric_core import Judge
 from rubric_judge import ChatModel, load_judge
 from rubric_judge.capabilities import fingerprint
 from rubric_synth.config import LLMConfig, SynthConfig
 from rubric_synth.stages import Stages, StagesFactory
-
-if TYPE_CHECKING:
-    from rubric_core import Judge
 
 _PACKAGES = ("rubric-core", "rubric-judge", "rubric-synth")
 _OF_THE_WHOLE = {"judge", "near_duplicate_question_jaccard"}

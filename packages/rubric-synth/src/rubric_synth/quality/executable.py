@@ -13,7 +13,7 @@ from __future__ import annotations
 import ast
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
 from rubric_judge.verification import ProgramCheck, Programs, parse_verification
@@ -21,12 +21,9 @@ from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
 from rubric_judge.verification.quantities import plain_numbers, read_quantities
+from rubric_synth.config import QualityConfig
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_synth.config import QualityConfig
-
 
 _RUNS: Final = 2
 """Tests whose result changes from one run to the next are no tests."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from rubric_synth.config import CollectConfig
+from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection
 from rubric_synth.sources.folder import read_file, read_folder
 from rubric_synth.sources.package import read_package
 from rubric_synth.sources.raw_text import in_other_language
 from rubric_synth.sources.records import read_hugging_face
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.document import Document
 
 __all__ = ["read_source"]
 

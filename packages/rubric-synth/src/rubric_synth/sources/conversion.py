@@ -19,13 +19,15 @@ import weakref
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import article_text, without_tags
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
+from rubric_synth.sources.opening import SourceFile
 from rubric_synth.sources.raw_text import (
     NotTextError,
     cleaned,
@@ -34,10 +36,6 @@ from rubric_synth.sources.raw_text import (
     printable,
     within,
 )
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.sources.opening import SourceFile
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
 

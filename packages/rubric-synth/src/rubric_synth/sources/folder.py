@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_synth.cleaning.markdown import document_title
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
@@ -23,9 +24,6 @@ from rubric_synth.sources.raw_text import (
     within,
 )
 from rubric_synth.sources.records import RecordReader, read_parquet
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
 
 _TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
 _HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")

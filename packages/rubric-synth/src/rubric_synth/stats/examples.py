@@ -7,14 +7,11 @@ import heapq
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
-from rubric_core import read_tasks
+from rubric_core import Task, read_tasks
 from rubric_synth.dataset import REJECTED_FILE, read_manifest, read_rejections, split_path
-
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_synth.rejection import Rejection
+from rubric_synth.rejection import Rejection
 
 _T = TypeVar("_T")
 

@@ -8,11 +8,11 @@ from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 
-from rubric_core import Judge, Task, read_tasks
+from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
@@ -30,9 +30,6 @@ from rubric_synth.stages import terms_of
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page
 from rubric_synth.stats.report import DatasetStatistics, Names, Numbers, Shares
-
-if TYPE_CHECKING:
-    from rubric_core import Criterion, Task
 
 
 class Text(NamedTuple):

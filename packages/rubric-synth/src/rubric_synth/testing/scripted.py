@@ -10,18 +10,16 @@ import json
 import re
 from collections.abc import Coroutine, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from rubric_core import DocumentAnalysis
+from rubric_judge.testing import FakeCall
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive import extractive_stages
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
-    from rubric_judge.testing import FakeCall
 
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]

@@ -10,19 +10,17 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from rubric_core import Usage
 from rubric_core.files import open_file
 from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
+from rubric_synth.rejection import Stage
 from rubric_synth.tables import read_text
 from rubric_synth.work.segments import KEPT, Place
-
-if TYPE_CHECKING:
-    from rubric_synth.document import Outcome
-    from rubric_synth.rejection import Stage
 
 Kind = Literal["calls", "shard"]
 
