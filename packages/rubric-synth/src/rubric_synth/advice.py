@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from rubric_synth.collect import CollectReport
-from rubric_synth.dataset import SynthReport
+from rubric_synth.collect.collection import CollectReport
+from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.rejection import remedies
 
 _NAMED_REASONS: Final = 3

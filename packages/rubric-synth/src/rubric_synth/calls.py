@@ -19,9 +19,9 @@ from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.provider.chat import Finish
 from rubric_judge.provider.limits import Limited
+from rubric_synth.config import Frozen
 from rubric_synth.rejection import Stage
 
-_CONTRACT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SHARED_CHARS = 200
 """Questions about one document begin alike, with its mark: they go to one replica, whose cache then
 holds it."""
@@ -29,10 +29,8 @@ _MOST_KEPT = 1024
 """Models of replies whose schemas are remembered."""
 
 
-class CallRecord(BaseModel):
+class CallRecord(Frozen):
     """One call of a model or judge that was answered, or paid for; printing one shows no text."""
-
-    model_config = _CONTRACT
 
     key: str
     """Hash of all that may change the answer."""
@@ -52,10 +50,8 @@ class CallRecord(BaseModel):
     """False where tokens were used and no answer came: it is asked again, and was paid for."""
 
 
-class CallTotals(BaseModel):
+class CallTotals(Frozen):
     """What several calls took."""
-
-    model_config = _CONTRACT
 
     calls: int = 0
     """Answered calls."""

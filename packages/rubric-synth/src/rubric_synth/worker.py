@@ -7,20 +7,17 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.capabilities import check, close
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import QualityConfig
-from rubric_synth.document import Document, Outcome
-from rubric_synth.quality import (
-    check_draft,
-    check_executable_criteria,
-    check_rewards,
-    check_unrepeated,
-)
+from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.quality.draft import check_draft, check_unrepeated
+from rubric_synth.quality.executable import check_executable_criteria
+from rubric_synth.quality.rewards import check_rewards
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
 from rubric_synth.stages import Draft, StageRefusal, StagesFactory
 
@@ -136,18 +133,10 @@ def _rejection(
         frames = traceback.extract_tb(error.__traceback__)
         place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
         detail = f"{type(error).__name__}{place}"
-    return Rejection(
-        source=document.source,
-        stage=stage,
-        reason=reason,
-        detail=detail,
-        doc_hash=document.doc_hash,
-        draft=_plain(draft) if isinstance(draft, Draft) else None,
-    )
-
-
-def _plain(draft: Draft) -> dict[str, Any]:
-    """Return a draft as JSON that any file can hold: models write lone surrogates and NaN."""
-    content = draft.model_dump(mode="python")
-    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-    return json.loads(text, parse_constant=lambda _: None)
+    rejection = rejected(document, stage, reason, detail)
+    if not isinstance(draft, Draft):
+        return rejection
+    # As JSON that any file can hold: models write lone surrogates and NaN.
+    text = json.dumps(draft.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
+    content = json.loads(text, parse_constant=lambda _: None)
+    return rejection.model_copy(update={"draft": content})

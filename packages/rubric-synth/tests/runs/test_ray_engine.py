@@ -16,7 +16,8 @@ from rubric_judge.provider.limits import LocalLimiter
 from rubric_synth import RejectionReason, SynthConfig, synthesise
 from rubric_synth.config import load_config
 from rubric_synth.document import Document
-from rubric_synth.engines import Pending, WorkerSpec, make_engine, ray_actor, ray_crew
+from rubric_synth.engines import make_engine, ray_actor, ray_crew
+from rubric_synth.engines.protocol import Pending, WorkerSpec
 from rubric_synth.errors import EngineError, UnfinishedError
 from rubric_synth.testing import generated_documents
 

@@ -14,7 +14,7 @@ from rubric_judge.console import Progress
 from rubric_judge.console.command import FAILED, command_app, say_on_stderr
 from rubric_judge.console.command import fail as end_with
 from rubric_synth.calls import CallTotals
-from rubric_synth.collect import REJECTED_FILE
+from rubric_synth.collect.folder import REJECTED_FILE
 from rubric_synth.config import SynthConfig, load_config
 from rubric_synth.rejection import what_to_do
 

@@ -22,6 +22,7 @@ from rubric_judge import (
     read_judge_spec,
 )
 from rubric_judge.console.command import FAILED, say_on_stderr
+from rubric_judge.page.rendering import visible
 from rubric_synth.check import check_dataset
 from rubric_synth.cli.console import (
     app,
@@ -36,22 +37,13 @@ from rubric_synth.cli.console import (
 )
 from rubric_synth.config import reader_of
 from rubric_synth.controls import CONTROLS
-from rubric_synth.dataset import asked_of_models, read_manifest
-from rubric_synth.dataset.splits import question_lines
+from rubric_synth.dataset.splits import question_lines, read_manifest
+from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats import (
-    CONTROL_TASKS,
-    PAGE_FILE,
-    DatasetStatistics,
-    Example,
-    chosen_rejections,
-    chosen_tasks,
-    counted,
-    dataset_statistics,
-    judged_by_words,
-    unreadable_rejections,
-    visible,
-)
+from rubric_synth.stats.charts import counted, judged_by_words, unreadable_rejections
+from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
+from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
 _MODEL_TASKS: Final = 20
 _NO_ANSWER: Final = 4

@@ -36,11 +36,11 @@ from rubric_synth.cli.console import (
     warn,
     working,
 )
-from rubric_synth.collect import CollectProgress, collect
+from rubric_synth.collect.collection import CollectProgress, collect
 from rubric_synth.config import SynthConfig
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.pipeline import Progress as RunProgress
-from rubric_synth.pipeline import synthesise
+from rubric_synth.pipeline.recorder import Progress as RunProgress
+from rubric_synth.pipeline.run import synthesise
 from rubric_synth.rejection import what_to_do_about_unread
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}

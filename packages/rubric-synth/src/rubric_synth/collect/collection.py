@@ -12,8 +12,6 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
 from rubric_synth.collect.folder import (
     DOCUMENTS_FILE,
     MANIFEST_FILE,
@@ -22,9 +20,9 @@ from rubric_synth.collect.folder import (
     read_older,
 )
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
-from rubric_synth.config import CollectConfig
+from rubric_synth.config import CollectConfig, Frozen
 from rubric_synth.document import Document
-from rubric_synth.duplicates import find_twins
+from rubric_synth.duplicates.selection import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
@@ -37,10 +35,8 @@ _FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
 _LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
 
 
-class CollectReport(BaseModel):
+class CollectReport(Frozen):
     """What a collection holds and what it left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     out: Path
     """The folder."""

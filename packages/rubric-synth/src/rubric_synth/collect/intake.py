@@ -19,7 +19,7 @@ from rubric_synth.collect.folder import (
 )
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, DocumentKind
-from rubric_synth.duplicates import Fingerprint, Twin, fingerprint
+from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason

@@ -6,14 +6,11 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Final
 
 from rubric_core import split_of
 from rubric_synth.calls import CallTotals, RunningTotals
-from rubric_synth.config import SynthConfig
-from rubric_synth.dataset.card import card_text
+from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset.manifest import (
     CARD_FILE,
     MANIFEST_FILE,
@@ -27,18 +24,77 @@ from rubric_synth.dataset.manifest import (
     without_key,
 )
 from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
-from rubric_synth.document import Outcome
-from rubric_synth.duplicates import QuestionIndex
+from rubric_synth.document import Outcome, rejected
+from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
 
-class SynthReport(BaseModel):
-    """What a dataset holds and what was left out."""
+def asked_of_models(usage: Usage) -> Usage:
+    """Return the usage without the stages that took neither tokens nor money nor an unknown price.
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    A judge that is a program is counted like any other, and costs nothing.
+    """
+    by_stage: dict[Stage, CallTotals] = {
+        stage: totals for stage, totals in usage.by_stage.items() if _is_models(totals)
+    }
+    if not by_stage:
+        return Usage(total=usage.total) if _is_models(usage.total) else Usage()
+    left = [totals for stage, totals in usage.by_stage.items() if stage not in by_stage]
+    total = usage.total.model_copy(
+        update={
+            "calls": usage.total.calls - sum(totals.calls for totals in left),
+            "attempts": usage.total.attempts - sum(totals.attempts for totals in left),
+        }
+    )
+    return Usage(total=total, by_stage=by_stage)
+
+
+def _is_models(totals: CallTotals) -> bool:
+    tokens = totals.prompt_tokens + totals.completion_tokens
+    return bool(tokens or totals.cost_usd or totals.unpriced_calls)
+
+
+_SIZES: Final = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+)
+
+
+def card_text(manifest: Manifest, *, parquet: bool) -> str:
+    """Return the card of a dataset.
+
+    Args:
+        manifest: What the dataset holds; the hashes are not looked at.
+        parquet: Whether Parquet files stand beside the JSON lines; they are then what is loaded.
+    """
+    # Loaded at its first use: `import rubric_synth` stays quick.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rubric_synth.dataset"),
+        autoescape=False,  # noqa: S701 - Markdown, and of names and numbers alone
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    tasks = sum(manifest.tasks.values())
+    return environment.get_template("card.md.j2").render(
+        m=manifest,
+        size=next((name for limit, name in _SIZES if tasks < limit), "n>1M"),
+        asked=asked_of_models(manifest.usage).total,
+        splits=SPLITS,
+        parquet=parquet,
+    )
+
+
+class SynthReport(Frozen):
+    """What a dataset holds and what was left out."""
 
     out: Path
     """The folder."""
@@ -193,15 +249,8 @@ class _Rows:
     def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
         twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
         if twin is not None:
-            self._reject(
-                Rejection(
-                    source=outcome.source,
-                    stage="quality",
-                    reason=RejectionReason.DUPLICATE_QUESTION,
-                    detail=f"of a question of document {twin}",
-                    doc_hash=outcome.doc_hash,
-                )
-            )
+            detail = f"of a question of document {twin}"
+            self._reject(rejected(outcome, "quality", RejectionReason.DUPLICATE_QUESTION, detail))
             return False
         line = json_line(task)
         self._files[f"{split}.jsonl"].write(line)

@@ -17,11 +17,11 @@ from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
-from rubric_synth.document import Document, Outcome
+from rubric_synth.document import Document, Outcome, rejected
 from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.errors import EngineError
-from rubric_synth.rejection import Rejection, RejectionReason, Stage
+from rubric_synth.rejection import RejectionReason, Stage
 
 _log = get_logger(__name__)
 
@@ -257,13 +257,8 @@ def _deadly(document: Document, known: list[CallRecord]) -> Outcome:
     by_stage: defaultdict[Stage, list[CallRecord]] = defaultdict(list)
     for record in known:
         by_stage[record.stage].append(record)
-    rejection = Rejection(
-        source=document.source,
-        stage="analyse",
-        reason=RejectionReason.STAGE_FAILED,
-        detail=f"{_LIVES} Ray actors died with this document; see Ray's logs",
-        doc_hash=document.doc_hash,
-    )
+    detail = f"{_LIVES} Ray actors died with this document; see Ray's logs"
+    rejection = rejected(document, "analyse", RejectionReason.STAGE_FAILED, detail)
     return Outcome(
         source=document.source,
         doc_hash=document.doc_hash,

@@ -11,7 +11,12 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
-from rubric_synth.collect import DOCUMENTS_FILE, MANIFEST_FILE, collected_hashes, read_document
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    MANIFEST_FILE,
+    collected_hashes,
+    read_document,
+)
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256

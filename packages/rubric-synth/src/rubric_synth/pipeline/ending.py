@@ -15,9 +15,10 @@ from typing import Any, Final
 import anyio
 from anyio.abc import TaskStatus
 
-from rubric_synth.dataset import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, SynthReport
+from rubric_synth.dataset.manifest import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
+from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.errors import UnfinishedCause
-from rubric_synth.work import WorkFolder
+from rubric_synth.work.folder import WorkFolder
 
 NOTE: Final = "dataset"
 DATASET_FILES: Final = (

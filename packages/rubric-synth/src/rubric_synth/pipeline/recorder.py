@@ -12,12 +12,12 @@ from rubric_judge.console import Pace
 from rubric_synth.calls import CallRecord, CallTotals, RunningTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.document import Outcome
-from rubric_synth.engines import Engine, Pending
+from rubric_synth.engines.protocol import Engine, Pending
 from rubric_synth.errors import UnfinishedCause
 from rubric_synth.pipeline.collection import CollectedLine
 from rubric_synth.pipeline.ending import Stop
 from rubric_synth.rejection import Stage
-from rubric_synth.work import WorkFolder
+from rubric_synth.work.folder import WorkFolder
 
 
 class Progress(NamedTuple):

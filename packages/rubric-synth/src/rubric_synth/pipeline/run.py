@@ -15,10 +15,12 @@ import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.collect import read_collected
+from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset import Provenance, SynthReport, write_dataset
-from rubric_synth.engines import LocalEngine, Pending, WorkerSpec, make_engine
+from rubric_synth.dataset.manifest import Provenance
+from rubric_synth.dataset.writing import SynthReport, write_dataset
+from rubric_synth.engines import make_engine
+from rubric_synth.engines.protocol import LocalEngine, Pending, WorkerSpec
 from rubric_synth.errors import (
     CallsStoppedError,
     OutputError,
@@ -49,7 +51,7 @@ from rubric_synth.pipeline.recorder import (
 )
 from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.work import WorkFolder, note_of_finished
+from rubric_synth.work.folder import WorkFolder, note_of_finished
 from rubric_synth.worker import Worker
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Final, Generic, TypeVar, cast
 
 from rubric_core import Task, read_tasks
-from rubric_synth.dataset import REJECTED_FILE, read_manifest, read_rejections, split_path
+from rubric_synth.dataset.manifest import REJECTED_FILE
+from rubric_synth.dataset.splits import read_manifest, read_rejections, split_path
 from rubric_synth.rejection import Rejection
 
 _T = TypeVar("_T")

@@ -8,7 +8,8 @@ from pathlib import Path
 from rubric_judge.page import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_synth.calls import CallTotals
-from rubric_synth.dataset import Manifest, Usage, asked_of_models
+from rubric_synth.dataset.manifest import Manifest, Usage
+from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats import charts
 from rubric_synth.stats.examples import Examples

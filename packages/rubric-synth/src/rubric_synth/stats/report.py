@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-
-from rubric_synth.dataset import Usage
+from rubric_synth.config import Frozen
+from rubric_synth.dataset.manifest import Usage
 from rubric_synth.rejection import Stage
 
 if TYPE_CHECKING:
@@ -18,11 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Histogram(_Part):
+class Histogram(Frozen):
     """How many numbers lie between each edge and the next."""
 
     edges: tuple[float, ...]
@@ -35,7 +30,7 @@ class Histogram(_Part):
     """Whether each count is of one whole number."""
 
 
-class Spread(_Part):
+class Spread(Frozen):
     """Where some numbers lie."""
 
     min: float
@@ -54,7 +49,7 @@ class Spread(_Part):
     """How many lie where."""
 
 
-class Coverage(_Part):
+class Coverage(Frozen):
     """Which share of a task's terms occurs in one of its texts."""
 
     tasks: int
@@ -67,7 +62,7 @@ class Coverage(_Part):
     """Of the shares."""
 
 
-class DatasetStatistics(_Part):
+class DatasetStatistics(Frozen):
     """Statistics of a dataset folder: numbers, names and ids, no text of a passage or criterion."""
 
     documents_collected: int

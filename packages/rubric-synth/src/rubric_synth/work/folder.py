@@ -16,12 +16,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
+from rubric_synth.config import Frozen
 from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import write_lines
@@ -40,21 +41,17 @@ _OUTCOMES_PER_FILE: Final = 1_000
 _LOOKED_UP: Final = 64
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class _CallLine(_Line):
+class _CallLine(Frozen):
     document: str
     call: CallRecord
 
 
-class _OutcomeLine(_Line):
+class _OutcomeLine(Frozen):
     settings: str
     outcome: Outcome
 
 
-_AnyLine = TypeVar("_AnyLine", bound=_Line)
+_AnyLine = TypeVar("_AnyLine", bound=Frozen)
 _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 

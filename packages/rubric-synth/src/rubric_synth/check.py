@@ -9,25 +9,17 @@ from itertools import islice
 from pathlib import Path, PurePath
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from rubric_core import RubricFileError, Task, leaked_ngrams, read_tasks, split_of
 from rubric_core.configuration import config_error
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file
-from rubric_synth.collect import DOCUMENTS_FILE, collected_hashes
-from rubric_synth.config import SynthConfig
-from rubric_synth.dataset import (
-    CARD_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    SPLITS,
-    Manifest,
-    read_manifest,
-    read_rejections,
-)
-from rubric_synth.dataset.splits import can_write_parquet, table_of
-from rubric_synth.duplicates import QuestionIndex
+from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
+from rubric_synth.config import Frozen, SynthConfig
+from rubric_synth.dataset.manifest import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, Manifest
+from rubric_synth.dataset.splits import can_write_parquet, read_manifest, read_rejections, table_of
+from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.files import file_sha256
 
@@ -87,10 +79,8 @@ def shown_file(name: str) -> str:
 _SHOWN: Final = 200
 
 
-class CheckReport(BaseModel):
+class CheckReport(Frozen):
     """The result of a check."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tasks: dict[str, int]
     """Tasks read, by split."""
@@ -358,3 +348,6 @@ def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iter
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=quality.leak_words))
     if leaks:
         yield f"task {name} leaks {leaks} runs of {quality.leak_words} words"
+
+
+__all__ = ["CheckReport", "check_dataset"]
