@@ -16,7 +16,8 @@ from rubric_judge.provider.limits import LocalLimiter
 from rubric_synth import RejectionReason, SynthConfig, synthesise
 from rubric_synth.config import load_config
 from rubric_synth.document import Document
-from rubric_synth.engines import make_engine, ray_actor, ray_crew
+from rubric_synth.engines import make_engine, ray_actor
+from rubric_synth.engines import ray as ray_engine
 from rubric_synth.engines.protocol import Pending, WorkerSpec
 from rubric_synth.errors import EngineError, UnfinishedError
 from rubric_synth.testing import generated_documents
@@ -371,7 +372,7 @@ def test_a_cluster_without_workers_is_one_clear_error_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     del cluster
-    monkeypatch.setattr(ray_crew, "_RESTARTS", 0)
+    monkeypatch.setattr(ray_engine, "_RESTARTS", 0)
     collected = generated(60)
     done: list[int] = []
 

@@ -260,7 +260,8 @@ def test_an_index_of_an_earlier_release_is_made_again(tmp_path: Path) -> None:
 
 def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from rubric_synth.work.folder import WorkFolder\n"
+        "import sys, time; from pathlib import Path\n"
+        "from rubric_synth.work.folder import WorkFolder\n"
         "folder = WorkFolder(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]

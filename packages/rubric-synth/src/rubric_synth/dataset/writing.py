@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from rubric_core import split_of
-from rubric_synth.calls import CallTotals, RunningTotals
+from rubric_synth.calls import CallTotals
 from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset.manifest import (
     CARD_FILE,
@@ -176,7 +176,7 @@ class _Rows:
         self._documents = self._accepted = self._unanswered = 0
         self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
-        self._sums: defaultdict[Stage, RunningTotals] = defaultdict(RunningTotals)
+        self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
     def add(self, outcome: Outcome) -> None:
         """Write what came of one document."""
@@ -187,7 +187,7 @@ class _Rows:
         )
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
-            self._sums[stage].add(totals)
+            self._used[stage] += totals
         self._documents += 1
         self._unanswered += not outcome.is_settled
         self._accepted += outcome.is_settled and any(written)
@@ -214,9 +214,8 @@ class _Rows:
                 f" are not the {provenance.documents} collected; run again"
             )
             raise DatasetFolderError(message, path=self._out)
-        used: dict[Stage, CallTotals] = {stage: sums.totals for stage, sums in self._sums.items()}
-        spent = used if provenance.spent is None else provenance.spent
-        total = _total(spent)
+        spent = self._used if provenance.spent is None else provenance.spent
+        total = sum(spent.values(), CallTotals())
         config = publishable(self._config)
         if provenance.collect is not None:
             config["collect"] = provenance.collect
@@ -237,7 +236,7 @@ class _Rows:
             usage=Usage(
                 total=total,
                 by_stage=dict(sorted(spent.items())),
-                unfinished=_rest(total, _total(used)),
+                unfinished=_rest(total, sum(self._used.values(), CallTotals())),
             ),
             config=config,
             sha256={},
@@ -262,13 +261,6 @@ class _Rows:
     def _reject(self, rejection: Rejection) -> None:
         self._files[REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
         self._rejected[rejection.stage][str(rejection.reason)] += 1
-
-
-def _total(by_stage: Mapping[Stage, CallTotals]) -> CallTotals:
-    sums = RunningTotals()
-    for totals in by_stage.values():
-        sums.add(totals)
-    return sums.totals
 
 
 def _rest(total: CallTotals, used: CallTotals) -> CallTotals:

@@ -17,9 +17,9 @@ from rubric_judge.provider.limits import Limiter
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, SynthConfig, reader_of
 from rubric_synth.document import Document, Outcome
+from rubric_synth.engines.worker import Worker, plain_task_group
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.worker import Worker
 
 
 class Pending(NamedTuple):
@@ -163,30 +163,23 @@ class LocalEngine:
         """Work on documents; see `Engine.run`."""
         items = iter(pending)
         started = 1
-        failures: list[Exception] = []
 
         async def work() -> None:
             nonlocal started
-            try:
-                while sink.may_call() and (item := next(items, None)) is not None:
-                    if started < self._limit:  # no more of them than there are documents
-                        started += 1
-                        group.start_soon(work)
-                    await self._process(worker, item, sink)
-                    await anyio.lowlevel.checkpoint()  # a worker without a model never waits
-            except Exception as error:  # noqa: BLE001 - raised below, without the group's wrapper
-                failures.append(error)
-                group.cancel_scope.cancel()
+            while sink.may_call() and (item := next(items, None)) is not None:
+                if started < self._limit:  # no more of them than there are documents
+                    started += 1
+                    group.start_soon(work)
+                await self._process(worker, item, sink)
+                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
 
         worker = self._spec.build()
         try:
-            async with anyio.create_task_group() as group:
+            async with plain_task_group() as group:
                 group.start_soon(work)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
-        if failures:
-            raise failures[0]
 
     async def _process(self, worker: Worker, item: Pending, sink: Sink) -> None:
         def permit() -> AbstractContextManager[None]:

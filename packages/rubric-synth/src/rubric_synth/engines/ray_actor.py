@@ -16,8 +16,8 @@ from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, Outcome
 from rubric_synth.engines.protocol import WorkerSpec
+from rubric_synth.engines.worker import Worker
 from rubric_synth.errors import CallsStoppedError
-from rubric_synth.worker import Worker
 
 _Permit = Callable[[], AbstractContextManager[None]]
 

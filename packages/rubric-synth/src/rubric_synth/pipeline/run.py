@@ -21,6 +21,7 @@ from rubric_synth.dataset.manifest import Provenance
 from rubric_synth.dataset.writing import SynthReport, write_dataset
 from rubric_synth.engines import make_engine
 from rubric_synth.engines.protocol import LocalEngine, Pending, WorkerSpec
+from rubric_synth.engines.worker import Worker, plain_task_group
 from rubric_synth.errors import (
     CallsStoppedError,
     OutputError,
@@ -38,6 +39,8 @@ from rubric_synth.pipeline.ending import (
     Stop,
     note_written,
     seldom_collected,
+    spent_so_far,
+    stopped_because,
     unanswered,
     watch_signals,
     written_before,
@@ -46,13 +49,10 @@ from rubric_synth.pipeline.recorder import (
     Progress,
     Recorder,
     Spending,
-    spent_so_far,
-    stopped_because,
 )
 from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work.folder import WorkFolder, note_of_finished
-from rubric_synth.worker import Worker
 
 
 async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:
@@ -256,17 +256,14 @@ class _Run:
             settled=settled,
             on_document=self.on_document,
         )
-        failure: list[Exception] = []
+        failure: RubricError | None = None
 
         async def work() -> None:
-            async with anyio.create_task_group() as group:
+            async with plain_task_group() as group:
                 await group.start(watch_signals, self.stop)
                 group.start_soon(tell)
-                try:
-                    with self.stop.scope():
-                        await self._work_on(recorder)
-                except Exception as error:  # noqa: BLE001 - raised as itself, not as a group
-                    failure.append(error)
+                with self.stop.scope():
+                    await self._work_on(recorder)
                 group.cancel_scope.cancel()
 
         async def tell() -> None:
@@ -274,19 +271,18 @@ class _Run:
                 self.on_progress(recorder.progress(self.collection.to_do))
                 await anyio.sleep(_TICK_S)
 
-        with seldom_collected():
-            anyio.run(work)
+        try:
+            with seldom_collected():
+                anyio.run(work)
+        except RubricError as error:
+            failure = error
         if self.on_progress is not None:
             self.on_progress(recorder.progress(self.collection.to_do))
-        for error in failure:
-            if isinstance(error, RubricError):
-                return error
-            raise error
-        return None
+        return failure
 
     async def _work_on(self, recorder: Recorder) -> None:
         spec = self.spec
-        may_replay = spec.stages is None and recorder.spent.calls > 0
+        may_replay = spec.stages is None and recorder.spent.total.calls > 0
         if spec.stages is None and isinstance(spec.config.synthesiser, ExtractiveConfig):
             documents = read_collected(self.collection.folder)
             spec = replace(spec, stages=extractive_stages(documents, spec.config.synthesiser))
@@ -331,13 +327,12 @@ class _Run:
     def _unfinished(
         self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
     ) -> UnfinishedError:
-        spent = Spending(self.folder, self.spec.config)
+        spent = Spending(self.folder, self.spec.config).total
         why = why or stopped_because(cause, self.spec.config, spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
-        calls = f"; {spent_so_far(spent)}" if spent.calls else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{calls}"
+            f"pending{goes_on}; {written}{spent_so_far(spent)}"
         )
         return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+import anyio
+from anyio.abc import TaskGroup
 
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_judge import ChatModel, JudgeTransportError
@@ -107,6 +111,25 @@ class Worker:
         )
 
 
+@asynccontextmanager
+async def plain_task_group() -> AsyncGenerator[TaskGroup]:
+    """Open a task group whose first failure ends all tasks and is raised as itself."""
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except ExceptionGroup as error:
+        failure = _first(error)
+    if failure is not None:
+        raise failure
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
+
+
 def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]:
     drafts = list(found)
     if not drafts:
@@ -120,8 +143,7 @@ def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]
 def _rejection(
     document: Document, stage: Stage, error: Exception, draft: object = None
 ) -> Rejection:
-    while isinstance(error, ExceptionGroup):  # stages may ask several questions at once
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    error = _first(error)  # stages may ask several questions at once
     if isinstance(error, StageRefusal):
         reason, detail = error.reason, error.detail
     elif isinstance(error, JudgeTransportError):
