@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
 from rubric_core import Usage
-from rubric_judge.console import Pace
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.document import Outcome
@@ -113,6 +112,8 @@ class Recorder:
         self._stop = stop
         self._on_document = on_document
         self._in_work: dict[str, bytes] = {}
+        from rubric_judge.console import Pace  # loads rich
+
         self._pace = Pace(settled, now_s=time.monotonic())
 
     @property
