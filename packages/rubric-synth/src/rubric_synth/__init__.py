@@ -28,7 +28,7 @@ from rubric_synth.errors import (
     UnfinishedError,
     WorkFolderError,
 )
-from rubric_synth.extractive import extractive_stages
+from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.pipeline.recorder import Progress
 from rubric_synth.pipeline.run import synthesise
 from rubric_synth.rejection import Rejection, RejectionReason

@@ -22,7 +22,7 @@ from rubric_judge.testing import FakeCall
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
-from rubric_synth.extractive import extractive_stages
+from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 

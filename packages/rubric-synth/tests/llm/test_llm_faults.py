@@ -17,7 +17,7 @@ from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import Outcome
 from rubric_synth.engines.worker import Worker
-from rubric_synth.llm import llm_stages
+from rubric_synth.llm.stages import llm_stages
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.testing import scripted_reply
 

@@ -15,12 +15,7 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from rubric_judge import (
-    JudgeSetupError,
-    LexicalConfig,
-    load_replicas,
-    read_judge_spec,
-)
+from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
 from rubric_judge.console.command import FAILED, say_on_stderr
 from rubric_judge.page.rendering import visible
 from rubric_synth.check import check_dataset

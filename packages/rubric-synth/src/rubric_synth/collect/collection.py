@@ -27,10 +27,8 @@ from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import Rejection, most_first, remedies
-from rubric_synth.sources import read_source
+from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
 
-_PACKAGE_PREFIX: Final = "python:"
-_NO_PATHS: Final = (_PACKAGE_PREFIX, "hf:")
 _FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
 _LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
 
@@ -149,7 +147,7 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
     target = out.resolve()
     for source in sorted(sources, key=str):
         name = str(source)
-        is_path = not name.startswith(_NO_PATHS)
+        is_path = not name.startswith((PACKAGE_PREFIX, DATASET_PREFIX))
         identity = str(Path(source).resolve()) if is_path else name
         if is_path and _is_output(Path(identity), target):
             message = (
@@ -176,7 +174,7 @@ def _readers(
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
-    packages = [name for name in given if name.startswith(_PACKAGE_PREFIX)]
+    packages = [name for name in given if name.startswith(PACKAGE_PREFIX)]
     others = [(n, read_source(x, config=config)) for n, x in given.items() if n not in packages]
     return chain(((n, read_source(given[n], config=config)) for n in packages), others)
 

@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from rubric_core.locks import folder_lock
-from rubric_synth.collect.folder import (
-    DOCUMENTS_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    document_line,
-)
+from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
 from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, DocumentKind
 from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint

@@ -18,11 +18,7 @@ _WORDS: Final = r"[A-Za-z_][A-Za-z0-9_]+"
 
 
 def cosine_twins(
-    entries: Sequence[int],
-    text_of: Callable[[int], str],
-    *,
-    cosine: float,
-    settled: int = 0,
+    entries: Sequence[int], text_of: Callable[[int], str], *, cosine: float, settled: int = 0
 ) -> dict[int, int]:
     """Map each near duplicate to the earlier entry that it is close to.
 

@@ -115,7 +115,7 @@ class WorkerSpec:
         if stages is None:
             if not isinstance(config.synthesiser, LLMConfig):
                 raise ValueError("the extractive synthesiser needs the stages of a collection")
-            from rubric_synth.llm import llm_stages  # only where it is asked for
+            from rubric_synth.llm.stages import llm_stages  # only where it is asked for
 
             model = ChatModel(config.synthesiser.model, limiter=limiter)
             stages = llm_stages(model, config.synthesiser)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from rubric_core import DocumentAnalysis
@@ -27,7 +27,7 @@ from rubric_synth.language import (
     words,
 )
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
 _OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
@@ -240,3 +240,14 @@ def _reasoning_mode(text: str) -> str:
     scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"
+
+
+def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -> Stages:
+    """Return the three stages, with words weighted by their frequency in these documents.
+
+    Args:
+        documents: All of the collection; read once, and held by their word counts alone.
+        config: How many questions, how many terms, how long a passage.
+    """
+    rules = ExtractiveStages(CorpusTerms(documents), config)
+    return Stages(analyst=rules, synthesiser=rules, enricher=rules)

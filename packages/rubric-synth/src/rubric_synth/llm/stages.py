@@ -36,7 +36,7 @@ from rubric_synth.llm.replies import (
     items_of,
 )
 from rubric_synth.rejection import RejectionReason, Stage
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages, StagesFactory, refuse
 
 _LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
 _TO_THE_END: Final = ("python_tests:", "json_schema:")
@@ -230,3 +230,18 @@ def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
         if folded := term.strip().casefold():
             kept.setdefault(folded, term)
     return tuple(kept.values())
+
+
+def llm_stages(model: ChatModel, config: LLMConfig) -> StagesFactory:
+    """Return what makes the stages for one document.
+
+    Args:
+        model: answers; not closed here.
+        config: how many questions, of which kinds, and how much of a document is read.
+    """
+
+    def stages(calls: DocumentCalls) -> Stages:
+        one = LLMStages(calls, model, config)
+        return Stages(one, one, one)
+
+    return stages

@@ -68,7 +68,7 @@ class Collection:
         for doc_hash, offset in collected_hashes(folder):
             self._hashes += bytes.fromhex(doc_hash)
             self._offsets.append(offset)
-        self._digests: tuple[bytes, bytearray] | None = None
+        self._digests: dict[bytes, bytearray] = {}
         self._file: IO[bytes] | None = None
         self.documents = len(self._offsets)
         self.to_do = self.documents if limit is None else min(limit, self.documents)
@@ -116,14 +116,14 @@ class Collection:
         return file
 
     def _digests_with(self, settings: bytes) -> bytearray:
-        if self._digests is None or self._digests[0] != settings:
+        if settings not in self._digests:
             digests = bytearray()
             with self._opened() as lines:
                 for line, _ in zip(lines, self._offsets, strict=True):
                     made = hashlib.blake2b(line, key=settings, digest_size=_DIGEST_BYTES)
                     digests += made.digest()
-            self._digests = settings, digests
-        return self._digests[1]
+            self._digests = {settings: digests}
+        return self._digests[settings]
 
 
 def _version(stat: os.stat_result) -> tuple[int, ...]:
@@ -132,10 +132,7 @@ def _version(stat: os.stat_result) -> tuple[int, ...]:
 
 def _config(folder: Path) -> dict[str, Any] | None:
     try:
-        content: object = json.loads(read_file(folder / MANIFEST_FILE))
-    except (OSError, ValueError, RecursionError):
+        config: object = json.loads(read_file(folder / MANIFEST_FILE))["config"]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return None
-    if not isinstance(content, dict):
-        return None
-    config = cast("dict[str, object]", content).get("config")
     return cast("dict[str, Any]", config) if isinstance(config, dict) else None

@@ -30,7 +30,7 @@ from rubric_synth.errors import (
     WorkFolderError,
 )
 from rubric_synth.events import log_warning
-from rubric_synth.extractive import extractive_stages
+from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
 from rubric_synth.pipeline.collection import CollectedLine, Collection
 from rubric_synth.pipeline.ending import (
@@ -45,11 +45,7 @@ from rubric_synth.pipeline.ending import (
     watch_signals,
     written_before,
 )
-from rubric_synth.pipeline.recorder import (
-    Progress,
-    Recorder,
-    Spending,
-)
+from rubric_synth.pipeline.recorder import Progress, Recorder, Spending
 from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
 from rubric_synth.work.folder import WorkFolder, note_of_finished
@@ -250,11 +246,7 @@ class _Run:
 
     def _work(self, settled: int) -> RubricError | None:
         recorder = Recorder(
-            self.folder,
-            self.spec.config,
-            self.stop,
-            settled=settled,
-            on_document=self.on_document,
+            self.folder, self.spec.config, self.stop, settled=settled, on_document=self.on_document
         )
         failure: RubricError | None = None
 

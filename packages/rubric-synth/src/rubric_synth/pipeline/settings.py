@@ -61,7 +61,7 @@ def settings_of(
         own = list(stages) if isinstance(stages, Stages) else [stages]
         synthesiser = [_name(part) for part in own]
     elif isinstance(config.synthesiser, LLMConfig):
-        from rubric_synth.llm import prompt_hashes  # only where it is asked for
+        from rubric_synth.llm.prompt import prompt_hashes  # only where it is asked for
 
         prompts = prompt_hashes(config.synthesiser)
         model = ChatModel(config.synthesiser.model).identity

@@ -17,12 +17,7 @@ from rubric_synth.stats.report import DatasetStatistics
 
 
 def write_page(
-    path: Path,
-    statistics: DatasetStatistics,
-    manifest: Manifest,
-    examples: Examples,
-    *,
-    name: str,
+    path: Path, statistics: DatasetStatistics, manifest: Manifest, examples: Examples, *, name: str
 ) -> None:
     """Write the page; the same dataset gives the same bytes.
 
