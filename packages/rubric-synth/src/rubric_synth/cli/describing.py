@@ -35,7 +35,7 @@ from rubric_synth.controls import CONTROLS
 from rubric_synth.dataset.splits import question_lines, read_manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats.charts import counted, judged_by_words, unreadable_rejections
+from rubric_synth.stats.charts import counted, judged_by_words, per_task, unreadable_rejections
 from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
 from rubric_synth.stats.report import DatasetStatistics
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
@@ -145,16 +145,11 @@ def questions(
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
-    documents = {
-        "accepted": found.documents_accepted,
-        "rejected": found.documents_rejected,
-        "pending": found.documents_pending,
-    }
-    print_counts("Documents", documents)
+    states = ("accepted", "rejected", "pending")
+    print_counts("Documents", {state: getattr(found, f"documents_{state}") for state in states})
     print_counts("Tasks", found.tasks)
     print_counts("Kinds of tasks", found.task_kinds)
-    per_task = {f"{number} criteria": n for number, n in found.criteria_per_task.items()}
-    print_counts("Criteria per task", per_task)
+    print_counts("Criteria per task", per_task(found))
     print_counts("Criteria", found.criteria)
     print_counts("Weights", found.weights)
     spreads = {

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import version
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from rubric_core.configuration import may_be_key
 from rubric_synth.calls import CallTotals
@@ -99,11 +99,6 @@ class Manifest(Frozen):
     """Configuration, without the places of models and keys."""
     sha256: dict[str, str]
     """Of each file of the folder but the manifest."""
-
-
-def publishable(settings: BaseModel) -> dict[str, Any]:
-    """Return settings as JSON without addresses, paths and keys, at any depth."""
-    return published(settings.model_dump(mode="json"))
 
 
 def published(settings: dict[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from rubric_synth.dataset.manifest import (
     Manifest,
     Provenance,
     Usage,
-    publishable,
     published,
     without_key,
 )
@@ -216,7 +215,7 @@ class _Rows:
             raise DatasetFolderError(message, path=self._out)
         spent = self._used if provenance.spent is None else provenance.spent
         total = sum(spent.values(), CallTotals())
-        config = publishable(self._config)
+        config = published(self._config.model_dump(mode="json"))
         if provenance.collect is not None:
             config["collect"] = provenance.collect
         manifest = Manifest(

@@ -32,7 +32,7 @@ from rubric_synth.errors import (
 from rubric_synth.events import log_warning
 from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
-from rubric_synth.pipeline.collection import CollectedLine, Collection
+from rubric_synth.pipeline.collection import CollectedLine, Collection, Settings, settings_of
 from rubric_synth.pipeline.ending import (
     DATASET_FILES,
     NOTE,
@@ -46,9 +46,9 @@ from rubric_synth.pipeline.ending import (
     written_before,
 )
 from rubric_synth.pipeline.recorder import Progress, Recorder, Spending
-from rubric_synth.pipeline.settings import Settings, settings_of
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.work.folder import WorkFolder, note_of_finished
+from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import note_of_finished
 
 
 async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:

@@ -26,7 +26,7 @@ from rubric_synth.config import Frozen
 from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import write_lines
-from rubric_synth.work.index import Index, Wanted, note_of
+from rubric_synth.work.index import INDEX_FILE, Index, Wanted
 from rubric_synth.work.segments import Place, Segments
 
 _FORMAT: Final = "rubric-synth work folder, format 1"
@@ -35,7 +35,6 @@ _ABOUT: Final = f"""{_FORMAT}
 What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
 where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
 """
-_INDEX_FILE: Final = "index.sqlite"
 _CALLS_PER_FILE: Final = 10_000
 _OUTCOMES_PER_FILE: Final = 1_000
 _LOOKED_UP: Final = 64
@@ -73,7 +72,7 @@ class WorkFolder:
         with ExitStack() as lock:
             lock.enter_context(folder_lock(path))
             _check_format(path)
-            self.index = Index(path / _INDEX_FILE)
+            self.index = Index(path / INDEX_FILE)
             """Where the lines are, what all calls took, and notes."""
             self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
             self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
@@ -161,11 +160,6 @@ class WorkFolder:
         rest = iter(wanted)
         while some := list(islice(rest, _LOOKED_UP)):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
-
-
-def note_of_finished(path: Path, name: str) -> str | None:
-    """Return a note of a folder that cannot be opened for writing, None where there is none."""
-    return note_of(path / _INDEX_FILE, name)
 
 
 def _check_format(path: Path) -> None:

@@ -24,6 +24,7 @@ from rubric_synth.work.segments import KEPT, Place
 
 Kind = Literal["calls", "shard"]
 
+INDEX_FILE: Final = "index.sqlite"
 _VERSION: Final = 3
 """Of the tables in `index.sql`."""
 _BATCH_ROWS: Final = 16_384
@@ -231,8 +232,9 @@ class Index:
         return WorkFolderError(message, path=self._path)
 
 
-def note_of(path: Path, name: str) -> str | None:
-    """Return a note of a file that cannot be written; None where it cannot be read either."""
+def note_of_finished(folder: Path, name: str) -> str | None:
+    """Return a note of a folder that cannot be written; None where it cannot be read either."""
+    path = folder / INDEX_FILE
     with suppress(sqlite3.Error, OSError):
         open_file(path).close()  # SQLite would wait for whoever writes into a pipe
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
