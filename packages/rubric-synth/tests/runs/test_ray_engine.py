@@ -133,7 +133,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "ray", None)
     config = SynthConfig(engine="ray")
     with pytest.raises(MissingExtraError, match=r"pip install './packages/rubric-synth\[ray\]'"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 
 @pytest.mark.slow
@@ -142,7 +142,7 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(address: str) -> None:
     pytest.importorskip("ray")
     config = SynthConfig.model_validate({"engine": "ray", "ray": {"address": address}})
     with pytest.raises(EngineError, match=f"no Ray cluster at ray.address='{address}'.*ray start"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 
 @pytest.mark.slow
@@ -158,7 +158,7 @@ def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.M
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     config = SynthConfig(engine="ray")
     with pytest.raises(EngineError, match=r"3 times: Exception: The current node timed out"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
     assert starts == [None] * 3
 
 
@@ -255,9 +255,7 @@ def test_a_document_that_kills_every_worker_is_rejected_and_takes_no_other_with_
     config = SynthConfig.model_validate({"engine": "ray", "max_concurrency": 8})
     spec = WorkerSpec(config, stages=deadly_stages.deadly_stages)
     kept = Kept()
-    anyio.run(
-        make_engine(config, spec).run, (Pending(document, ()) for document in documents), kept
-    )
+    anyio.run(make_engine(spec).run, (Pending(document, ()) for document in documents), kept)
     reasons = {outcome.source: outcome.rejections[0] for outcome in kept.outcomes}
     assert len(kept.outcomes) == len(reasons) == 30
     failed = reasons.pop("5.md")

@@ -21,7 +21,8 @@ from rubric_synth.document import Outcome
 from rubric_synth.errors import WorkFolderError
 from rubric_synth.pipeline.run import WORK_FOLDER
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.work.folder import WorkFolder, note_of_finished
+from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import note_of_finished
 from rubric_synth.work.segments import Segments
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""What an engine is given and hands back, and the engine of one process."""
+"""What an engine gets and tells, and the engine of one process."""
 
 from __future__ import annotations
 
@@ -53,30 +53,6 @@ class Sink(Protocol):
         """Whether one more call may be made; once False, no further document is drawn.
 
         An engine asks before each call, or, where calls are made elsewhere, before each document.
-        """
-        ...
-
-
-class Engine(Protocol):
-    """Works on documents, several at a time."""
-
-    @property
-    def calls_in_flight(self) -> int:
-        """Calls under way now, or documents in work where calls are made elsewhere."""
-        ...
-
-    async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents until there is none left, or until the sink permits no further call.
-
-        A document that is cut off by that is not reported as an outcome. A cancellation ends at
-        once.
-
-        Args:
-            pending: Drawn lazily, only as there is room.
-            sink: Told of every answered call and of every finished document.
-
-        Raises:
-            OutputError: The sink could not keep something.
         """
         ...
 
@@ -152,15 +128,26 @@ def _is_one_endpoint(config: SynthConfig) -> bool:
 class LocalEngine:
     """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
 
-    def __init__(self, config: SynthConfig, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         """Keep the settings; nothing is built yet."""
-        self._limit = config.max_concurrency
+        self._limit = spec.config.max_concurrency
         self._spec = spec
         self.calls_in_flight = 0
         """Calls under way now."""
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents; see `Engine.run`."""
+        """Work on documents until there is none left, or until the sink permits no further call.
+
+        A document that is cut off by that is not reported as an outcome. A cancellation ends at
+        once.
+
+        Args:
+            pending: Drawn lazily, only as there is room.
+            sink: Told of every answered call and of every finished document.
+
+        Raises:
+            OutputError: The sink could not keep something.
+        """
         items = iter(pending)
         started = 1
 

@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
-from structlog import get_logger
 
 from rubric_core import MissingExtraError, RubricError
 from rubric_core.errors import install_command
@@ -23,15 +22,13 @@ from rubric_judge import LimitsConfig
 from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, CallTotals
-from rubric_synth.config import SynthConfig
 from rubric_synth.document import Document, Outcome, rejected
 from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
 from rubric_synth.engines.worker import plain_task_group
 from rubric_synth.errors import EngineError
+from rubric_synth.events import log_warning
 from rubric_synth.rejection import RejectionReason, Stage
-
-_log = get_logger(__name__)
 
 _LONGEST_REASON: Final = 300
 _REACH_WITHIN_S: Final = 10.0
@@ -99,7 +96,7 @@ def _start(ray: Any) -> None:
             _init(ray, None)
         except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
             if start < _STARTS:
-                _log.warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
+                log_warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
                 continue
             raise EngineError(
                 f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run again "
@@ -166,16 +163,16 @@ class RayEngine:
     environment of each worker: they must be set on every node before Ray starts there.
     """
 
-    def __init__(self, config: SynthConfig, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         """Keep the settings; nothing is started yet."""
-        self._config = config
+        self._config = spec.config
         self._spec = spec
         self._numbers = count(1)
         self.calls_in_flight = 0
         """Documents in work; the calls are made elsewhere."""
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents; see `Engine.run`. Starting takes seconds.
+        """Work on documents; see `LocalEngine.run`. Starting takes seconds.
 
         Raises:
             MissingExtraError: Ray is not installed.
@@ -324,7 +321,7 @@ class RayEngine:
             with anyio.move_on_after(_WARN_EVERY_S):
                 await self._came_up.wait()
                 continue
-            _log.warning("synth.ray.no_worker_yet", actors=len(self._places))
+            log_warning("synth.ray.no_worker_yet", actors=len(self._places))
         return min(up, key=lambda place: place.documents)
 
     async def _bring_up(self, place: _Place) -> None:
@@ -337,7 +334,7 @@ class RayEngine:
                 await anyio.sleep(_ASK_EVERY_S)
             except errors.RayActorError as error:
                 self._places.remove(place)
-                _log.warning("synth.ray.worker_lost", left=len(self._places))
+                log_warning("synth.ray.worker_lost", left=len(self._places))
                 if not self._places:
                     raise EngineError(
                         "no worker of the Ray cluster is left: its nodes are gone, or its workers "

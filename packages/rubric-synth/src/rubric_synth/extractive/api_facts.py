@@ -31,7 +31,7 @@ from rubric_synth.language import (
     words,
 )
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
+from rubric_synth.stages import refuse
 
 _MAX_NAMES: Final = 6
 _MAX_DESCRIBED: Final = 3
@@ -75,10 +75,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
     """
     summary = _summary(entry)
     names = _names(entry)
-    if not summary:
-        raise StageRefusal(RejectionReason.NO_SUMMARY)
-    if not names:
-        raise StageRefusal(RejectionReason.NO_PARAMETERS, f"of {len(entry.parameters)} documented")
+    refuse(RejectionReason.NO_SUMMARY, when=not summary)
+    documented = f"of {len(entry.parameters)} documented"
+    refuse(RejectionReason.NO_PARAMETERS, documented, when=not names)
     by_name = {item.name: item for item in reversed(entry.parameters)}
     proper = proper_names(". ".join(entry.texts()))
     phrases = ((name, _parameter_phrase(by_name[name], proper)) for name in names)

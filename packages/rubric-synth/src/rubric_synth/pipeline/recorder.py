@@ -10,7 +10,8 @@ from rubric_core import Usage
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.config import SynthConfig
 from rubric_synth.document import Outcome
-from rubric_synth.engines.protocol import Engine, Pending
+from rubric_synth.engines import Engine
+from rubric_synth.engines.protocol import Pending
 from rubric_synth.pipeline.collection import CollectedLine
 from rubric_synth.pipeline.ending import Stop
 from rubric_synth.rejection import Stage

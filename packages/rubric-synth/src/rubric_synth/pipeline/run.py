@@ -295,10 +295,10 @@ class _Run:
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
         if spec.may_cost:  # one document after another, until a call has told what calls cost
-            recorder.engine = LocalEngine(spec.config, spec)
+            recorder.engine = LocalEngine(spec)
             while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
                 await recorder.engine.run([item], recorder)
-        recorder.engine = make_engine(spec.config, spec)
+        recorder.engine = make_engine(spec)
         await recorder.engine.run(pending, recorder)
 
     def _write(self, with_outcome: int) -> SynthReport:
