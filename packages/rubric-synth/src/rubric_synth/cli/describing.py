@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -21,11 +20,11 @@ from rubric_judge.page.rendering import visible
 from rubric_synth.check import check_dataset
 from rubric_synth.cli import console
 from rubric_synth.config import reader_of
-from rubric_synth.controls import CONTROLS
 from rubric_synth.dataset.splits import question_lines, read_manifest
 from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats.charts import counted, judged_by_words, per_task, unreadable_rejections
+from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
 from rubric_synth.stats.report import DatasetStatistics
 from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
@@ -242,16 +241,13 @@ def _rubric(example: Example) -> Table:
     for column in ("name", "description", "required elements", "check"):
         table.add_column(column, overflow="fold", ratio=1 if column == "name" else 2)
     for criterion in example.criteria:
-        table.add_row(*map(Text, map(visible, _cells(criterion))))
+        weight = criterion["weight"]
+        cells = (
+            f"{weight:g}" if isinstance(weight, float) else weight,
+            criterion["name"] or criterion["id"],
+            criterion["description"],
+            ", ".join(criterion["required_elements"]),
+            criterion["verification_method"],
+        )
+        table.add_row(*map(Text, map(visible, cells)))
     return table
-
-
-def _cells(criterion: Mapping[str, object]) -> tuple[str, ...]:
-    weight, required = criterion["weight"], cast("list[str]", criterion["required_elements"])
-    return (
-        f"{weight:g}" if isinstance(weight, float) else str(weight),
-        str(criterion["name"] or criterion["id"]),
-        str(criterion["description"]),
-        ", ".join(required),
-        str(criterion["verification_method"]),
-    )

@@ -16,8 +16,7 @@ from rubric_core import RubricError
 from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
 from rubric_judge.console import Phase, Steps, Terminated, typed_command
-from rubric_synth import advice
-from rubric_synth.cli import console
+from rubric_synth.cli import advice, console
 from rubric_synth.collect.collection import CollectProgress, collect
 from rubric_synth.config import SynthConfig
 from rubric_synth.errors import UnfinishedError

@@ -98,10 +98,8 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
     plain = _PART.sub("", _NUMBERING.sub("", heading.strip())).strip(" .:*#`\"'")
     plain = re.sub(r"[`$\\]", "", plain)
-    found = words(plain)
-    if not found or all(
-        word.lower() in phrases.GENERIC_HEADINGS or len(word) < 2 for word in found
-    ):
+    named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
+    if all(len(word) < 2 for word in named):  # noqa: PLR2004 - a letter names nothing
         return ""
     shown = [_in_sentence(word, proper) for word in plain.split()]
     return " ".join(shown) if len(shown) <= most else ""

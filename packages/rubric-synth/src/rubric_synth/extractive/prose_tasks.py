@@ -215,10 +215,8 @@ def _genre(document: Document) -> str:
 
 def _contribution(text: str) -> str:
     for sentence in language.sentences(text[:_SAMPLE_CHARS]):
-        if (
-            len(language.content_words(sentence)) > 2
-            and len(sentence.split()) <= _CONTRIBUTION_WORDS
-        ):
+        says_something = len(language.content_words(sentence)) > 2  # noqa: PLR2004 - a claim needs three
+        if says_something and len(sentence.split()) <= _CONTRIBUTION_WORDS:
             return sentence
     return ""
 

@@ -107,8 +107,7 @@ class Recorder:
         self.done = settled
         self.left_out = 0
         self._folder = folder
-        self._ceiling_usd = config.max_cost_usd
-        self._most_unavailable = config.max_unavailable_in_a_row
+        self._config = config
         self._unavailable_in_a_row = 0
         self._stop = stop
         self._on_document = on_document
@@ -124,7 +123,7 @@ class Recorder:
     @property
     def needs_price(self) -> bool:
         """Whether there is a ceiling on costs, and no call has told yet what one costs."""
-        return self._ceiling_usd is not None and self.spent.dearest_usd is None
+        return self._config.max_cost_usd is not None and self.spent.dearest_usd is None
 
     @property
     def is_stopped(self) -> bool:
@@ -146,7 +145,7 @@ class Recorder:
 
     def check_prices(self) -> None:
         """Stop where there is a ceiling, and an earlier call whose price is not known."""
-        if self._ceiling_usd is not None and self.spent.total.unpriced_calls:
+        if self._config.max_cost_usd is not None and self.spent.total.unpriced_calls:
             self._stop.request("unpriced")
 
     def put_back(self, doc_hash: str) -> None:
@@ -156,7 +155,7 @@ class Recorder:
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
         """Keep a call; see `Sink`."""
         self._folder.add_call(doc_hash, record)
-        if not self.spent.add(record) and self._ceiling_usd is not None:
+        if not self.spent.add(record) and self._config.max_cost_usd is not None:
             self._stop.request("unpriced")
 
     def on_outcome(self, outcome: Outcome) -> None:
@@ -168,7 +167,7 @@ class Recorder:
         self.done += 1
         self.left_out += not outcome.tasks
         self._unavailable_in_a_row = 0 if outcome.is_settled else self._unavailable_in_a_row + 1
-        if self._unavailable_in_a_row >= self._most_unavailable:
+        if self._unavailable_in_a_row >= self._config.max_unavailable_in_a_row:
             self._stop.request("unavailable")
         if self._on_document is not None:
             self._on_document(self.done)
@@ -180,10 +179,10 @@ class Recorder:
         """
         if self.is_stopped:
             return False
-        if self._ceiling_usd is None:
+        if self._config.max_cost_usd is None:
             return True
         expected_usd = (self._in_flight + 1) * (self.spent.dearest_usd or 0.0)
-        if self.spent.total.cost_usd + expected_usd > self._ceiling_usd:
+        if self.spent.total.cost_usd + expected_usd > self._config.max_cost_usd:
             self._stop.request("cost")
             return False
         return True

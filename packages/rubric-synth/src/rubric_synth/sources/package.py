@@ -67,7 +67,10 @@ def _read_modules(
             qualified_name = f"{name}.{bare_name}"
             if inspect.isclass(value):
                 yield from _read_object(value, qualified_name, "class")
-                yield from _read_methods(value, qualified_name)
+                for method, member in sorted(vars(value).items()):
+                    plain: object = getattr(member, "__func__", member)
+                    if not method.startswith("_") and inspect.isroutine(plain):
+                        yield from _read_object(plain, f"{qualified_name}.{method}", "method")
             else:
                 yield from _read_object(value, qualified_name, "function")
 
@@ -111,13 +114,6 @@ def _public_objects(module: ModuleType, top_level: str) -> Iterator[tuple[str, o
             home = getattr(value, "__module__", None) or top_level
             if str(home).partition(".")[0] == top_level:
                 yield name, value
-
-
-def _read_methods(cls: type, qualified_name: str) -> Iterator[Document]:
-    for name, member in sorted(vars(cls).items()):
-        plain: object = getattr(member, "__func__", member)
-        if not name.startswith("_") and inspect.isroutine(plain):
-            yield from _read_object(plain, f"{qualified_name}.{name}", "method")
 
 
 def _read_object(value: object, qualified_name: str, form: ApiForm) -> Iterator[Document]:

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Final
 
 from rubric_judge.page.charts import Bar, Bars, Distribution
-from rubric_synth.controls import CONTROLS
+from rubric_synth.stats.controls import CONTROLS
 from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
 _MOST_BARS: Final = 12

@@ -17,13 +17,13 @@ from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
-from rubric_synth.controls import control_rewards
 from rubric_synth.dataset.manifest import REJECTED_FILE, SPLITS
 from rubric_synth.dataset.splits import read_manifest, split_path
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, write_lines
 from rubric_synth.stages import terms_of
+from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page
 from rubric_synth.stats.report import DatasetStatistics, Names, coverage, spread

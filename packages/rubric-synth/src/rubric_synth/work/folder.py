@@ -126,8 +126,7 @@ class WorkFolder:
 
         Some are looked up at a time: what comes to be done meanwhile is not seen of these.
         """
-        for one, found in self._found(wanted):
-            yield one, None if found is None else found[1]
+        return ((one, found and found[1]) for one, found in self._found(wanted))
 
     def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
         """Yield what came of those that something came of, in order."""
