@@ -17,7 +17,7 @@ from rubric_synth import (
     collect,
     read_collected,
 )
-from rubric_synth.collect import CollectProgress
+from rubric_synth.collect.collection import CollectProgress
 
 _FILES = {"documents.jsonl", "manifest.json", "rejected.jsonl"}
 

@@ -26,7 +26,7 @@ from rubric_synth import (
     collect,
     read_collected,
 )
-from rubric_synth.collect import collected_hashes, read_document
+from rubric_synth.collect.folder import collected_hashes, read_document
 from rubric_synth.collect.intake import admit
 
 _CONFIG = CollectConfig(min_document_words=1, languages=())

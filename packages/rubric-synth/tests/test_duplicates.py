@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rubric_synth import CollectConfig, Document
-from rubric_synth.duplicates import Twin, find_twins, fingerprint
-from rubric_synth.duplicates.selection import rows_per_band, shingles, signature, signature_twins
+from rubric_synth.duplicates.minhash import rows_per_band, shingles, signature, signature_twins
+from rubric_synth.duplicates.selection import Twin, find_twins, fingerprint
 
 _WATER = "The gauge records the level of the water at the pier of the harbour every hour."
 _BREAD = "Yeast turns the sugar of the flour into gas, and the dough rises in a warm kitchen."

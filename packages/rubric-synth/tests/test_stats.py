@@ -9,7 +9,7 @@ import pytest
 from rubric_core import read_tasks
 from rubric_judge.testing import FailingJudge
 from rubric_synth import DatasetFolderError, UnfinishedError, dataset_statistics, synthesise
-from rubric_synth.controls import (
+from rubric_synth.stats.controls import (
     CONTROLS,
     fixed_template,
     keyword_spam,

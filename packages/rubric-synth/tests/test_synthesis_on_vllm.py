@@ -36,13 +36,13 @@ from rubric_synth import (
 )
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm import llm_stages
 from rubric_synth.llm.replies import (
     AnalysisReply,
     CheckedSynthesisReply,
     EnrichmentReply,
     SynthesisReply,
 )
+from rubric_synth.llm.stages import llm_stages
 from rubric_synth.testing import generated_documents
 
 if TYPE_CHECKING:

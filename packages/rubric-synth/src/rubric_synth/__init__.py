@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rubric_synth.calls import CallTotals, DocumentCalls
 from rubric_synth.check import CheckReport, check_dataset
-from rubric_synth.collect import CollectProgress, CollectReport, collect, read_collected
+from rubric_synth.collect.collection import CollectProgress, CollectReport, collect
+from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import (
     CollectConfig,
     ExtractiveConfig,
@@ -15,6 +16,7 @@ from rubric_synth.config import (
     SynthConfig,
     load_config,
 )
+from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.document import Document
 from rubric_synth.errors import (
     CollectedFolderError,
@@ -26,8 +28,9 @@ from rubric_synth.errors import (
     UnfinishedError,
     WorkFolderError,
 )
-from rubric_synth.extractive import extractive_stages
-from rubric_synth.pipeline import Progress, SynthReport, synthesise
+from rubric_synth.extractive.prose_tasks import extractive_stages
+from rubric_synth.pipeline.recorder import Progress
+from rubric_synth.pipeline.run import synthesise
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.stages import (
     Analyst,
@@ -39,7 +42,8 @@ from rubric_synth.stages import (
     StagesFactory,
     Synthesiser,
 )
-from rubric_synth.stats import DatasetStatistics, dataset_statistics
+from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.tally import dataset_statistics
 
 __version__ = "0.1.0"
 

@@ -10,29 +10,26 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from rubric_core import Judge, JudgeResult, JudgeView, Outcome, Usage
 from rubric_judge import ChatModel, ChatReply, JudgeTransportError, LexicalJudge
 from rubric_judge.capabilities import fingerprint
 from rubric_judge.provider.chat import Finish
 from rubric_judge.provider.limits import Limited
+from rubric_synth.config import Frozen
 from rubric_synth.rejection import Stage
 
-_CONTRACT = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 _SHARED_CHARS = 200
 """Questions about one document begin alike, with its mark: they go to one replica, whose cache then
 holds it."""
-_MOST_KEPT = 1024
+_MOST_KEPT = 64
 """Models of replies whose schemas are remembered."""
 
 
-class CallRecord(BaseModel):
+class CallRecord(Frozen):
     """One call of a model or judge that was answered, or paid for; printing one shows no text."""
-
-    model_config = _CONTRACT
 
     key: str
     """Hash of all that may change the answer."""
@@ -52,10 +49,8 @@ class CallRecord(BaseModel):
     """False where tokens were used and no answer came: it is asked again, and was paid for."""
 
 
-class CallTotals(BaseModel):
+class CallTotals(Frozen):
     """What several calls took."""
-
-    model_config = _CONTRACT
 
     calls: int = 0
     """Answered calls."""
@@ -75,39 +70,27 @@ class CallTotals(BaseModel):
     @classmethod
     def of(cls, records: Sequence[CallRecord]) -> CallTotals:
         """Add up calls; in whatever order they were answered, the sum is the same."""
-        sums = RunningTotals()
         costs = [record.usage.cost_usd if record.usage else None for record in records]
-        for record, cost_usd in zip(records, costs, strict=True):
-            sums.add_call(record, cost_usd)
-        sums.cost_usd = math.fsum(cost_usd for cost_usd in costs if cost_usd is not None)
-        return sums.totals
+        total = sum(map(cls.of_call, records, costs), cls())
+        cost_usd = math.fsum(cost_usd for cost_usd in costs if cost_usd is not None)
+        return total.model_copy(update={"cost_usd": cost_usd})
 
+    @classmethod
+    def of_call(cls, record: CallRecord, cost_usd: float | None) -> CallTotals:
+        """Return what one call took, at the price that is known of it."""
+        usage = record.usage or Usage()
+        return cls(
+            calls=record.answered,
+            attempts=record.attempts,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cost_usd=cost_usd or 0.0,
+            unpriced_calls=cost_usd is None,
+            fallback_calls=bool(record.fallback),
+        )
 
-class RunningTotals(CallTotals):
-    """What calls took, while it is added up."""
-
-    model_config = ConfigDict(frozen=False)
-
-    @property
-    def totals(self) -> CallTotals:
-        """The sum until now."""
-        return CallTotals(**dict(self))
-
-    def add_call(self, record: CallRecord, cost_usd: float | None) -> None:
-        """Add a call, at the price that is known of it."""
-        self.calls += record.answered
-        self.attempts += record.attempts
-        if record.usage is not None:
-            self.prompt_tokens += record.usage.prompt_tokens
-            self.completion_tokens += record.usage.completion_tokens
-        self.cost_usd += cost_usd or 0.0
-        self.unpriced_calls += cost_usd is None
-        self.fallback_calls += bool(record.fallback)
-
-    def add(self, totals: CallTotals) -> None:
-        """Add a sum."""
-        for name, amount in totals:
-            setattr(self, name, getattr(self, name) + amount)
+    def __add__(self, other: CallTotals) -> CallTotals:
+        return CallTotals(**{name: amount + getattr(other, name) for name, amount in self})
 
 
 class DocumentCalls:
@@ -169,16 +152,7 @@ class DocumentCalls:
                 except JudgeTransportError as error:
                     self._used_up(stage, error.usage, error.attempts)
                     raise
-            record = CallRecord(
-                key=key,
-                stage=stage,
-                text=answer.text,
-                finish=answer.finish,
-                usage=answer.usage,
-                attempts=answer.attempts,
-                fallback=answer.answered_by.fallback if answer.answered_by else "",
-            )
-            self._tell(record)
+            record = self._new(key, stage, answer.text, answer, answer.usage, finish=answer.finish)
         self._count(record)
         return ChatReply(
             text=record.text, finish=record.finish, usage=record.usage, attempts=record.attempts
@@ -200,17 +174,30 @@ class DocumentCalls:
         usage = result.usage
         if usage is None and not isinstance(judge, Limited):
             usage = Usage(cost_usd=0.0)  # no model was asked
+        self._count(self._new(key, "quality", result.model_dump_json(), result, usage))
+        return result
+
+    def _new(
+        self,
+        key: str,
+        stage: Stage,
+        text: str,
+        answer: ChatReply | JudgeResult,
+        usage: Usage | None,
+        finish: Finish = "complete",
+    ) -> CallRecord:
+        """Tell of an answer that has just come."""
         record = CallRecord(
             key=key,
-            stage="quality",
-            text=result.model_dump_json(),
+            stage=stage,
+            text=text,
+            finish=finish,
             usage=usage,
-            attempts=result.attempts or 1,
-            fallback=result.answered_by.fallback if result.answered_by else "",
+            attempts=answer.attempts or 1,
+            fallback=answer.answered_by.fallback if answer.answered_by else "",
         )
         self._tell(record)
-        self._count(record)
-        return result
+        return record
 
     def _permitted(self) -> AbstractContextManager[object]:
         self.raise_interruption()
@@ -244,23 +231,10 @@ class DocumentCalls:
 
 
 @lru_cache(maxsize=_MOST_KEPT)
-def _schema_hash(reply: type[BaseModel]) -> str:
-    return _hash([reply.model_json_schema()])
-
-
-_OF_MODELS: WeakKeyDictionary[ChatModel, dict[tuple[Stage, type[BaseModel]], bytes]] = (
-    WeakKeyDictionary()
-)
-
-
 def _asked(model: ChatModel, stage: Stage, reply: type[BaseModel]) -> bytes:
     """Return what all calls of a stage have in common; made once, a model does not change."""
-    made = _OF_MODELS.setdefault(model, {})
-    if (stage, reply) not in made:
-        if len(made) >= _MOST_KEPT:  # a stage that makes a model of reply for each document
-            made.clear()
-        made[stage, reply] = _json([stage, model.identity, reply.__name__, _schema_hash(reply)])
-    return made[stage, reply]
+    schema = _hash([reply.model_json_schema()])
+    return _json([stage, model.identity, reply.__name__, schema])
 
 
 def _hash(parts: list[Any]) -> str:

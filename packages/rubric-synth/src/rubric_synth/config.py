@@ -22,14 +22,14 @@ KNOWN_LANGUAGES: Final = word_set("languages")
 """Codes that the library that tells languages knows."""
 
 
-class _Config(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        use_attribute_docstrings=True,
-        hide_input_in_errors=True,  # a key may stand anywhere by mistake
-    )
+class Frozen(BaseModel):
+    """A value that nothing changes and that shows no input in its errors: a key may be in it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+
+class _Config(Frozen):
+    model_config = ConfigDict(allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class RecordFields(_Config):
@@ -142,8 +142,9 @@ class QualityConfig(_Config):
     @model_validator(mode="after")
     def _ordered(self) -> QualityConfig:
         if self.max_criteria < self.min_criteria:
-            message = f"max_criteria {self.max_criteria} is below min_criteria {self.min_criteria}"
-            raise ValueError(message)
+            raise ValueError(
+                f"max_criteria {self.max_criteria} is below min_criteria {self.min_criteria}"
+            )
         return self
 
     def limit(self, key: str) -> str:

@@ -9,18 +9,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_synth.calls import CallTotals
-from rubric_synth.rejection import Rejection, Stage
+from rubric_synth.config import Frozen
+from rubric_synth.rejection import Rejection, RejectionReason, Stage
 
 DocumentKind = Literal["prose", "api"]
 
 
-class Document(BaseModel):
+class Document(Frozen):
     """Cleaned text with its origin; printing one shows its title and hash, not its text."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     title: str = Field(min_length=1, repr=False)
     """Heading, file name or dotted name of an object."""
@@ -37,10 +36,8 @@ class Document(BaseModel):
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-class Outcome(BaseModel):
+class Outcome(Frozen):
     """Tasks, rejections and account of one document; every document ends as one of these."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     source: str
     """Where the document came from."""
@@ -50,7 +47,7 @@ class Outcome(BaseModel):
     """Checked tasks in the paper's JSON, passages included."""
     rejections: tuple[Rejection, ...] = Field(default=(), repr=False)
     """What was refused, and why."""
-    totals: dict[Stage, CallTotals] = {}
+    totals: dict[Stage, CallTotals] = Field(default_factory=dict[Stage, CallTotals])
     """What each stage asked and what it cost, earlier runs included."""
 
     @property
@@ -59,16 +56,23 @@ class Outcome(BaseModel):
         return all(rejection.reason.is_settled for rejection in self.rejections)
 
 
+def rejected(
+    of: Document | Outcome, stage: Stage, reason: RejectionReason, detail: str = ""
+) -> Rejection:
+    """Return the rejection of a document, or of a question about it."""
+    return Rejection(
+        source=of.source, stage=stage, reason=reason, detail=detail, doc_hash=of.doc_hash
+    )
+
+
 ApiForm = Literal["function", "class", "method"]
 
 _TITLE = re.compile(r"^# `(?P<name>\w+)`, a (?P<form>function|class|method) of (?P<owner>[\w.]+)$")
 _ITEM = re.compile(r"^- `(?P<name>[^`]*)`(?: \[(?P<kind>.*?)\])?(?:: (?P<description>.*))?$")
 
 
-class ApiItem(BaseModel):
+class ApiItem(Frozen):
     """One parameter, result or exception."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: str
     """Its name; for an unnamed result, its type."""
@@ -78,10 +82,8 @@ class ApiItem(BaseModel):
     """What it is, in one paragraph."""
 
 
-class ApiEntry(BaseModel):
+class ApiEntry(Frozen):
     """One function, class or method, as its documentation describes it."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     qualified_name: str
     """Dotted name: the owner (module or class), then the bare name."""

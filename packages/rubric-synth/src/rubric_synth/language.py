@@ -92,6 +92,14 @@ def proper_names(text: str) -> frozenset[str]:
     return frozenset(w for w in _PROPER.findall(text) if w.lower() not in FUNCTION_WORDS)
 
 
+def base_forms(word: str) -> list[str]:
+    """Return what a word may be the first or third person of: itself, and without its -s."""
+    forms = [word, word.removesuffix("s"), word.removesuffix("es")]
+    if word.endswith("ies"):
+        forms.append(word.removesuffix("ies") + "y")
+    return forms
+
+
 def capital_first(text: str) -> str:
     """Raise the first letter."""
     return text[:1].upper() + text[1:]

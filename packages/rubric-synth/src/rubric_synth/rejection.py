@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
+from rubric_synth.config import Frozen, SynthConfig
+from rubric_synth.errors import SynthError
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
 
 Stage = Literal["collect", "analyse", "synthesise", "enrich", "quality"]
 
@@ -89,10 +88,22 @@ _UNSETTLED = frozenset({RejectionReason.MODEL_UNAVAILABLE, RejectionReason.JUDGE
 _KEY: Final = re.compile(r"\b(?:collect|quality|synthesiser)(?:\.\w+)+")
 
 
-class Rejection(BaseModel):
-    """One document or question that was left out."""
+class RefusedError(SynthError, ValueError):
+    """Input that does not become a task; it becomes a counted rejection."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+    def __init__(self, reason: RejectionReason, detail: str = "") -> None:
+        """Keep the reason and its detail."""
+        super().__init__(reason, detail)
+        self.reason = reason
+        self.detail = detail
+
+    def __str__(self) -> str:
+        """Name the reason and, where there is one, the detail."""
+        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+
+
+class Rejection(Frozen):
+    """One document or question that was left out."""
 
     source: str
     """Where the document came from."""

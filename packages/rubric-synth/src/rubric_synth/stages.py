@@ -7,32 +7,19 @@ what a stage proposed, valid or not; the quality checks decide whether a draft b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core import Criterion, DocumentAnalysis, Task
-from rubric_synth.config import TaskType
-from rubric_synth.errors import SynthError
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.document import Document
-    from rubric_synth.rejection import RejectionReason
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import Frozen, TaskType
+from rubric_synth.document import Document
+from rubric_synth.rejection import RefusedError, RejectionReason
 
 
-class StageRefusal(SynthError, ValueError):  # noqa: N818 - an answer of a stage, not a fault
-    """A document that a stage cannot turn into a question; it becomes a counted rejection."""
-
-    def __init__(self, reason: RejectionReason, detail: str = "") -> None:
-        """Keep the reason and its detail."""
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
-
-    def __str__(self) -> str:
-        """Name the reason and, where there is one, the detail."""
-        return f"{self.reason}: {self.detail}" if self.detail else str(self.reason)
+class StageRefusal(RefusedError):  # noqa: N818 - an answer of a stage, not a fault
+    """A document that a stage cannot turn into a question."""
 
 
 def refuse(reason: RejectionReason, detail: str = "", *, when: bool = True) -> None:
@@ -45,10 +32,8 @@ def refuse(reason: RejectionReason, detail: str = "", *, when: bool = True) -> N
         raise StageRefusal(reason, detail)
 
 
-class CriterionDraft(BaseModel):
+class CriterionDraft(Frozen):
     """A criterion as proposed: every component of the paper's definition, not yet checked."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     id: str
     """Its id within the rubric."""
@@ -76,10 +61,8 @@ def terms_of(criterion: Criterion | CriterionDraft) -> tuple[str, ...]:
     return (*criterion.required_elements, *expected)
 
 
-class Draft(BaseModel):
+class Draft(Frozen):
     """One tuple (question, passage, rubric) as proposed, with rationale and reference answer."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     question: str
     """x: self-contained."""

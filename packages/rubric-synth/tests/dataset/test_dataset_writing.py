@@ -15,7 +15,9 @@ from rubric_core import Task, read_tasks, split_of
 from rubric_judge import ModelConfig
 from rubric_synth import DatasetFolderError, SynthConfig, SynthReport
 from rubric_synth.config import LLMConfig, RayConfig
-from rubric_synth.dataset import SPLITS, Manifest, Provenance, read_manifest, write_dataset
+from rubric_synth.dataset.manifest import SPLITS, Manifest, Provenance
+from rubric_synth.dataset.splits import read_manifest
+from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import Outcome
 from rubric_synth.files import json_line
 from rubric_synth.rejection import Rejection
@@ -212,7 +214,8 @@ import resource, sys
 from pathlib import Path
 from pydantic import TypeAdapter
 from rubric_synth import OutputError, SynthConfig
-from rubric_synth.dataset import Provenance, write_dataset
+from rubric_synth.dataset.manifest import Provenance
+from rubric_synth.dataset.writing import write_dataset
 from rubric_synth.document import Outcome
 
 outcomes = TypeAdapter(list[Outcome]).validate_json(sys.stdin.read())

@@ -17,7 +17,7 @@ from rubric_synth import (
     check_dataset,
     dataset_statistics,
 )
-from rubric_synth.dataset import SPLITS
+from rubric_synth.dataset.manifest import SPLITS
 from rubric_synth.dataset.splits import question_lines
 from rubric_synth.document import Outcome
 from rubric_synth.files import file_sha256
@@ -194,7 +194,7 @@ def test_a_file_outside_of_the_folder_is_named_and_never_read(
     hashes = json.loads((dataset / "manifest.json").read_text())["sha256"]
     _edit_manifest(dataset, sha256={**hashes, name: "0" * 64})
     read: list[Path] = []
-    monkeypatch.setattr("rubric_synth.check.folder.file_sha256", read.append)
+    monkeypatch.setattr("rubric_synth.check.file_sha256", read.append)
     (problem,) = [p for p in check_dataset(dataset).problems if "changed" not in p]
     assert problem.startswith("manifest.json names ")
     assert {path.parent for path in read} == {dataset}

@@ -9,7 +9,7 @@ import yaml
 
 from rubric_core import Task
 from rubric_synth import SynthReport, dataset_statistics
-from rubric_synth.dataset import SPLITS
+from rubric_synth.dataset.manifest import SPLITS
 from rubric_synth.document import Outcome
 
 datasets = pytest.importorskip("datasets")

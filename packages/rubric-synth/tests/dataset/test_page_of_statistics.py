@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable
 from html.parser import HTMLParser
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 from rubric_synth import OutputError, SynthReport, dataset_statistics
 from rubric_synth.document import Outcome
 from rubric_synth.stats.examples import Sample
-from rubric_synth.stats.report import Names, Numbers, Shares
+from rubric_synth.stats.report import Names, coverage, spread
 from rubric_synth.stats.tally import occurring, read_text
 
 _ATTACK = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'{{ 7 * 7 }}"
@@ -111,22 +112,17 @@ def test_a_page_that_cannot_be_written_is_an_error(dataset: Path) -> None:
     "values", [[1.0], [0.0, 0.0], [1, 2, 3], [0.5, 0.25], [1e9, 1.0], list(range(1_000)), [7.0] * 9]
 )
 def test_every_number_is_in_its_histogram(values: list[float]) -> None:
-    numbers = Numbers()
-    for value in values:
-        numbers.add(value)
-    spread = numbers.spread()
-    assert sum(spread.histogram.counts) == len(values)
-    assert len(spread.histogram.edges) == len(spread.histogram.counts) + 1 <= 33
-    assert list(spread.histogram.edges) == sorted(set(spread.histogram.edges))
-    assert spread.min <= spread.p5 <= spread.median <= spread.p95 <= spread.max
+    found = spread(array("d", values))
+    assert sum(found.histogram.counts) == len(values)
+    assert len(found.histogram.edges) == len(found.histogram.counts) + 1 <= 33
+    assert list(found.histogram.edges) == sorted(set(found.histogram.edges))
+    assert found.min <= found.p5 <= found.median <= found.p95 <= found.max
 
 
-def test_shares_count_only_tasks_that_have_something_to_share() -> None:
-    shares = Shares()
-    for part, whole in ((1, 2), (2, 2), (0, 0)):
-        shares.add(part, whole)
-    coverage = shares.coverage()
-    assert (coverage.tasks, coverage.mean, coverage.complete_frac) == (2, 0.75, 0.5)
+def test_shares_have_a_mean_and_a_part_that_is_complete() -> None:
+    found = coverage(array("d", [0.5, 1.0]))
+    assert (found.tasks, found.mean, found.complete_frac) == (2, 0.75, 0.5)
+    assert coverage(array("d")).tasks == 0
 
 
 def test_very_many_names_are_counted_in_bounded_memory() -> None:
@@ -140,8 +136,8 @@ def test_very_many_names_are_counted_in_bounded_memory() -> None:
 def test_a_sample_does_not_depend_on_the_order() -> None:
     forwards, backwards = (Sample[int](5, seed="s") for _ in range(2))
     for number in range(100):
-        forwards.offer(str(number), lambda n=number: n)
-        backwards.offer(str(99 - number), lambda n=99 - number: n)
+        forwards.offer(str(number), number)
+        backwards.offer(str(99 - number), 99 - number)
     assert sorted(forwards.items()) == sorted(backwards.items())
     assert forwards.items() == sorted(forwards.items())
     assert len(forwards.items()) == 5

@@ -16,10 +16,10 @@ from rubric_judge.testing import HOSTILE_TEXTS, FakeCall, FakeEndpoint, Fault, F
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import Outcome
-from rubric_synth.llm import llm_stages
+from rubric_synth.engines.worker import Worker
+from rubric_synth.llm.stages import llm_stages
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.testing import scripted_reply
-from rubric_synth.worker import Worker
 
 pytestmark = pytest.mark.anyio
 Write = Any

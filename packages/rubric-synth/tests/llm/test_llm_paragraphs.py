@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_synth.llm.paragraphs import GAP, shown_text
+from rubric_synth.llm.prompt import GAP, shown_text
 
 BLOCKS = st.lists(
     st.sampled_from(["# Head", "one two.", "```\ncode\n\nmore\n```", "a\nb", "x" * 4_500, "- i"]),

@@ -15,9 +15,7 @@ from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
 from rubric_synth import Document
 from rubric_synth.config import LLMConfig
-from rubric_synth.llm import prompt_hashes
-from rubric_synth.llm.paragraphs import shown_text
-from rubric_synth.llm.prompt import instructions, load_prompts
+from rubric_synth.llm.prompt import instructions, load_prompts, prompt_hashes, shown_text
 from rubric_synth.llm.replies import AnalysisReply, CheckedSynthesisReply, Reply, SynthesisReply
 
 ANALYSIS = DocumentAnalysis(genre="report", concepts=("rust",))

@@ -13,9 +13,9 @@ from rubric_judge.testing import Award, FakeCall, FakeEndpoint, FakeEndpointProc
 from rubric_synth import Document, QualityConfig
 from rubric_synth.calls import DocumentCalls
 from rubric_synth.document import Outcome
-from rubric_synth.llm import llm_stages
+from rubric_synth.engines.worker import Worker
+from rubric_synth.llm.stages import llm_stages
 from rubric_synth.testing import generated_documents, scripted_reply, template_reply
-from rubric_synth.worker import Worker
 
 Write = Any
 

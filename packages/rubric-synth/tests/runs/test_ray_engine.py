@@ -16,7 +16,9 @@ from rubric_judge.provider.limits import LocalLimiter
 from rubric_synth import RejectionReason, SynthConfig, synthesise
 from rubric_synth.config import load_config
 from rubric_synth.document import Document
-from rubric_synth.engines import Pending, WorkerSpec, make_engine, ray_actor, ray_crew
+from rubric_synth.engines import make_engine, ray_actor
+from rubric_synth.engines import ray as ray_engine
+from rubric_synth.engines.protocol import Pending, WorkerSpec
 from rubric_synth.errors import EngineError, UnfinishedError
 from rubric_synth.testing import generated_documents
 
@@ -131,7 +133,7 @@ def test_without_ray_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPa
     monkeypatch.setitem(sys.modules, "ray", None)
     config = SynthConfig(engine="ray")
     with pytest.raises(MissingExtraError, match=r"pip install './packages/rubric-synth\[ray\]'"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 
 @pytest.mark.slow
@@ -140,7 +142,7 @@ def test_a_cluster_that_is_not_there_is_one_clear_error(address: str) -> None:
     pytest.importorskip("ray")
     config = SynthConfig.model_validate({"engine": "ray", "ray": {"address": address}})
     with pytest.raises(EngineError, match=f"no Ray cluster at ray.address='{address}'.*ray start"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
 
 
 @pytest.mark.slow
@@ -156,7 +158,7 @@ def test_a_cluster_that_starts_too_slowly_is_started_again(monkeypatch: pytest.M
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     config = SynthConfig(engine="ray")
     with pytest.raises(EngineError, match=r"3 times: Exception: The current node timed out"):
-        anyio.run(make_engine(config, WorkerSpec(config)).run, [], Kept())
+        anyio.run(make_engine(WorkerSpec(config)).run, [], Kept())
     assert starts == [None] * 3
 
 
@@ -253,9 +255,7 @@ def test_a_document_that_kills_every_worker_is_rejected_and_takes_no_other_with_
     config = SynthConfig.model_validate({"engine": "ray", "max_concurrency": 8})
     spec = WorkerSpec(config, stages=deadly_stages.deadly_stages)
     kept = Kept()
-    anyio.run(
-        make_engine(config, spec).run, (Pending(document, ()) for document in documents), kept
-    )
+    anyio.run(make_engine(spec).run, (Pending(document, ()) for document in documents), kept)
     reasons = {outcome.source: outcome.rejections[0] for outcome in kept.outcomes}
     assert len(kept.outcomes) == len(reasons) == 30
     failed = reasons.pop("5.md")
@@ -370,7 +370,7 @@ def test_a_cluster_without_workers_is_one_clear_error_and_nothing_is_lost(
     tmp_path: Path,
 ) -> None:
     del cluster
-    monkeypatch.setattr(ray_crew, "_RESTARTS", 0)
+    monkeypatch.setattr(ray_engine, "_RESTARTS", 0)
     collected = generated(60)
     done: list[int] = []
 

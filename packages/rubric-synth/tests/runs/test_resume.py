@@ -24,12 +24,12 @@ from rubric_synth import (
     read_collected,
     synthesise,
 )
-from rubric_synth.dataset import read_manifest
+from rubric_synth.dataset.splits import read_manifest
 from rubric_synth.errors import CollectedFolderError
-from rubric_synth.pipeline import WORK_FOLDER, Progress
-from rubric_synth.pipeline.collection import Collection
-from rubric_synth.pipeline.settings import settings_of
-from rubric_synth.work import WorkFolder
+from rubric_synth.pipeline.collection import Collection, settings_of
+from rubric_synth.pipeline.recorder import Progress
+from rubric_synth.pipeline.run import WORK_FOLDER
+from rubric_synth.work.folder import WorkFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

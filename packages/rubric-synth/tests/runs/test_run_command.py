@@ -11,7 +11,7 @@ import yaml
 
 from rubric_judge.console import Phase, phase_line
 from rubric_synth.cli import main, running
-from rubric_synth.pipeline import Progress
+from rubric_synth.pipeline.recorder import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -19,9 +19,10 @@ from rubric_synth import OutputError, load_config, synthesise
 from rubric_synth.calls import CallRecord
 from rubric_synth.document import Outcome
 from rubric_synth.errors import WorkFolderError
-from rubric_synth.pipeline import WORK_FOLDER
+from rubric_synth.pipeline.run import WORK_FOLDER
 from rubric_synth.rejection import Rejection, RejectionReason
-from rubric_synth.work import WorkFolder, note_of_finished
+from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import note_of_finished
 from rubric_synth.work.segments import Segments
 
 if TYPE_CHECKING:
@@ -260,7 +261,8 @@ def test_an_index_of_an_earlier_release_is_made_again(tmp_path: Path) -> None:
 
 def test_two_runs_at_once_are_refused_and_a_killed_one_leaves_no_lock(tmp_path: Path) -> None:
     program = (
-        "import sys, time; from pathlib import Path; from rubric_synth.work import WorkFolder\n"
+        "import sys, time; from pathlib import Path\n"
+        "from rubric_synth.work.folder import WorkFolder\n"
         "folder = WorkFolder(Path(sys.argv[1])); print('open', flush=True); time.sleep(60)"
     )
     command = [sys.executable, "-c", program, str(tmp_path)]

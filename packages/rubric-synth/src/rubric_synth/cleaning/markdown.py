@@ -181,6 +181,6 @@ def _paragraphs(lines: list[str]) -> Iterator[str]:
             continue
         in_list = bool(bare) and (in_list or is_bullet)
         paragraph = " ".join(current)
-        if current and len(paragraph) <= _MAX_PARAGRAPH_CHARS:
-            yield inline_text(paragraph)
+        if len(paragraph) <= _MAX_PARAGRAPH_CHARS and (text := inline_text(paragraph)):
+            yield text
         current = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,12 +13,10 @@ from rich.table import Table
 from rubric_judge.console import Progress
 from rubric_judge.console.command import FAILED, command_app, say_on_stderr
 from rubric_judge.console.command import fail as end_with
-from rubric_synth.collect import REJECTED_FILE
+from rubric_synth.calls import CallTotals
+from rubric_synth.collect.folder import REJECTED_FILE
 from rubric_synth.config import SynthConfig, load_config
 from rubric_synth.rejection import what_to_do
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import CallTotals
 
 app = command_app("rubric-synth", summary="From technical documents to tasks with rubrics.")
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, cast
+from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -15,51 +14,26 @@ from rich.rule import Rule
 from rich.table import Table
 from rich.text import Text
 
-from rubric_judge import (
-    JudgeSetupError,
-    LexicalConfig,
-    load_replicas,
-    read_judge_spec,
-)
+from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
 from rubric_judge.console.command import FAILED, say_on_stderr
+from rubric_judge.page.rendering import visible
 from rubric_synth.check import check_dataset
-from rubric_synth.cli.console import (
-    app,
-    fail,
-    out_console,
-    print_counts,
-    print_fallbacks,
-    print_line,
-    print_table,
-    warn,
-    working,
-)
+from rubric_synth.cli import console
 from rubric_synth.config import reader_of
-from rubric_synth.controls import CONTROLS
-from rubric_synth.dataset import asked_of_models, read_manifest
-from rubric_synth.dataset.splits import question_lines
+from rubric_synth.dataset.splits import question_lines, read_manifest
+from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
-from rubric_synth.stats import (
-    CONTROL_TASKS,
-    PAGE_FILE,
-    Example,
-    chosen_rejections,
-    chosen_tasks,
-    counted,
-    dataset_statistics,
-    judged_by_words,
-    unreadable_rejections,
-    visible,
-)
-
-if TYPE_CHECKING:
-    from rubric_synth.stats import DatasetStatistics
+from rubric_synth.stats.charts import counted, judged_by_words, per_task, unreadable_rejections
+from rubric_synth.stats.controls import CONTROLS
+from rubric_synth.stats.examples import Example, chosen_rejections, chosen_tasks
+from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.tally import CONTROL_TASKS, PAGE_FILE, dataset_statistics
 
 _MODEL_TASKS: Final = 20
 _NO_ANSWER: Final = 4
 
 
-@app.command
+@console.app.command
 def stats(
     dataset: Path,
     *,
@@ -93,7 +67,7 @@ def stats(
             f"{tasks * len(CONTROLS):,} calls of the judge at most"
         )
     try:
-        with working() as progress, progress.phase("reading tasks, judging the controls"):
+        with console.working() as progress, progress.phase("reading tasks, judging the controls"):
             statistics = dataset_statistics(
                 dataset,
                 judge=load_replicas(spec),
@@ -102,21 +76,21 @@ def stats(
                 reveal_grounding=reveal_grounding,
             )
     except JudgeSetupError as error:
-        fail(str(error), status=_NO_ANSWER)
+        console.fail(str(error), status=_NO_ANSWER)
     if json:
-        out_console.print_json(statistics.model_dump_json())
+        console.out_console.print_json(statistics.model_dump_json())
     else:
         _print_statistics(statistics)
     if statistics.unread_criteria:
-        warn(judged_by_words(statistics))
+        console.warn(judged_by_words(statistics))
     if failures := statistics.control_failures:
-        warn(f"{failures:,} answers could not be judged; the means leave them out")
+        console.warn(f"{failures:,} answers could not be judged; the means leave them out")
     if statistics.unreadable_rejections:
-        warn(unreadable_rejections(statistics))
+        console.warn(unreadable_rejections(statistics))
     say_on_stderr(f"page: {page}")
 
 
-@app.command
+@console.app.command
 def check(dataset: Path, *, collected: Path | None = None) -> None:
     """Check that a dataset parses, adds up, leaks nothing and keeps its splits apart.
 
@@ -124,17 +98,17 @@ def check(dataset: Path, *, collected: Path | None = None) -> None:
         dataset: Dataset folder.
         collected: The collected folder that it was made of, to look for each of its documents.
     """
-    with working() as progress, progress.phase("checking"):
+    with console.working() as progress, progress.phase("checking"):
         report = check_dataset(dataset, collected=collected)
     for problem in report.problems:
         say_on_stderr(problem)
     tasks = counted(sum(report.tasks.values()), "tasks")
-    out_console.print(f"{tasks}, {counted(report.problem_count, 'problems')}")
+    console.out_console.print(f"{tasks}, {counted(report.problem_count, 'problems')}")
     if report.problem_count:
         sys.exit(FAILED)
 
 
-@app.command
+@console.app.command
 def questions(
     dataset: Path,
     *,
@@ -156,22 +130,19 @@ def questions(
     if str(out) == "-":
         sys.stdout.writelines(lines)
     else:
-        print_line(f"{write_lines(out, lines)} questions in {out}")
+        console.print_line(f"{write_lines(out, lines)} questions in {out}")
 
 
 def _print_statistics(found: DatasetStatistics) -> None:
-    documents = {
-        "accepted": found.documents_accepted,
-        "rejected": found.documents_rejected,
-        "pending": found.documents_pending,
-    }
-    print_counts("Documents", documents)
-    print_counts("Tasks", found.tasks)
-    print_counts("Kinds of tasks", found.task_kinds)
-    per_task = {f"{number} criteria": n for number, n in found.criteria_per_task.items()}
-    print_counts("Criteria per task", per_task)
-    print_counts("Criteria", found.criteria)
-    print_counts("Weights", found.weights)
+    states = ("accepted", "rejected", "pending")
+    console.print_counts(
+        "Documents", {state: getattr(found, f"documents_{state}") for state in states}
+    )
+    console.print_counts("Tasks", found.tasks)
+    console.print_counts("Kinds of tasks", found.task_kinds)
+    console.print_counts("Criteria per task", per_task(found))
+    console.print_counts("Criteria", found.criteria)
+    console.print_counts("Weights", found.weights)
     spreads = {
         "total weight W": found.total_weight,
         "effective criteria M_eff": found.effective_criteria,
@@ -181,12 +152,12 @@ def _print_statistics(found: DatasetStatistics) -> None:
         "words of a criterion": found.criterion_words,
     }
     numbers = ("min", "p5", "median", "mean", "p95", "max")
-    print_table(
+    console.print_table(
         "Spread",
         ("", *numbers),
         ((name, *(f"{getattr(s, n):.4g}" for n in numbers)) for name, s in spreads.items()),
     )
-    print_table(
+    console.print_table(
         "Coverage",
         ("", "mean share", "tasks with all"),
         (
@@ -196,8 +167,8 @@ def _print_statistics(found: DatasetStatistics) -> None:
         ),
     )
     by_stage = found.rejected_by_stage.items()
-    print_counts("Left out", {f"{s}: {r}": n for s, rs in by_stage for r, n in rs.items()})
-    print_table(
+    console.print_counts("Left out", {f"{s}: {r}": n for s, rs in by_stage for r, n in rs.items()})
+    console.print_table(
         f"Controls, {counted(found.control_tasks, 'tasks')}, judge {found.control_judge}",
         ("", "mean reward", "the answer"),
         ((name, f"{reward:.3f}", CONTROLS[name]) for name, reward in found.controls.items()),
@@ -205,7 +176,7 @@ def _print_statistics(found: DatasetStatistics) -> None:
     usage = asked_of_models(found.usage)
     if usage.total.calls:
         columns = ("calls", "tokens read", "tokens written", "US$", "calls without a price")
-        print_table(
+        console.print_table(
             "Calls of models",
             ("", *columns),
             (
@@ -214,10 +185,10 @@ def _print_statistics(found: DatasetStatistics) -> None:
                 for stage, t in {**usage.by_stage, "all": usage.total}.items()
             ),
         )  # fmt: skip
-        print_fallbacks(usage.total)
+        console.print_fallbacks(usage.total)
 
 
-@app.command
+@console.app.command
 def show(
     dataset: Path,
     *,
@@ -242,22 +213,22 @@ def show(
     for example in examples:
         # `Text` is shown as it is: what looks like markup in it is none.
         heading = " · ".join(visible(part) for part in (*example.tags, example.origin))
-        out_console.print(Rule(Text(heading), align="left"))
+        console.out_console.print(Rule(Text(heading), align="left"))
         _print_part("Left out because", example.detail)
         _print_part("Question", example.question)
         if example.criteria:
-            out_console.print(_rubric(example))
+            console.out_console.print(_rubric(example))
         _print_part("Reference answer", example.reference)
         _print_part("Passage", example.passage or "")
-        out_console.print()
+        console.out_console.print()
     if not examples:
-        print_line("nothing was left out" if rejected else f"{split} holds no task")
+        console.print_line("nothing was left out" if rejected else f"{split} holds no task")
 
 
 def _print_part(title: str, text: str) -> None:
     if text:
-        out_console.print(Text(title, style="bold"))
-        out_console.print(Padding(Text(visible(text)), (0, 0, 0, 2)))
+        console.out_console.print(Text(title, style="bold"))
+        console.out_console.print(Padding(Text(visible(text)), (0, 0, 0, 2)))
 
 
 def _rubric(example: Example) -> Table:
@@ -270,16 +241,13 @@ def _rubric(example: Example) -> Table:
     for column in ("name", "description", "required elements", "check"):
         table.add_column(column, overflow="fold", ratio=1 if column == "name" else 2)
     for criterion in example.criteria:
-        table.add_row(*map(Text, map(visible, _cells(criterion))))
+        weight = criterion["weight"]
+        cells = (
+            f"{weight:g}" if isinstance(weight, float) else weight,
+            criterion["name"] or criterion["id"],
+            criterion["description"],
+            ", ".join(criterion["required_elements"]),
+            criterion["verification_method"],
+        )
+        table.add_row(*map(Text, map(visible, cells)))
     return table
-
-
-def _cells(criterion: Mapping[str, object]) -> tuple[str, ...]:
-    weight, required = criterion["weight"], cast("list[str]", criterion["required_elements"])
-    return (
-        f"{weight:g}" if isinstance(weight, float) else str(weight),
-        str(criterion["name"] or criterion["id"]),
-        str(criterion["description"]),
-        ", ".join(required),
-        str(criterion["verification_method"]),
-    )

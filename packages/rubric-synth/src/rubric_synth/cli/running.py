@@ -17,31 +17,12 @@ from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
 from rubric_judge.console import Phase, Steps
 from rubric_judge.console.command import Terminated, typed_command
-from rubric_synth.advice import (
-    empty_splits,
-    fatal_shortfall,
-    few_accepted,
-    few_collected,
-    spent,
-    unanswered,
-)
-from rubric_synth.cli.console import (
-    app,
-    fail,
-    print_counts,
-    print_fallbacks,
-    print_line,
-    print_reasons,
-    print_table,
-    read_settings,
-    warn,
-    working,
-)
-from rubric_synth.collect import CollectProgress, collect
+from rubric_synth.cli import advice, console
+from rubric_synth.collect.collection import CollectProgress, collect
 from rubric_synth.config import SynthConfig
 from rubric_synth.errors import UnfinishedError
-from rubric_synth.pipeline import Progress as RunProgress
-from rubric_synth.pipeline import synthesise
+from rubric_synth.pipeline.recorder import Progress as RunProgress
+from rubric_synth.pipeline.run import synthesise
 from rubric_synth.rejection import what_to_do_about_unread
 
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
@@ -58,7 +39,7 @@ _STEPS: Final = {
 """What `collect` does, and what is counted of it."""
 
 
-@app.command(name="collect")
+@console.app.command(name="collect")
 def collect_command(*sources: str, out: Path, config: Path | None = None) -> None:
     """Read sources into a folder of distinct, cleaned documents.
 
@@ -83,14 +64,14 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
         out: Folder to write, outside all sources.
         config: YAML file; its `collect` part is used.
     """
-    settings = read_settings(config)
+    settings = console.read_settings(config)
     _tell_of_the_network(sources)
-    with working() as progress, Steps(progress) as steps:
+    with console.working() as progress, Steps(progress) as steps:
         show = partial(_show, steps)
         report = collect(sources, out, config=settings.collect, on_progress=show)
-    print_reasons(out, report.rejected, settings)
+    console.print_reasons(out, report.rejected, settings)
     if len(report.by_source) > 1:
-        print_table(
+        console.print_table(
             "Sources",
             ("source", "documents", "left out"),
             (
@@ -99,13 +80,13 @@ def collect_command(*sources: str, out: Path, config: Path | None = None) -> Non
             ),
         )
     if report.stayed or report.gone:
-        print_line(
+        console.print_line(
             f"{report.stayed} documents stayed, {report.documents - report.stayed} are new, "
             f"{report.gone} are no longer in the sources"
         )
-    print_line(f"{report.documents} documents in {report.out}")
-    if warning := few_collected(report) or what_to_do_about_unread(report.rejected):
-        warn(warning)
+    console.print_line(f"{report.documents} documents in {report.out}")
+    if warning := advice.few_collected(report) or what_to_do_about_unread(report.rejected):
+        console.warn(warning)
 
 
 def _tell_of_the_network(sources: Sequence[str]) -> None:
@@ -114,7 +95,7 @@ def _tell_of_the_network(sources: Sequence[str]) -> None:
         path = source.removeprefix("hf:")
         places = (path, path.rpartition(":")[0] or path)
         if path != source and not any(Path(place).exists() for place in places):
-            warn(
+            console.warn(
                 f"{source} is no folder here: asking the Hugging Face Hub, which takes minutes "
                 "where it does not answer; with HF_HUB_OFFLINE=1 only what was downloaded is read"
             )
@@ -127,7 +108,7 @@ def _show(steps: Steps, at: CollectProgress) -> None:
         phase.done, phase.note = at.read, f"{at.left_out:,} left out"
 
 
-@app.command
+@console.app.command
 def run(
     collected: Path,
     *,
@@ -153,7 +134,7 @@ def run(
             going by the mean of the dearest stage so far; needs known prices.
         engine: Where to work, in place of the configuration's.
     """
-    settings = _overridden(read_settings(config), max_cost_usd=max_cost_usd, engine=engine)
+    settings = _overridden(console.read_settings(config), max_cost_usd=max_cost_usd, engine=engine)
     options = {"--config": config, "--limit": limit}
     options |= {"--max-cost-usd": max_cost_usd, "--engine": engine}
     words = [
@@ -162,7 +143,10 @@ def run(
     ]
     go_on = f"go on with: {typed_command('rubric-synth', words)}"
     try:
-        with working() as progress, progress.phase("making tasks", unit="documents") as phase:
+        with (
+            console.working() as progress,
+            progress.phase("making tasks", unit="documents") as phase,
+        ):
             report = synthesise(
                 collected, out, config=settings, limit=limit, on_progress=_shown_by(phase)
             )
@@ -175,17 +159,23 @@ def run(
     except (KeyboardInterrupt, Terminated) as stop:
         number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
         _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
-    print_reasons(report.out, report.rejected, settings)
-    print_counts("Tasks", report.tasks)
-    print_fallbacks(report.usage)
-    print_line(f"{report.accepted_documents} of {report.documents} documents, in {report.out}")
-    if taken := spent(report):
-        print_line(taken)
-    if shortfall := fatal_shortfall(report):
-        fail(shortfall)
-    for warning in (few_accepted(report), unanswered(report), empty_splits(report)):
+    console.print_reasons(report.out, report.rejected, settings)
+    console.print_counts("Tasks", report.tasks)
+    console.print_fallbacks(report.usage)
+    console.print_line(
+        f"{report.accepted_documents} of {report.documents} documents, in {report.out}"
+    )
+    if taken := advice.spent(report):
+        console.print_line(taken)
+    if shortfall := advice.fatal_shortfall(report):
+        console.fail(shortfall)
+    for warning in (
+        advice.few_accepted(report),
+        advice.unanswered(report),
+        advice.empty_splits(report),
+    ):
         if warning:
-            warn(warning)
+            console.warn(warning)
 
 
 def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
@@ -197,7 +187,7 @@ def _overridden(settings: SynthConfig, **given: object) -> SynthConfig:
 
 
 def _stop(error: RubricError, status: int) -> NoReturn:
-    fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
+    console.fail("; ".join([str(error), *getattr(error, "__notes__", [])]), status=status)
 
 
 def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:

@@ -10,34 +10,31 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final, Literal, NamedTuple
+from typing import BinaryIO, Final, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict
-
-from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, read_older
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    MANIFEST_FILE,
+    REJECTED_FILE,
+    Older,
+    read_older,
+)
 from rubric_synth.collect.intake import Candidate, Intake, alone_in
-from rubric_synth.config import CollectConfig
-from rubric_synth.duplicates import find_twins
+from rubric_synth.config import CollectConfig, Frozen
+from rubric_synth.document import Document
+from rubric_synth.duplicates.selection import find_twins
 from rubric_synth.errors import SourceError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, writing
 from rubric_synth.rejection import Rejection, most_first, remedies
-from rubric_synth.sources import read_source
+from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
 
-if TYPE_CHECKING:
-    from rubric_synth.collect.folder import Older
-    from rubric_synth.document import Document
-
-_PACKAGE_PREFIX: Final = "python:"
-_NO_PATHS: Final = (_PACKAGE_PREFIX, "hf:")
 _FILES: Final = frozenset({DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE})
 _LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
 
 
-class CollectReport(BaseModel):
+class CollectReport(Frozen):
     """What a collection holds and what it left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     out: Path
     """The folder."""
@@ -150,7 +147,7 @@ def _given_sources(sources: Sequence[str | Path], out: Path) -> dict[str, str | 
     target = out.resolve()
     for source in sorted(sources, key=str):
         name = str(source)
-        is_path = not name.startswith(_NO_PATHS)
+        is_path = not name.startswith((PACKAGE_PREFIX, DATASET_PREFIX))
         identity = str(Path(source).resolve()) if is_path else name
         if is_path and _is_output(Path(identity), target):
             message = (
@@ -177,7 +174,7 @@ def _readers(
     Packages are imported as they are read, and before all else: importing one may change the
     docstrings of another.
     """
-    packages = [name for name in given if name.startswith(_PACKAGE_PREFIX)]
+    packages = [name for name in given if name.startswith(PACKAGE_PREFIX)]
     others = [(n, read_source(x, config=config)) for n, x in given.items() if n not in packages]
     return chain(((n, read_source(given[n], config=config)) for n in packages), others)
 

@@ -7,15 +7,13 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
+from typing import IO, Final, NamedTuple, cast
 
 from rubric_core.files import open_file, read_file
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError, OutputError
 from rubric_synth.files import json_line
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
 
 DOCUMENTS_FILE: Final = "documents.jsonl"
 REJECTED_FILE: Final = "rejected.jsonl"

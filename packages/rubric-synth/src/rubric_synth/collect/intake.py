@@ -8,24 +8,17 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_core.locks import folder_lock
-from rubric_synth.collect.folder import (
-    DOCUMENTS_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    document_line,
-)
+from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document, DocumentKind
-from rubric_synth.duplicates import Fingerprint, Twin, fingerprint
+from rubric_synth.duplicates.selection import Fingerprint, Twin, fingerprint
 from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritable
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.raw_text import printable
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
 
 _OLD_STAGING: Final = ".collecting"
 """What a killed process of an earlier release has left."""

@@ -6,10 +6,11 @@ import re
 from importlib.metadata import version
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rubric_core.configuration import may_be_key
 from rubric_synth.calls import CallTotals
+from rubric_synth.config import Frozen
 from rubric_synth.rejection import Stage
 
 
@@ -17,10 +18,8 @@ def _versions() -> dict[str, str]:
     return {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")}
 
 
-class Provenance(BaseModel):
+class Provenance(Frozen):
     """Documents, prompts, model and judge behind a dataset; no address, no key, no time."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     collected_sha256: str
     """Of the collected documents' file."""
@@ -33,7 +32,7 @@ class Provenance(BaseModel):
     spent: dict[Stage, CallTotals] | None = None
     """What all calls took that were made for this dataset, of finished documents or not; None for
     those that the outcomes name."""
-    prompts: dict[str, str] = {}
+    prompts: dict[str, str] = Field(default_factory=dict[str, str])
     """SHA-256 of each prompt file by its name; empty where no model was asked."""
     model: dict[str, Any] | None = None
     """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
@@ -52,24 +51,20 @@ _NUMBER: Final = re.compile(r"(?<![A-Za-z0-9])[0-9]+(?![A-Za-z0-9])")
 _UNSHOWN: Final = "…"
 
 
-class Usage(BaseModel):
+class Usage(Frozen):
     """Calls, tokens and costs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     total: CallTotals = CallTotals()
     """Of all calls that were made for this dataset."""
-    by_stage: dict[Stage, CallTotals] = {}
+    by_stage: dict[Stage, CallTotals] = Field(default_factory=dict[Stage, CallTotals])
     """The same by the stage that asked."""
     unfinished: CallTotals = CallTotals()
     """Of the total, what no finished document used: calls for pending documents, for earlier
     settings or collections, and tokens of calls without an answer."""
 
 
-class Manifest(BaseModel):
+class Manifest(Frozen):
     """What `manifest.json` holds; the same answers give the same bytes."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     versions: dict[str, str]
     """Of the packages that made the dataset."""
@@ -104,11 +99,6 @@ class Manifest(BaseModel):
     """Configuration, without the places of models and keys."""
     sha256: dict[str, str]
     """Of each file of the folder but the manifest."""
-
-
-def publishable(settings: BaseModel) -> dict[str, Any]:
-    """Return settings as JSON without addresses, paths and keys, at any depth."""
-    return published(settings.model_dump(mode="json"))
 
 
 def published(settings: dict[str, Any]) -> dict[str, Any]:

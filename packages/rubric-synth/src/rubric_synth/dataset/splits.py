@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from rubric_core import read_tasks
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file, read_file
-from rubric_synth.collect import DOCUMENTS_FILE
+from rubric_synth.collect.folder import DOCUMENTS_FILE
 from rubric_synth.dataset.manifest import MANIFEST_FILE, SPLITS, WORK_FOLDER, Manifest
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.files import json_line

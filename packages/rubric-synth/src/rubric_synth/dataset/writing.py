@@ -6,41 +6,94 @@ import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from pydantic import BaseModel, ConfigDict
+from typing import Any, Final
 
 from rubric_core import split_of
-from rubric_synth.calls import CallTotals, RunningTotals
-from rubric_synth.dataset.card import card_text
+from rubric_synth.calls import CallTotals
+from rubric_synth.config import Frozen, SynthConfig
 from rubric_synth.dataset.manifest import (
     CARD_FILE,
     MANIFEST_FILE,
     REJECTED_FILE,
     SPLITS,
     Manifest,
+    Provenance,
     Usage,
-    publishable,
     published,
     without_key,
 )
 from rubric_synth.dataset.splits import HashedFile, ParquetRows, can_write_parquet
-from rubric_synth.duplicates import QuestionIndex
+from rubric_synth.document import Outcome, rejected
+from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_line, json_page, writing
 from rubric_synth.rejection import Rejection, RejectionReason, Stage, most_first
 
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.dataset.manifest import Provenance
-    from rubric_synth.document import Outcome
+
+def asked_of_models(usage: Usage) -> Usage:
+    """Return the usage without the stages that took neither tokens nor money nor an unknown price.
+
+    A judge that is a program is counted like any other, and costs nothing.
+    """
+    by_stage: dict[Stage, CallTotals] = {
+        stage: totals for stage, totals in usage.by_stage.items() if _is_models(totals)
+    }
+    if not by_stage:
+        return Usage(total=usage.total) if _is_models(usage.total) else Usage()
+    left = [totals for stage, totals in usage.by_stage.items() if stage not in by_stage]
+    total = usage.total.model_copy(
+        update={
+            "calls": usage.total.calls - sum(totals.calls for totals in left),
+            "attempts": usage.total.attempts - sum(totals.attempts for totals in left),
+        }
+    )
+    return Usage(total=total, by_stage=by_stage)
 
 
-class SynthReport(BaseModel):
+def _is_models(totals: CallTotals) -> bool:
+    tokens = totals.prompt_tokens + totals.completion_tokens
+    return bool(tokens or totals.cost_usd or totals.unpriced_calls)
+
+
+_SIZES: Final = (
+    (1_000, "n<1K"),
+    (10_000, "1K<n<10K"),
+    (100_000, "10K<n<100K"),
+    (1_000_000, "100K<n<1M"),
+)
+
+
+def card_text(manifest: Manifest, *, parquet: bool) -> str:
+    """Return the card of a dataset.
+
+    Args:
+        manifest: What the dataset holds; the hashes are not looked at.
+        parquet: Whether Parquet files stand beside the JSON lines; they are then what is loaded.
+    """
+    # Loaded at its first use: `import rubric_synth` stays quick.
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("rubric_synth.dataset"),
+        autoescape=False,  # noqa: S701 - Markdown, and of names and numbers alone
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    tasks = sum(manifest.tasks.values())
+    return environment.get_template("card.md.j2").render(
+        m=manifest,
+        size=next((name for limit, name in _SIZES if tasks < limit), "n>1M"),
+        asked=asked_of_models(manifest.usage).total,
+        splits=SPLITS,
+        parquet=parquet,
+    )
+
+
+class SynthReport(Frozen):
     """What a dataset holds and what was left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     out: Path
     """The folder."""
@@ -122,7 +175,7 @@ class _Rows:
         self._documents = self._accepted = self._unanswered = 0
         self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._rejected: defaultdict[Stage, Counter[str]] = defaultdict(Counter)
-        self._sums: defaultdict[Stage, RunningTotals] = defaultdict(RunningTotals)
+        self._used: defaultdict[Stage, CallTotals] = defaultdict(CallTotals)
 
     def add(self, outcome: Outcome) -> None:
         """Write what came of one document."""
@@ -133,7 +186,7 @@ class _Rows:
         )
         written = [self._write(task, split, outcome) for task in outcome.tasks]
         for stage, totals in outcome.totals.items():
-            self._sums[stage].add(totals)
+            self._used[stage] += totals
         self._documents += 1
         self._unanswered += not outcome.is_settled
         self._accepted += outcome.is_settled and any(written)
@@ -160,10 +213,9 @@ class _Rows:
                 f" are not the {provenance.documents} collected; run again"
             )
             raise DatasetFolderError(message, path=self._out)
-        used: dict[Stage, CallTotals] = {stage: sums.totals for stage, sums in self._sums.items()}
-        spent = used if provenance.spent is None else provenance.spent
-        total = _total(spent)
-        config = publishable(self._config)
+        spent = self._used if provenance.spent is None else provenance.spent
+        total = sum(spent.values(), CallTotals())
+        config = published(self._config.model_dump(mode="json"))
         if provenance.collect is not None:
             config["collect"] = provenance.collect
         manifest = Manifest(
@@ -183,7 +235,7 @@ class _Rows:
             usage=Usage(
                 total=total,
                 by_stage=dict(sorted(spent.items())),
-                unfinished=_rest(total, _total(used)),
+                unfinished=_rest(total, sum(self._used.values(), CallTotals())),
             ),
             config=config,
             sha256={},
@@ -195,15 +247,8 @@ class _Rows:
     def _write(self, task: dict[str, Any], split: str, outcome: Outcome) -> bool:
         twin = self._questions.find_or_add(task["question"], outcome.doc_hash[:_SHORT_HASH])
         if twin is not None:
-            self._reject(
-                Rejection(
-                    source=outcome.source,
-                    stage="quality",
-                    reason=RejectionReason.DUPLICATE_QUESTION,
-                    detail=f"of a question of document {twin}",
-                    doc_hash=outcome.doc_hash,
-                )
-            )
+            detail = f"of a question of document {twin}"
+            self._reject(rejected(outcome, "quality", RejectionReason.DUPLICATE_QUESTION, detail))
             return False
         line = json_line(task)
         self._files[f"{split}.jsonl"].write(line)
@@ -215,13 +260,6 @@ class _Rows:
     def _reject(self, rejection: Rejection) -> None:
         self._files[REJECTED_FILE].write(json_line(rejection.model_dump(mode="json")))
         self._rejected[rejection.stage][str(rejection.reason)] += 1
-
-
-def _total(by_stage: Mapping[Stage, CallTotals]) -> CallTotals:
-    sums = RunningTotals()
-    for totals in by_stage.values():
-        sums.add(totals)
-    return sums.totals
 
 
 def _rest(total: CallTotals, used: CallTotals) -> CallTotals:

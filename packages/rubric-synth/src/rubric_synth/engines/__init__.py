@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rubric_synth.engines.protocol import LocalEngine, WorkerSpec
+from rubric_synth.engines.ray import RayEngine
 
-from rubric_synth.engines.protocol import Engine, LocalEngine, OwnStages, Pending, Sink, WorkerSpec
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
-
-__all__ = ["Engine", "LocalEngine", "OwnStages", "Pending", "Sink", "WorkerSpec", "make_engine"]
+Engine = LocalEngine | RayEngine
 
 
-def make_engine(config: SynthConfig, spec: WorkerSpec) -> Engine:
+def make_engine(spec: WorkerSpec) -> Engine:
     """Return the engine that a configuration names."""
-    if config.engine == "ray":
-        from rubric_synth.engines.ray import RayEngine  # Ray takes a second to load
-
-        return RayEngine(config, spec)
-    return LocalEngine(config, spec)
+    return RayEngine(spec) if spec.config.engine == "ray" else LocalEngine(spec)

@@ -1,4 +1,4 @@
-"""What an engine is given and hands back, and the engine of one process."""
+"""What an engine gets and tells, and the engine of one process."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import anyio
 import anyio.lowlevel
 
+from rubric_core import Judge
 from rubric_judge import ChatModel, LexicalConfig, load_judge
-from rubric_synth.calls import DocumentCalls
+from rubric_judge.provider.limits import Limiter
+from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.config import LLMConfig, SynthConfig, reader_of
+from rubric_synth.document import Document, Outcome
+from rubric_synth.engines.worker import Worker, plain_task_group
 from rubric_synth.errors import CallsStoppedError
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.worker import Worker
-
-if TYPE_CHECKING:
-    from rubric_core import Judge
-    from rubric_judge.provider.limits import Limiter
-    from rubric_synth.calls import CallRecord
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Document, Outcome
 
 
 class Pending(NamedTuple):
@@ -57,30 +53,6 @@ class Sink(Protocol):
         """Whether one more call may be made; once False, no further document is drawn.
 
         An engine asks before each call, or, where calls are made elsewhere, before each document.
-        """
-        ...
-
-
-class Engine(Protocol):
-    """Works on documents, several at a time."""
-
-    @property
-    def calls_in_flight(self) -> int:
-        """Calls under way now, or documents in work where calls are made elsewhere."""
-        ...
-
-    async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents until there is none left, or until the sink permits no further call.
-
-        A document that is cut off by that is not reported as an outcome. A cancellation ends at
-        once.
-
-        Args:
-            pending: Drawn lazily, only as there is room.
-            sink: Told of every answered call and of every finished document.
-
-        Raises:
-            OutputError: The sink could not keep something.
         """
         ...
 
@@ -119,7 +91,7 @@ class WorkerSpec:
         if stages is None:
             if not isinstance(config.synthesiser, LLMConfig):
                 raise ValueError("the extractive synthesiser needs the stages of a collection")
-            from rubric_synth.llm import llm_stages  # only where it is asked for
+            from rubric_synth.llm.stages import llm_stages  # only where it is asked for
 
             model = ChatModel(config.synthesiser.model, limiter=limiter)
             stages = llm_stages(model, config.synthesiser)
@@ -156,41 +128,45 @@ def _is_one_endpoint(config: SynthConfig) -> bool:
 class LocalEngine:
     """At most `max_concurrency` documents in work; the models' limiters bound the calls."""
 
-    def __init__(self, config: SynthConfig, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         """Keep the settings; nothing is built yet."""
-        self._limit = config.max_concurrency
+        self._limit = spec.config.max_concurrency
         self._spec = spec
         self.calls_in_flight = 0
         """Calls under way now."""
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents; see `Engine.run`."""
+        """Work on documents until there is none left, or until the sink permits no further call.
+
+        A document that is cut off by that is not reported as an outcome. A cancellation ends at
+        once.
+
+        Args:
+            pending: Drawn lazily, only as there is room.
+            sink: Told of every answered call and of every finished document.
+
+        Raises:
+            OutputError: The sink could not keep something.
+        """
         items = iter(pending)
         started = 1
-        failures: list[Exception] = []
 
         async def work() -> None:
             nonlocal started
-            try:
-                while sink.may_call() and (item := next(items, None)) is not None:
-                    if started < self._limit:  # no more of them than there are documents
-                        started += 1
-                        group.start_soon(work)
-                    await self._process(worker, item, sink)
-                    await anyio.lowlevel.checkpoint()  # a worker without a model never waits
-            except Exception as error:  # noqa: BLE001 - raised below, without the group's wrapper
-                failures.append(error)
-                group.cancel_scope.cancel()
+            while sink.may_call() and (item := next(items, None)) is not None:
+                if started < self._limit:  # no more of them than there are documents
+                    started += 1
+                    group.start_soon(work)
+                await self._process(worker, item, sink)
+                await anyio.lowlevel.checkpoint()  # a worker without a model never waits
 
         worker = self._spec.build()
         try:
-            async with anyio.create_task_group() as group:
+            async with plain_task_group() as group:
                 group.start_soon(work)
         finally:
             with anyio.CancelScope(shield=True):
                 await worker.aclose()
-        if failures:
-            raise failures[0]
 
     async def _process(self, worker: Worker, item: Pending, sink: Sink) -> None:
         def permit() -> AbstractContextManager[None]:

@@ -6,30 +6,45 @@ import signal
 import socket
 import threading
 import warnings
+from collections import defaultdict
 from collections.abc import Generator, Iterable
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
-from structlog import get_logger
 
-from rubric_core import MissingExtraError
+from rubric_core import MissingExtraError, RubricError
 from rubric_core.errors import install_command
+from rubric_judge import LimitsConfig
+from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
-from rubric_synth.engines.ray_crew import Crew
+from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
+from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
+from rubric_synth.engines.worker import plain_task_group
 from rubric_synth.errors import EngineError
-
-if TYPE_CHECKING:
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
-
-_log = get_logger(__name__)
+from rubric_synth.events import log_warning
+from rubric_synth.rejection import RejectionReason, Stage
 
 _LONGEST_REASON: Final = 300
 _REACH_WITHIN_S: Final = 10.0
 _STARTS: Final = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""
+_LIVES: Final = 3
+"""Actors that a document is given to, before it is taken for what kills them."""
+_RESTARTS: Final = 100
+"""Of one actor, by Ray; one that dies more often will not live."""
+_MANY: Final = 100_000
+"""Calls of an actor at once: the number of documents in work bounds them."""
+_ASK_EVERY_S: Final = 0.2
+_SPEAK_EVERY_S: Final = 1.0
+"""To each actor, which waits when it has heard nothing for a few times as long."""
+_WARN_EVERY_S: Final = 30.0
+_CLOSE_WITHIN_S: Final = 5.0
 
 
 @contextmanager
@@ -81,7 +96,7 @@ def _start(ray: Any) -> None:
             _init(ray, None)
         except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
             if start < _STARTS:
-                _log.warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
+                log_warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
                 continue
             raise EngineError(
                 f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run again "
@@ -128,6 +143,15 @@ def _ray() -> Any:
     return ray
 
 
+@dataclass(eq=False)
+class _Place:
+    """One actor, as the driver sees it."""
+
+    actor: Any
+    documents: int = 0
+    is_up: bool = False
+
+
 class RayEngine:
     """Documents in work spread over actors; one limiter for all of them.
 
@@ -139,19 +163,16 @@ class RayEngine:
     environment of each worker: they must be set on every node before Ray starts there.
     """
 
-    def __init__(self, config: SynthConfig, spec: WorkerSpec) -> None:
+    def __init__(self, spec: WorkerSpec) -> None:
         """Keep the settings; nothing is started yet."""
-        self._config = config
+        self._config = spec.config
         self._spec = spec
-        self._crew: Crew | None = None
-
-    @property
-    def calls_in_flight(self) -> int:
+        self._numbers = count(1)
+        self.calls_in_flight = 0
         """Documents in work; the calls are made elsewhere."""
-        return self._crew.in_work if self._crew is not None else 0
 
     async def run(self, pending: Iterable[Pending], sink: Sink) -> None:
-        """Work on documents; see `Engine.run`. Starting takes seconds.
+        """Work on documents; see `LocalEngine.run`. Starting takes seconds.
 
         Raises:
             MissingExtraError: Ray is not installed.
@@ -159,10 +180,204 @@ class RayEngine:
             JudgeSetupError, ConfigError, PluginError: A worker cannot be built there.
             OutputError: The sink could not keep something.
         """
-        with connected(self._config.ray.address) as ray:
-            self._crew = Crew(ray, self._config, self._spec, sink)
+        with connected(self._config.ray.address) as self._ray:
+            self._sink = sink
+            self._ask_for_actors()
             try:
-                await self._crew.work_on(pending)
+                async with plain_task_group() as self._group:
+                    for place in self._places:
+                        self._group.start_soon(self._bring_up, place)
+                    self._group.start_soon(self._speak)
+                    await self._draw(pending)
+                    # An actor that has not come up is not waited for.
+                    self._group.cancel_scope.cancel()
             finally:
                 with anyio.CancelScope(shield=True):
-                    await self._crew.end()
+                    await self._end()
+
+    def _ask_for_actors(self) -> None:
+        """Ask Ray for the actors; they come up while documents are given to the first ones."""
+        ray, config = self._ray, self._config
+        self._room = anyio.Semaphore(config.max_concurrency)
+        self._alone = anyio.Lock()
+        self._came_up = anyio.Event()
+        # Their counts are lost with them, and that is all: they are started again.
+        lasting = {"num_cpus": 0, "max_restarts": -1, "max_task_retries": -1}
+        limiting = ray.remote(max_concurrency=_MANY, **lasting)(LimiterActor)
+        self._limiters = [
+            SharedLimiter(
+                limiting.remote(model.limits if model else LimitsConfig()), owner=current_run
+            )
+            for model in (config.model, config.judge_model)
+        ]
+        # Once for all actors: it may hold what a collection says of words.
+        self._shared_spec = ray.put(self._spec)
+        cpus = config.ray.cpus_per_actor
+        working = ray.remote(
+            num_cpus=cpus,
+            max_restarts=_RESTARTS,
+            max_concurrency=_MANY,
+            scheduling_strategy="SPREAD",
+        )(WorkerActor)
+        actors = config.ray.actors or max(1, int(ray.cluster_resources().get("CPU", 1) / cpus))
+        self._places = [
+            _Place(working.remote()) for _ in range(min(actors, config.max_concurrency))
+        ]
+
+    async def _end(self) -> None:
+        """Close the workers, and end all actors."""
+        with anyio.move_on_after(_CLOSE_WITHIN_S):
+            async with anyio.create_task_group() as group:
+                for place in self._places:
+                    if place.is_up:
+                        group.start_soon(self._close, place)
+        for place in self._places:
+            self._ray.kill(place.actor)
+        # Ray ends the limiters with their last handles, after what the workers still say to them.
+        self._limiters.clear()
+
+    async def _draw(self, pending: Iterable[Pending]) -> None:
+        items = iter(pending)
+        async with anyio.create_task_group() as documents:
+            while True:
+                await self._room.acquire()
+                if not self._sink.may_call() or (item := next(items, None)) is None:
+                    return
+                self.calls_in_flight += 1
+                documents.start_soon(self._process, item)
+
+    async def _process(self, item: Pending) -> None:
+        """Give a document to one actor after another, until one of them ends it.
+
+        After its last but one actor's death it is the only such document in work: then another
+        death is of its own doing, not of its neighbour's.
+        """
+        document, known = item.document, list(item.known)
+        try:
+            for life in range(1, _LIVES + 1):
+                async with self._alone if life == _LIVES else nullcontext():
+                    news = await self._live(document, known)
+                if news is not None:
+                    if news.outcome is not None:
+                        self._sink.on_outcome(news.outcome)
+                    return
+                if not self._sink.may_call():
+                    return
+            self._sink.on_outcome(_deadly(document, known))
+        finally:
+            self.calls_in_flight -= 1
+            self._room.release()
+
+    async def _live(self, document: Document, known: list[CallRecord]) -> News | None:
+        """Let one actor work on a document; return its last news, None if the actor died."""
+        place = await self._free_place()
+        run = f"{document.doc_hash[:12]}.{next(self._numbers)}"
+        place.documents += 1
+        try:
+            news = await self._ask(place, "begin", run, document, tuple(known))
+            while True:
+                for record in news.records:
+                    known.append(record)
+                    self._sink.on_call(document.doc_hash, record)
+                if news.is_over:
+                    return news
+                news = await self._ask(place, "more", run)
+        except self._ray.exceptions.RayActorError:
+            for limiter in self._limiters:
+                limiter.forget(run)
+            place.actor.drop.remote(run)  # where only the connection was lost, it still works on it
+            if place.is_up:
+                place.is_up = False
+                self._group.start_soon(self._bring_up, place)
+            return None
+        finally:
+            place.documents -= 1
+
+    async def _ask(self, place: _Place, method: str, *arguments: object) -> News:
+        """Call a method of an actor.
+
+        Raises:
+            RayActorError: The actor died, or cannot be reached.
+            EngineError: The cluster cannot be reached.
+        """
+        errors = self._ray.exceptions
+        try:
+            return cast("News", await getattr(place.actor, method).remote(*arguments))
+        except errors.RayActorError:
+            raise
+        except errors.RayTaskError as error:
+            if isinstance(error.cause, RubricError):  # Ray's error quotes the worker's stack
+                raise error.cause from None
+            raise
+        except (errors.RayError, ConnectionError) as error:
+            raise EngineError(
+                f"the Ray cluster does not answer: {type(error).__name__}; what was answered is "
+                "kept, run again when it is back"
+            ) from error
+
+    async def _free_place(self) -> _Place:
+        """Return the live actor with the fewest documents; wait for one if there is none."""
+        while not (up := [place for place in self._places if place.is_up]):
+            with anyio.move_on_after(_WARN_EVERY_S):
+                await self._came_up.wait()
+                continue
+            log_warning("synth.ray.no_worker_yet", actors=len(self._places))
+        return min(up, key=lambda place: place.documents)
+
+    async def _bring_up(self, place: _Place) -> None:
+        """Wait until Ray has started an actor, for the first time or again."""
+        errors = self._ray.exceptions
+        while True:
+            try:
+                await self._ask(place, "prepare", self._shared_spec, self._limiters)
+            except errors.ActorUnavailableError:
+                await anyio.sleep(_ASK_EVERY_S)
+            except errors.RayActorError as error:
+                self._places.remove(place)
+                log_warning("synth.ray.worker_lost", left=len(self._places))
+                if not self._places:
+                    raise EngineError(
+                        "no worker of the Ray cluster is left: its nodes are gone, or its workers "
+                        "cannot start, see Ray's logs; what was answered is kept, run again when "
+                        "the cluster is back"
+                    ) from error
+                return
+            else:
+                break
+        place.is_up = True
+        self._came_up.set()
+        self._came_up = anyio.Event()
+
+    async def _speak(self) -> None:
+        """Let the actors know that somebody hears them, and at once when calls must end."""
+        said, said_s = True, -_SPEAK_EVERY_S
+        while True:
+            may_call, now_s = self._sink.may_call(), anyio.current_time()
+            if may_call != said or now_s - said_s >= _SPEAK_EVERY_S:
+                said, said_s = may_call, now_s
+                with suppress(ConnectionError):  # a question to an actor meets it too
+                    for place in self._places:
+                        if place.is_up:
+                            place.actor.hear.remote(may_call=may_call)
+            await anyio.sleep(_ASK_EVERY_S)
+
+    async def _close(self, place: _Place) -> None:
+        try:
+            await place.actor.aclose.remote()
+        except self._ray.exceptions.RayError:
+            return  # a dead actor has closed everything
+
+
+def _deadly(document: Document, known: list[CallRecord]) -> Outcome:
+    """Return the end of a document that every actor dies of."""
+    by_stage: defaultdict[Stage, list[CallRecord]] = defaultdict(list)
+    for record in known:
+        by_stage[record.stage].append(record)
+    detail = f"{_LIVES} Ray actors died with this document; see Ray's logs"
+    rejection = rejected(document, "analyse", RejectionReason.STAGE_FAILED, detail)
+    return Outcome(
+        source=document.source,
+        doc_hash=document.doc_hash,
+        rejections=(rejection,),
+        totals={stage: CallTotals.of(records) for stage, records in by_stage.items()},
+    )

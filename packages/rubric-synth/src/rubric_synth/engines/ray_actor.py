@@ -10,18 +10,16 @@ import time
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
+from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
+from rubric_synth.document import Document, Outcome
+from rubric_synth.engines.protocol import WorkerSpec
+from rubric_synth.engines.worker import Worker
 from rubric_synth.errors import CallsStoppedError
 
-if TYPE_CHECKING:
-    from rubric_judge.provider.limits import Limiter, LimiterStatistics
-    from rubric_synth.document import Document, Outcome
-    from rubric_synth.engines.protocol import WorkerSpec
-    from rubric_synth.worker import Worker
-
-    _Permit = Callable[[], AbstractContextManager[None]]
+_Permit = Callable[[], AbstractContextManager[None]]
 
 _SILENCE_S: Final = 3.0
 """Without a word from the driver, after which it may be dead, and answers may reach nobody."""

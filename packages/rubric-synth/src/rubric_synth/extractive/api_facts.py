@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_judge.lexical.words import FUNCTION_WORDS, read_sentences
+from rubric_synth.document import ApiEntry, ApiItem
 from rubric_synth.extractive.phrases import (
     API_DEPENDENT,
     BARE_TYPES,
@@ -18,6 +19,7 @@ from rubric_synth.extractive.phrases import (
     LEAD_IN,
     LOST_REFERENCE,
 )
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import (
     capital_first,
     clip_words,
@@ -29,11 +31,7 @@ from rubric_synth.language import (
     words,
 )
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_synth.document import ApiEntry, ApiItem
-    from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.stages import refuse
 
 _MAX_NAMES: Final = 6
 _MAX_DESCRIBED: Final = 3
@@ -77,10 +75,9 @@ def api_facts(entry: ApiEntry, terms: CorpusTerms) -> ApiFacts:
     """
     summary = _summary(entry)
     names = _names(entry)
-    if not summary:
-        raise StageRefusal(RejectionReason.NO_SUMMARY)
-    if not names:
-        raise StageRefusal(RejectionReason.NO_PARAMETERS, f"of {len(entry.parameters)} documented")
+    refuse(RejectionReason.NO_SUMMARY, when=not summary)
+    documented = f"of {len(entry.parameters)} documented"
+    refuse(RejectionReason.NO_PARAMETERS, documented, when=not names)
     by_name = {item.name: item for item in reversed(entry.parameters)}
     proper = proper_names(". ".join(entry.texts()))
     phrases = ((name, _parameter_phrase(by_name[name], proper)) for name in names)

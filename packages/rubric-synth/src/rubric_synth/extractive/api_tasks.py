@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge.lexical.words import read_sentences, stem
-from rubric_synth.document import parse_entry
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.api_facts import ApiFacts, api_facts
 from rubric_synth.extractive.criteria import new_criterion
 from rubric_synth.extractive.phrases import CAVEAT_MARKERS, VERBS, base_form
@@ -13,10 +14,6 @@ from rubric_synth.extractive.terms import CorpusTerms, spread_terms
 from rubric_synth.language import choose, listed, lower_first, stems
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
 
 _MAX_REQUIRED_NAMES: Final = 5
 _MIN_TERMS: Final = 2

@@ -5,30 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from rubric_judge.lexical.words import read_sentences
 from rubric_synth.cleaning.markdown import Section, sections
-from rubric_synth.extractive.phrases import (
-    CAVEAT_MARKERS,
-    CITATION,
-    CONNECTIVE,
-    DEPENDENT,
-    GENERIC_HEADINGS,
-    GLUED_HEADING,
-    NOT_A_CLAIM,
-    NOT_UNITS,
-    SKIPPED_HEADING,
-    VERBS,
-    base_form,
-    best_phrase,
-)
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document
+from rubric_synth.extractive import phrases
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.language import capital_first, content_words, sentences, stems, words
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
-    from rubric_synth.extractive.terms import CorpusTerms
 
 _NUMBERING = re.compile(
     r"^(?:(?:chapter|section|part|appendix|lesson|unit|lab|step)\s+[\dA-Z]+\b[.:]?"
@@ -74,7 +59,7 @@ def passages(document: Document, config: ExtractiveConfig) -> list[Passage]:
     cut after the last paragraph that fits.
     """
     found: list[Passage] = []
-    usable = [s for s in sections(document.text) if not SKIPPED_HEADING.search(s.heading)]
+    usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
     for group in _groups(usable, config.min_passage_words):
         paragraphs = _fitting([p for s in group for p in s.paragraphs], config.max_passage_words)
         if _count(paragraphs) >= config.min_passage_words:
@@ -113,8 +98,8 @@ def _phrase(heading: str, proper: frozenset[str], most: int) -> str:
     """Return a heading as it would stand in a sentence, or "" where it names nothing."""
     plain = _PART.sub("", _NUMBERING.sub("", heading.strip())).strip(" .:*#`\"'")
     plain = re.sub(r"[`$\\]", "", plain)
-    found = words(plain)
-    if not found or all(word.lower() in GENERIC_HEADINGS or len(word) < 2 for word in found):  # noqa: PLR2004 - a letter names nothing
+    named = (word for word in words(plain) if word.lower() not in phrases.GENERIC_HEADINGS)
+    if all(len(word) < 2 for word in named):  # noqa: PLR2004 - a letter names nothing
         return ""
     shown = [_in_sentence(word, proper) for word in plain.split()]
     return " ".join(shown) if len(shown) <= most else ""
@@ -173,7 +158,7 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims |
         if any(_close(sentence, claim.sentence) for claim in points):
             continue
         role = _role(sentence, len(points), others)
-        anchor = best_phrase(sentence, terms, without=taken) if role else ""
+        anchor = phrases.best_phrase(sentence, terms, without=taken) if role else ""
         if not anchor:
             continue
         claim = Claim(sentence, anchor, position)
@@ -198,7 +183,7 @@ def passage_claims(passage: Passage, title: str, terms: CorpusTerms) -> Claims |
 
 def _role(sentence: str, points: int, others: Mapping[str, Claim]) -> str:
     """Return what a sentence would add: a point, the one caveat, the one quantity, or ""."""
-    marked = not {word.lower() for word in words(sentence)}.isdisjoint(CAVEAT_MARKERS)
+    marked = not {word.lower() for word in words(sentence)}.isdisjoint(phrases.CAVEAT_MARKERS)
     if points and marked and "caveat" not in others:
         return "caveat"
     if points and not marked and "evidence" not in others and _quantity(sentence):
@@ -212,7 +197,9 @@ def _ranked(passage: Passage, title: str, terms: CorpusTerms) -> list[tuple[str,
         sentence
         for paragraph in passage.paragraphs
         for raw in sentences(paragraph)
-        if _is_claim(sentence := capital_first(CONNECTIVE.sub("", CITATION.sub("", raw))))
+        if _is_claim(
+            sentence := capital_first(phrases.CONNECTIVE.sub("", phrases.CITATION.sub("", raw)))
+        )
         and not terms.is_boilerplate(raw, title)
     ]
     key = stems(" ".join(terms.key_terms(passage.text, limit=25)))
@@ -232,10 +219,10 @@ def _is_claim(sentence: str) -> bool:
         _MIN_WORDS <= len(words(sentence)) <= _MAX_WORDS
         and sentence.endswith(".")
         and sentence[0].isupper()
-        and not DEPENDENT.match(sentence)
+        and not phrases.DEPENDENT.match(sentence)
         and not _lacks_subject(sentence)
-        and not NOT_A_CLAIM.search(sentence)
-        and not GLUED_HEADING.match(sentence)
+        and not phrases.NOT_A_CLAIM.search(sentence)
+        and not phrases.GLUED_HEADING.match(sentence)
         and len(content_words(sentence)) >= _MIN_TERMS
         and len(parts := read_sentences(sentence)) == 1
         and parts[0].well_formed
@@ -245,7 +232,7 @@ def _is_claim(sentence: str) -> bool:
 def _lacks_subject(sentence: str) -> bool:
     """Tell whether a sentence begins with a verb, as after a formula that was removed."""
     first = sentence.partition(" ")[0].lower()
-    return first.endswith("s") and bool(base_form(first, VERBS))
+    return first.endswith("s") and bool(phrases.base_form(first, phrases.VERBS))
 
 
 def _close(one: str, other: str) -> bool:
@@ -257,7 +244,7 @@ def _quantity(sentence: str) -> str:
     """Return the first number with a unit, or with decimals or thousands, as written; or ""."""
     for match in _QUANTITY.finditer(sentence):
         number, unit = match[1], match[2] or ""
-        if unit and unit.lower() not in NOT_UNITS:
+        if unit and unit.lower() not in phrases.NOT_UNITS:
             return match[0].strip()
         if "." in number or "," in number:
             return number

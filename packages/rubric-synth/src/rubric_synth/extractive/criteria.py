@@ -6,16 +6,14 @@ the verification method; the prose below it is for readers and for language mode
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import FUNCTION_WORDS, stem
 from rubric_synth.extractive.phrases import CAVEAT_MARKERS
 from rubric_synth.language import first_per_stem, stems
 from rubric_synth.stages import CriterionDraft, Draft
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
 
 _SUPPORT: Final = "supporting_point"
 

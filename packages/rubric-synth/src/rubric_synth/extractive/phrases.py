@@ -8,14 +8,12 @@ from collections import Counter
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_judge.lexical.words import stem
-from rubric_synth.language import STOP_WORDS
+from rubric_synth.extractive.terms import CorpusTerms
+from rubric_synth.language import STOP_WORDS, base_forms
 from rubric_synth.tables import read_table, word_set
-
-if TYPE_CHECKING:
-    from rubric_synth.extractive.terms import CorpusTerms
 
 
 def _pattern(name: str) -> re.Pattern[str]:
@@ -80,10 +78,7 @@ LOST_REFERENCE: Final = re.compile(
 
 def base_form(word: str, verbs: AbstractSet[str]) -> str:
     """Return the base form of a verb in the first or third person, or "" for any other word."""
-    candidates = [word, word.removesuffix("s"), word.removesuffix("es")]
-    if word.endswith("ies"):
-        candidates.append(word.removesuffix("ies") + "y")
-    return next((candidate for candidate in candidates if candidate in verbs), "")
+    return next((form for form in base_forms(word) if form in verbs), "")
 
 
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 from rubric_core import DocumentAnalysis
 from rubric_judge.lexical.words import stem
+from rubric_synth import language
 from rubric_synth.cleaning.markdown import sections
-from rubric_synth.document import parse_entry
+from rubric_synth.config import ExtractiveConfig
+from rubric_synth.document import Document, parse_entry
 from rubric_synth.extractive.api_tasks import api_draft
 from rubric_synth.extractive.claims import Claim, Claims, passage_claims, passages
 from rubric_synth.extractive.criteria import enriched, new_criterion
 from rubric_synth.extractive.phrases import CAVEAT_MARKERS, noun_phrases
-from rubric_synth.language import (
-    capital_first,
-    choose,
-    content_words,
-    listed,
-    sentences,
-    stems,
-    words,
-)
+from rubric_synth.extractive.terms import CorpusTerms
 from rubric_synth.rejection import RejectionReason
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
-
-if TYPE_CHECKING:
-    from rubric_synth.config import ExtractiveConfig
-    from rubric_synth.document import Document
-    from rubric_synth.extractive.terms import CorpusTerms
 
 _OPENINGS: Final = ("Explain {subject}", "Give an account of {subject}", "Describe {subject}")
 _MIN_TERMS: Final = 2
@@ -75,9 +64,9 @@ def _draft(
     return Draft(
         question=question,
         passage=claims.passage.text,
-        criteria=_criteria(claims, reference, terms, limit=limit, asked=stems(question)),
+        criteria=_criteria(claims, reference, terms, limit=limit, asked=language.stems(question)),
         question_rationale=(
-            f"A sound answer has to connect {listed([c.anchor for c in claims.supports])} "
+            f"A sound answer has to connect {language.listed([c.anchor for c in claims.supports])} "
             f"to {claims.central.anchor}, which takes understanding rather than recall."
         ),
         reference_answer=reference,
@@ -87,25 +76,25 @@ def _draft(
 def _question(claims: Claims, analysis: DocumentAnalysis, key: str) -> str:
     """Name the subject, its context, the points to cover and the kinds of support wanted."""
     passage = claims.passage
-    subject = passage.subject or listed(analysis.concepts[:2]) or claims.central.anchor
+    subject = passage.subject or language.listed(analysis.concepts[:2]) or claims.central.anchor
     if subject.endswith("?"):
-        opening = f"{capital_first(subject)} Explain it"
+        opening = f"{language.capital_first(subject)} Explain it"
     else:
-        opening = choose(_OPENINGS, key).format(subject=subject)
+        opening = language.choose(_OPENINGS, key).format(subject=subject)
     context = passage.context
     if not context and " " not in subject:
-        context = listed([c for c in analysis.concepts if subject not in c][:2])
+        context = language.listed([c for c in analysis.concepts if subject not in c][:2])
     if context:
         opening += f" in the context of {context}"
-    points = listed([claim.anchor for claim in claims.supports])
-    parts = [f"{opening}.", choose(_COVERS, key[8:]).format(points=points)]
+    points = language.listed([claim.anchor for claim in claims.supports])
+    parts = [f"{opening}.", language.choose(_COVERS, key[8:]).format(points=points)]
     wanted: list[str] = []
     if claims.evidence is not None:
         wanted.append(f"give a figure for {claims.evidence.anchor}")
     if claims.caveat is not None:
         wanted.append(f"state what limits or conditions apply to {claims.caveat.anchor}")
     if wanted:
-        parts.append(f"{capital_first(listed(wanted))}.")
+        parts.append(f"{language.capital_first(language.listed(wanted))}.")
     return " ".join(parts)
 
 
@@ -147,9 +136,9 @@ def _criteria(
         anchor = claims.evidence.anchor
         criteria.append(new_criterion("evidence", anchor=anchor, quantity=claims.quantity))
     if claims.caveat is not None:
-        keywords = expected(claims.caveat, stems(" ".join(CAVEAT_MARKERS)))
+        keywords = expected(claims.caveat, language.stems(" ".join(CAVEAT_MARKERS)))
         criteria.append(new_criterion("limitation", keywords, anchor=claims.caveat.anchor))
-    used = asked | stems(" ".join(word for c in criteria for word in c.expected_keywords))
+    used = asked | language.stems(" ".join(word for c in criteria for word in c.expected_keywords))
     if terminology := terms.key_terms(reference, limit=limit, without=used):
         criteria.append(new_criterion("terminology", terminology))
     return (*criteria, new_criterion("prose_structure"))
@@ -208,7 +197,7 @@ class ExtractiveStages:
         return "\n\n".join(
             sentence
             for paragraph in paragraphs
-            for sentence in sentences(paragraph)
+            for sentence in language.sentences(paragraph)
             if not self._terms.is_boilerplate(sentence, document.title)
         )
 
@@ -225,8 +214,9 @@ def _genre(document: Document) -> str:
 
 
 def _contribution(text: str) -> str:
-    for sentence in sentences(text[:_SAMPLE_CHARS]):
-        if len(content_words(sentence)) > 2 and len(sentence.split()) <= _CONTRIBUTION_WORDS:  # noqa: PLR2004 - a claim needs three
+    for sentence in language.sentences(text[:_SAMPLE_CHARS]):
+        says_something = len(language.content_words(sentence)) > 2  # noqa: PLR2004 - a claim needs three
+        if says_something and len(sentence.split()) <= _CONTRIBUTION_WORDS:
             return sentence
     return ""
 
@@ -238,8 +228,19 @@ def _depth(weight: float) -> str:
 
 
 def _reasoning_mode(text: str) -> str:
-    found = Counter(stem(word) for word in words(text[:_SAMPLE_CHARS]))
+    found = Counter(stem(word) for word in language.words(text[:_SAMPLE_CHARS]))
     modes: dict[str, str] = read_table("words")["modes"]
     scores = {mode: sum(found[stem(cue)] for cue in cues.split()) for mode, cues in modes.items()}
     best = max(scores, key=lambda mode: scores[mode])
     return best if scores[best] else "descriptive"
+
+
+def extractive_stages(documents: Iterable[Document], config: ExtractiveConfig) -> Stages:
+    """Return the three stages, with words weighted by their frequency in these documents.
+
+    Args:
+        documents: All of the collection; read once, and held by their word counts alone.
+        config: How many questions, how many terms, how long a passage.
+    """
+    rules = ExtractiveStages(CorpusTerms(documents), config)
+    return Stages(analyst=rules, synthesiser=rules, enricher=rules)

@@ -7,13 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge.lexical.words import stem
-from rubric_synth.language import content_words, first_per_stem, sentences, words
-
-if TYPE_CHECKING:
-    from rubric_synth.document import Document
+from rubric_synth.document import Document
+from rubric_synth.language import base_forms, content_words, first_per_stem, sentences, words
 
 _BOILERPLATE_DOCUMENTS: Final = 3
 _MIN_BOILERPLATE_WORDS: Final = 5
@@ -139,10 +137,7 @@ class CorpusTerms:
 
     def verb_uses(self, word: str) -> int:
         """Return how often a word, or what is left of it without its -s, follows "to", "can" …."""
-        forms = {word, word.removesuffix("s"), word.removesuffix("es")}
-        if word.endswith("ies"):
-            forms.add(word.removesuffix("ies") + "y")
-        return max(self._verbs[form] for form in forms)
+        return max(self._verbs[form] for form in base_forms(word))
 
     def is_verb(self, word: str) -> bool:
         """Tell whether a word is a verb rather than a noun, as far as the collection shows."""

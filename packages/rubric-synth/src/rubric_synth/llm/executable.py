@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, assert_never
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from rubric_judge import VerificationError, parse_verification
 from rubric_judge.verification.numeric import read_numeric
+from rubric_synth.config import Frozen
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
 
@@ -28,17 +29,11 @@ _NO_UNIT = frozenset({"", "-", "1", "n/a", "none", "unitless", "dimensionless"})
 _Number = Annotated[float, Field(strict=True)]
 
 
-class _Reply(BaseModel):
+class _Reply(Frozen):
     """Closed, and every field required: what structured outputs of all servers can hold."""
 
     # Bounds are checked by `to_directive`: some servers refuse their keywords in a schema.
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        allow_inf_nan=False,
-        hide_input_in_errors=True,
-        use_attribute_docstrings=True,
-    )
+    model_config = ConfigDict(allow_inf_nan=False, use_attribute_docstrings=True)
 
 
 class NumericReply(_Reply):

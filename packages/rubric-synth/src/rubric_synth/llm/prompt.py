@@ -1,25 +1,231 @@
-"""The prompt files, filled: one opening with the document for all three stages, then the task.
+"""What the model is shown: a document as numbered paragraphs, and the prompt files, filled.
 
-A server's prefix cache reads the document once for the three questions about it.
+One opening with the document for all three stages, then the task: a server's prefix cache reads the
+document once for the three questions about it. A long document is shown in part: the sections that
+say most, in their order, gaps marked. A passage is cut out of the same paragraphs.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
-from typing import TYPE_CHECKING, Final, NamedTuple
+from itertools import islice
+from typing import Final, NamedTuple
 
+from rubric_core import DocumentAnalysis
 from rubric_judge.llm.prompt import fenced
+from rubric_synth.config import LLMConfig, TaskType
+from rubric_synth.document import Document
+from rubric_synth.language import STOP_WORDS
+from rubric_synth.stages import Draft
 
-if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
-    from rubric_synth.config import LLMConfig, TaskType
-    from rubric_synth.document import Document
-    from rubric_synth.llm.paragraphs import ShownText
-    from rubric_synth.stages import Draft
+GAP: Final = "[…]"
+"""Stands in a passage where paragraphs between its first and last were not shown."""
+
+_BLANK: Final = re.compile(r"\n[^\S\n]*\n\s*")
+_CODE_FENCE: Final = re.compile(r"^\s{0,3}(```|~~~)", re.MULTILINE)
+_HEADING: Final = re.compile(r"#{1,6}\s[^\n]{1,200}")
+_BACK_MATTER: Final = re.compile(
+    r"#{1,6}\s+(?:[\dIVX.]+\s+)?(?:references|bibliography|acknowledge?ments?|further reading|"
+    r"external links|see also|index|table of contents|contents|copyright|licen[cs]e|"
+    r"author contributions|conflicts? of interest|funding|disclaimer)"
+    r"(?:\s+(?:and|&)\s[^\n]{1,40})?\s*:?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SPACE: Final = re.compile(r"\s+")
+_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_LONGEST: Final = 4_000
+"""A paragraph above this, such as the page of a PDF, is cut."""
+_LONG_SECTION: Final = 5_000
+"""A section above this, such as all of a text without headings, is chosen in parts."""
+_MOST_READ: Final = 50_000
+"""Paragraphs that are looked at, of a text of nothing but line breaks."""
+_NUMBER_CHARS: Final = 10
+"""Of a paragraph's number and the blank line behind it."""
+
+
+class Paragraph(NamedTuple):
+    """Where a paragraph stands in the text."""
+
+    start: int
+    """Of its heading, where it has one."""
+    body: int
+    """Of its own first line."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class ShownText:
+    """The paragraphs of a document that the model is shown, numbered from 1."""
+
+    text: str
+    """The whole document."""
+    paragraphs: tuple[Paragraph, ...]
+    """Shown ones, in order."""
+    omitted: tuple[int, ...]
+    """Paragraphs left out before each shown one, and after the last."""
+
+    def rendered(self) -> str:
+        """Return the paragraphs with their numbers; gaps say how much is missing."""
+        parts: list[str] = []
+        for number, (paragraph, left_out) in enumerate(
+            zip(self.paragraphs, self.omitted, strict=False), start=1
+        ):
+            parts += _gap(left_out)
+            parts.append(f"[{number}] {self.text[paragraph.start : paragraph.end]}")
+        return "\n\n".join([*parts, *_gap(self.omitted[-1])])
+
+    def passage(self, first: int, last: int) -> str:
+        """Return the text from one shown paragraph to another; "" where there are none such."""
+        if not 1 <= first <= last <= len(self.paragraphs):
+            return ""
+        parts: list[str] = []
+        start = self.paragraphs[first - 1].body  # a title in the passage would look like a leak
+        for number in range(first, last + 1):
+            if number == last or self.omitted[number]:
+                parts.append(self.text[start : self.paragraphs[number - 1].end])
+                start = self.paragraphs[number].start if number < last else 0
+        return f"\n\n{GAP}\n\n".join(parts)
+
+
+def shown_text(text: str, *, limit: int) -> ShownText:
+    """Choose what the model is shown of a document.
+
+    Args:
+        text: the whole document.
+        limit: most characters, numbers included.
+
+    Returns:
+        All paragraphs where they fit. Else those of the sections with the most weight of words for
+        their length, where the weight of a word grows with how often the document uses it; the
+        first paragraph, which says what the document is about, is among them.
+    """
+    found = _paragraphs(text)
+    paragraphs = tuple(islice(found, _MOST_READ))
+    unread = sum(1 for _ in islice(found, 1))
+    if not unread and _cost(paragraphs) <= limit:
+        return ShownText(text, paragraphs, (0,) * (len(paragraphs) + 1))
+    kept = _richest(text, paragraphs, limit)
+    omitted: list[int] = []
+    before = -1
+    for index in (*kept, len(paragraphs) + unread):
+        omitted.append(index - before - 1)
+        before = index
+    return ShownText(text, tuple(paragraphs[index] for index in kept), tuple(omitted))
+
+
+def _gap(left_out: int) -> list[str]:
+    plural = "s" if left_out > 1 else ""
+    return [f"[{left_out} paragraph{plural} left out here]"] if left_out else []
+
+
+def _cost(paragraphs: Sequence[Paragraph]) -> int:
+    return sum(paragraph.end - paragraph.start + _NUMBER_CHARS for paragraph in paragraphs)
+
+
+def _paragraphs(text: str) -> Iterator[Paragraph]:
+    """Cut at blank lines outside of fenced code; a heading goes with what follows it."""
+    heading: int | None = None
+    for start, end in _blocks(text):
+        if _HEADING.fullmatch(text, start, end):
+            heading = start if heading is None else heading
+            continue
+        for body, body_end in _pieces(text, start, end):
+            yield Paragraph(body if heading is None else heading, body, body_end)
+            heading = None
+    if heading is not None:
+        yield Paragraph(heading, heading, len(text.rstrip()))
+
+
+def _blocks(text: str) -> Iterator[tuple[int, int]]:
+    start = len(text) - len(text.lstrip())
+    stop = len(text.rstrip())
+    # The marks first: the pattern looks at every line break and what follows it.
+    has_code = ("```" in text or "~~~" in text) and _CODE_FENCE.search(text) is not None
+    in_code = False
+    seen = start
+    for blank in _BLANK.finditer(text, start, stop):
+        if has_code and len(_CODE_FENCE.findall(text, seen, blank.start())) % 2:
+            in_code = not in_code
+        seen = blank.end()
+        if not in_code or blank.start() - start > _LONGEST:  # a fence may never be closed
+            yield start, blank.start()
+            start = seen
+    if start < stop:
+        yield start, stop
+
+
+def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    while end - start > _LONGEST:
+        cut = _cut(text, start + _LONGEST // 2, start + _LONGEST)
+        if piece := text[start:cut].rstrip():
+            yield start, start + len(piece)
+        space = _SPACE.match(text, cut)
+        start = space.end() if space else cut
+    if start < end:
+        yield start, end
+
+
+def _cut(text: str, earliest: int, latest: int) -> int:
+    """Return the last good place to cut: behind a line, a sentence, a word; or the latest."""
+    for mark in ("\n", ". ", " "):
+        found = text.rfind(mark, earliest, latest)
+        if found >= 0:
+            return found + len(mark)
+    return latest
+
+
+def _richest(text: str, paragraphs: Sequence[Paragraph], limit: int) -> list[int]:
+    """Return the positions of the paragraphs to show."""
+    counts = Counter(_WORD.findall(text.lower()))
+    weights = {w: math.log(n) for w, n in counts.items() if n > 1 and w not in STOP_WORDS}
+    ranked = sorted(
+        _sections(text, paragraphs),
+        key=lambda section: (-_density(text, paragraphs, section, weights), section[0]),
+    )
+    room = limit - _cost(paragraphs[:1])
+    kept = {0}
+    for section in ranked:
+        for index in section:
+            if index in kept:
+                continue
+            cost = _cost((paragraphs[index],))
+            if cost > room:
+                break  # what follows in this section would follow on nothing
+            kept.add(index)
+            room -= cost
+    return sorted(kept)
+
+
+def _sections(text: str, paragraphs: Sequence[Paragraph]) -> Iterator[range]:
+    """Cut the paragraphs before headings, and where a section grows long without one."""
+    first, chars = 0, 0
+    for index, paragraph in enumerate(paragraphs):
+        if index > first and (chars > _LONG_SECTION or _HEADING.match(text, paragraph.start)):
+            yield range(first, index)
+            first, chars = index, 0
+        chars += paragraph.end - paragraph.start
+    if paragraphs:
+        yield range(first, len(paragraphs))
+
+
+def _density(
+    text: str, paragraphs: Sequence[Paragraph], section: range, weights: Mapping[str, float]
+) -> float:
+    start, end = paragraphs[section[0]].start, paragraphs[section[-1]].end
+    if _BACK_MATTER.match(text, start):
+        return -1.0
+    words = set(_WORD.findall(text[start:end].lower()))
+    # The root: ten times as long a section holds more different words, but not ten times as many.
+    return sum(weights.get(word, 0.0) for word in words) / math.sqrt(end - start)
+
 
 _SYSTEM: Final = "system_v1.txt"
 _DOCUMENT: Final = "document_v1.jinja"
@@ -34,16 +240,6 @@ _ENRICHED: Final = {"question", "criteria", "reference_answer"}
 """What stage 3 sees of a draft."""
 
 
-class _Frame(NamedTuple):
-    """A file filled with what the configuration decides, around the one text that differs."""
-
-    before: str
-    after: str
-
-    def around(self, text: str) -> str:
-        return f"{self.before}{text}{self.after}"
-
-
 class Prompts(NamedTuple):
     """The files of one configuration, filled but for what is asked about."""
 
@@ -51,26 +247,29 @@ class Prompts(NamedTuple):
     """The same for all stages."""
     analysis: str
     """The task of stage 1, which nothing changes."""
-    document: _Frame
-    synthesis: _Frame
-    enrichment: _Frame
+    document: str
+    """Of each question, with a slot for the one text that differs; so are the next two."""
+    synthesis: str
+    enrichment: str
 
     def opening(self, document: Document, shown: ShownText) -> str:
         """Return the part of the user message that the stages share."""
         title = " ".join(document.title.split())[:_LONGEST_TITLE]
         text = f"Title: {title}\n\n{shown.rendered()}"
-        return self.document.around(fenced(text, label="DOCUMENT", seed=document.doc_hash))
+        return self.document.replace(_SLOT, fenced(text, label="DOCUMENT", seed=document.doc_hash))
 
     def for_synthesis(self, document: Document, analysis: DocumentAnalysis) -> str:
         """Return the task of stage 2."""
         found = json.dumps(analysis.model_dump(mode="json"), ensure_ascii=False)
-        return self.synthesis.around(fenced(found, label="ANALYSIS", seed=document.doc_hash))
+        return self.synthesis.replace(
+            _SLOT, fenced(found, label="ANALYSIS", seed=document.doc_hash)
+        )
 
     def for_enrichment(self, document: Document, draft: Draft) -> str:
         """Return the task of stage 3."""
         fields = draft.model_dump(mode="json", include=_ENRICHED)
         found = json.dumps(fields, ensure_ascii=False)
-        return self.enrichment.around(fenced(found, label="DRAFT", seed=document.doc_hash))
+        return self.enrichment.replace(_SLOT, fenced(found, label="DRAFT", seed=document.doc_hash))
 
 
 def load_prompts(config: LLMConfig) -> Prompts:
@@ -111,22 +310,21 @@ def _load(questions: int, task_types: tuple[TaskType, ...]) -> Prompts:
     environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
     environment.filters["tojson"] = json.dumps
 
-    def frame(name: str, **values: object) -> _Frame:
-        before, after = environment.from_string(_read(name)).render(values).split(_SLOT)
-        return _Frame(before, after)
+    def filled(name: str, **values: object) -> str:
+        return environment.from_string(_read(name)).render(values)
 
     return Prompts(
         system=_read(_SYSTEM),
-        analysis=environment.from_string(_read(_ANALYSIS)).render(),
-        document=frame(_DOCUMENT, document=_SLOT),
-        synthesis=frame(
+        analysis=filled(_ANALYSIS),
+        document=filled(_DOCUMENT, document=_SLOT),
+        synthesis=filled(
             _SYNTHESIS,
             analysis=_SLOT,
             questions=questions,
             task_types=task_types,
             types=instructions(task_types) if asks_for_checks(task_types) else "",
         ),
-        enrichment=frame(_ENRICHMENT, draft=_SLOT),
+        enrichment=filled(_ENRICHMENT, draft=_SLOT),
     )
 
 

@@ -9,20 +9,18 @@ element) is in the schema as a bound for the server, and is not refused here.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError, WithJsonSchema
 
 from rubric_core.errors import RepeatedKeyError
 from rubric_core.files import decode
 from rubric_core.schema import sealed
-from rubric_synth.config import TaskType
+from rubric_judge import ChatReply
+from rubric_synth.config import Frozen, TaskType
 from rubric_synth.llm.executable import CheckReply
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_judge import ChatReply
 
 Depth = Literal["introductory", "intermediate", "advanced", "research"]
 ReasoningMode = Literal[
@@ -59,10 +57,8 @@ def _items(fewest: int, most: int) -> Any:
     return Field(json_schema_extra=_bounds(minItems=fewest, maxItems=most))
 
 
-class Reply(BaseModel):
+class Reply(Frozen):
     """A model that refuses what is not asked for, shows no value, and writes its schema once."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     @classmethod
     def model_json_schema(cls, *args: Any, **kwargs: Any) -> dict[str, Any]:

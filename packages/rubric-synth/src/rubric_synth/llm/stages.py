@@ -8,37 +8,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from pydantic import BaseModel
 
 from rubric_core import DocumentAnalysis
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.verification.directive import HEADS
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import LLMConfig
+from rubric_synth.document import Document
+from rubric_synth.llm import replies
 from rubric_synth.llm.executable import to_directive
-from rubric_synth.llm.paragraphs import ShownText, shown_text
-from rubric_synth.llm.prompt import asks_for_checks, load_prompts
-from rubric_synth.llm.replies import (
-    AnalysisReply,
-    CheckedCriterionReply,
-    CheckedDraftReply,
-    CheckedSynthesisReply,
-    CriterionReply,
-    DraftReply,
-    EnrichedReply,
-    EnrichmentReply,
-    SynthesisReply,
-    checked,
-    decoded,
-    items_of,
-)
+from rubric_synth.llm.prompt import ShownText, asks_for_checks, load_prompts, shown_text
 from rubric_synth.rejection import RejectionReason, Stage
-from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.config import LLMConfig
-    from rubric_synth.document import Document
+from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages, StagesFactory, refuse
 
 _LOOKS_LIKE_DIRECTIVE: Final = re.compile(rf"\s*(?:{'|'.join(HEADS)})\s*:")
 _TO_THE_END: Final = ("python_tests:", "json_schema:")
@@ -67,8 +51,8 @@ class LLMStages:
 
         Source: paper, §3.4, Stage 1.
         """
-        value = await self._ask(document, self._prompts.analysis, "analyse", AnalysisReply)
-        return DocumentAnalysis.model_validate(dict(checked(AnalysisReply, value)))
+        value = await self._ask(document, self._prompts.analysis, "analyse", replies.AnalysisReply)
+        return DocumentAnalysis.model_validate(dict(replies.checked(replies.AnalysisReply, value)))
 
     async def synthesise(
         self, document: Document, analysis: DocumentAnalysis
@@ -82,14 +66,17 @@ class LLMStages:
         """
         has_checks = asks_for_checks(self._config.task_types)
         task = self._prompts.for_synthesis(document, analysis)
-        reply = CheckedSynthesisReply if has_checks else SynthesisReply
-        items = items_of(await self._ask(document, task, "synthesise", reply), name="drafts")
+        reply = replies.CheckedSynthesisReply if has_checks else replies.SynthesisReply
+        one = replies.CheckedDraftReply if has_checks else replies.DraftReply
+        items = replies.items_of(
+            await self._ask(document, task, "synthesise", reply), name="drafts"
+        )
         refuse(RejectionReason.NO_QUESTION, "the model found none", when=not items)
         most = self._config.questions_per_document
         found: list[Draft | StageRefusal] = []
         for item in items[:most]:
             try:
-                found.append(self._draft(checked(_DRAFTS[has_checks], item)))
+                found.append(self._draft(replies.checked(one, item)))
             except StageRefusal as refusal:
                 found.append(refusal)
         if len(items) > most:
@@ -107,8 +94,8 @@ class LLMStages:
         Source: paper, §3.4, Stage 3.
         """
         task = self._prompts.for_enrichment(document, draft)
-        value = await self._ask(document, task, "enrich", EnrichmentReply)
-        items = checked(EnrichmentReply, value).criteria
+        value = await self._ask(document, task, "enrich", replies.EnrichmentReply)
+        items = replies.checked(replies.EnrichmentReply, value).criteria
         added = {item.id: item for item in items}
         repeated = len(items) - len(added)
         refuse(_OFF_SCHEMA, f"criteria: {repeated} ids again", when=bool(repeated))
@@ -148,10 +135,10 @@ class LLMStages:
         except JudgeTransportError as error:
             detail = f"{error.reason.value} after {error.attempts} attempt(s)"
             raise StageRefusal(RejectionReason.MODEL_UNAVAILABLE, detail) from None
-        return decoded(answer)
+        return replies.decoded(answer)
 
-    def _draft(self, reply: DraftReply | CheckedDraftReply) -> Draft:
-        task_type = reply.task_type if isinstance(reply, CheckedDraftReply) else "open"
+    def _draft(self, reply: replies.DraftReply | replies.CheckedDraftReply) -> Draft:
+        task_type = reply.task_type if isinstance(reply, replies.CheckedDraftReply) else "open"
         detail = f"task_type: {task_type}, which was not asked for"
         refuse(_OFF_SCHEMA, detail, when=task_type not in self._config.task_types)
         repeated = len(reply.criteria) - len({criterion.id for criterion in reply.criteria})
@@ -170,13 +157,7 @@ class LLMStages:
         )
 
 
-_DRAFTS: Final[dict[bool, type[DraftReply | CheckedDraftReply]]] = {
-    False: DraftReply,
-    True: CheckedDraftReply,
-}
-
-
-def _criterion(reply: CriterionReply | CheckedCriterionReply) -> CriterionDraft:
+def _criterion(reply: replies.CriterionReply | replies.CheckedCriterionReply) -> CriterionDraft:
     fields = dict(reply)
     check = fields.pop("check", None)
     method, guide = in_words(reply.verification_method), reply.scoring_guide
@@ -199,7 +180,7 @@ def in_words(method: str) -> str:
     return f"In words: {method}" if _LOOKS_LIKE_DIRECTIVE.match(method) else method
 
 
-def enriched(criterion: CriterionDraft, added: EnrichedReply) -> CriterionDraft:
+def enriched(criterion: CriterionDraft, added: replies.EnrichedReply) -> CriterionDraft:
     """Return a criterion with what was added to it; a method that a program runs stays one."""
     cues = (
         ("Full credit", added.cues.full_credit),
@@ -232,3 +213,18 @@ def _joined(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
         if folded := term.strip().casefold():
             kept.setdefault(folded, term)
     return tuple(kept.values())
+
+
+def llm_stages(model: ChatModel, config: LLMConfig) -> StagesFactory:
+    """Return what makes the stages for one document.
+
+    Args:
+        model: answers; not closed here.
+        config: how many questions, of which kinds, and how much of a document is read.
+    """
+
+    def stages(calls: DocumentCalls) -> Stages:
+        one = LLMStages(calls, model, config)
+        return Stages(one, one, one)
+
+    return stages

@@ -1,16 +1,7 @@
 """Collected documents to a dataset, over any number of runs.
 
-settings     all that shapes an outcome, as one digest
-collection   the collected documents, told apart without being read
+collection   all that shapes an outcome, as one digest, and the documents, told apart
 recorder     keeps what an engine reports, counts costs, and says when to stop
 ending       why a run stops, and how soon; whether a dataset is there already
 run          one run from beginning to end
 """
-
-from __future__ import annotations
-
-from rubric_synth.dataset import SynthReport
-from rubric_synth.pipeline.recorder import Progress
-from rubric_synth.pipeline.run import WORK_FOLDER, synthesise
-
-__all__ = ["WORK_FOLDER", "Progress", "SynthReport", "synthesise"]

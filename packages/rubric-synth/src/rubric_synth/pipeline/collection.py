@@ -1,22 +1,102 @@
-"""The collected documents as a run sees them: told apart without being read."""
+"""What a run starts from: what shapes an outcome, as one digest, and the collected documents."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import uuid
 from array import array
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
+from rubric_core import Judge
 from rubric_core.files import open_file, read_file
-from rubric_synth.collect import DOCUMENTS_FILE, MANIFEST_FILE, collected_hashes, read_document
+from rubric_judge import ChatModel, load_judge
+from rubric_judge.capabilities import fingerprint
+from rubric_synth.collect.folder import (
+    DOCUMENTS_FILE,
+    MANIFEST_FILE,
+    collected_hashes,
+    read_document,
+)
+from rubric_synth.config import LLMConfig, SynthConfig
+from rubric_synth.document import Document
 from rubric_synth.errors import CollectedFolderError
 from rubric_synth.files import file_sha256
+from rubric_synth.stages import Stages, StagesFactory
 
-if TYPE_CHECKING:
-    from rubric_synth.document import Document
+_PACKAGES = ("rubric-core", "rubric-judge", "rubric-synth")
+_OF_THE_WHOLE = {"judge", "near_duplicate_question_jaccard"}
+"""Fields of the quality checks that say nothing of one document: the judge is there by its
+fingerprint, and questions are compared when the dataset is written."""
+
+
+class Settings(NamedTuple):
+    """What outcomes of one run have in common."""
+
+    digest: bytes
+    """Changes with everything that may change an outcome."""
+    prompts: dict[str, str]
+    """SHA-256 of each prompt file by its name."""
+    model: dict[str, Any] | None
+    """Identity of the model that writes; None where a program does."""
+    judge: str
+    """Name of the judge."""
+
+
+def settings_of(
+    config: SynthConfig,
+    *,
+    collected_sha256: str,
+    stages: Stages | StagesFactory | None,
+    judge: Judge | None,
+) -> Settings:
+    """Return what the outcomes of a run depend on; nothing is sent.
+
+    Args:
+        config: The configuration.
+        collected_sha256: Of the collected file, on which the extractive stages depend as a whole.
+        stages: The caller's own. One without a `fingerprint` may give other drafts tomorrow: what
+            comes of it is not used again by another run.
+        judge: The caller's own.
+
+    Raises:
+        JudgeSetupError: A key is named and not there.
+        ConfigError: A `litellm_config` or a plugin cannot be used.
+    """
+    judge = judge or load_judge(config.quality.judge)
+    prompts: dict[str, str] = {}
+    model: dict[str, Any] | None = None
+    synthesiser: object = config.synthesiser.model_dump(mode="json", exclude={"model"})
+    if stages is not None:
+        own = list(stages) if isinstance(stages, Stages) else [stages]
+        synthesiser = [_name(part) for part in own]
+    elif isinstance(config.synthesiser, LLMConfig):
+        from rubric_synth.llm.prompt import prompt_hashes  # only where it is asked for
+
+        prompts = prompt_hashes(config.synthesiser)
+        model = ChatModel(config.synthesiser.model).identity
+    else:
+        synthesiser = [synthesiser, collected_sha256]
+    parts = {
+        "versions": [version(name) for name in _PACKAGES],
+        "synthesiser": synthesiser,
+        "prompts": prompts,
+        "model": model,
+        "quality": config.quality.model_dump(mode="json", exclude=_OF_THE_WHOLE),
+        "judge": fingerprint(judge),
+    }
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).digest()
+    return Settings(digest, prompts, model, judge.name)
+
+
+def _name(part: object) -> str:
+    kind = f"{type(part).__module__}.{type(part).__qualname__}"
+    return f"{kind} {getattr(part, 'fingerprint', None) or uuid.uuid4().hex}"
+
 
 _HASH_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
@@ -65,7 +145,7 @@ class Collection:
         for doc_hash, offset in collected_hashes(folder):
             self._hashes += bytes.fromhex(doc_hash)
             self._offsets.append(offset)
-        self._digests: tuple[bytes, bytearray] | None = None
+        self._digests: dict[bytes, bytearray] = {}
         self._file: IO[bytes] | None = None
         self.documents = len(self._offsets)
         self.to_do = self.documents if limit is None else min(limit, self.documents)
@@ -113,14 +193,14 @@ class Collection:
         return file
 
     def _digests_with(self, settings: bytes) -> bytearray:
-        if self._digests is None or self._digests[0] != settings:
+        if settings not in self._digests:
             digests = bytearray()
             with self._opened() as lines:
                 for line, _ in zip(lines, self._offsets, strict=True):
                     made = hashlib.blake2b(line, key=settings, digest_size=_DIGEST_BYTES)
                     digests += made.digest()
-            self._digests = settings, digests
-        return self._digests[1]
+            self._digests = {settings: digests}
+        return self._digests[settings]
 
 
 def _version(stat: os.stat_result) -> tuple[int, ...]:
@@ -129,10 +209,7 @@ def _version(stat: os.stat_result) -> tuple[int, ...]:
 
 def _config(folder: Path) -> dict[str, Any] | None:
     try:
-        content: object = json.loads(read_file(folder / MANIFEST_FILE))
-    except (OSError, ValueError, RecursionError):
+        config: object = json.loads(read_file(folder / MANIFEST_FILE))["config"]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
         return None
-    if not isinstance(content, dict):
-        return None
-    config = cast("dict[str, object]", content).get("config")
     return cast("dict[str, Any]", config) if isinstance(config, dict) else None

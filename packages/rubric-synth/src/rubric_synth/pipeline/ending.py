@@ -10,17 +10,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
+from anyio.abc import TaskStatus
 
-from rubric_synth.dataset import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, SynthReport
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskStatus
-
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.work import WorkFolder
+from rubric_synth.calls import CallTotals
+from rubric_synth.config import SynthConfig
+from rubric_synth.dataset.manifest import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS
+from rubric_synth.dataset.writing import SynthReport
+from rubric_synth.errors import UnfinishedCause
+from rubric_synth.work.folder import WorkFolder
 
 NOTE: Final = "dataset"
 DATASET_FILES: Final = (
@@ -31,10 +31,43 @@ DATASET_FILES: Final = (
 )
 
 
+_WHY: Final[dict[UnfinishedCause, str]] = {
+    "cost": (
+        "another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
+        "{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
+    ),
+    "unpriced": (
+        "max_cost_usd={config.max_cost_usd:g} is set, and what {spent.unpriced_calls} of "
+        "{spent.calls} calls cost is not known: set `prices:` of the model, and of the judge where "
+        "it is one, or leave out max_cost_usd"
+    ),
+    "unavailable": (
+        "{config.max_unavailable_in_a_row} documents after each other got no answer "
+        "(max_unavailable_in_a_row): see that model and judge answer"
+    ),
+    "interrupted": "interrupted",
+}
+
+
+def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: CallTotals) -> str:
+    """Say why a run stopped and what to do."""
+    return _WHY[cause].format(config=config, spent=spent)
+
+
 def unanswered(documents: int) -> str:
     """Say that documents got no answer, and what to do."""
     got = "document got" if documents == 1 else "documents got"
     return f"{documents} {got} no answer from a model or judge: see that they answer"
+
+
+def spent_so_far(spent: CallTotals) -> str:
+    """Say what all calls took, as the manifest does; "" where there were none."""
+    if not spent.calls:
+        return ""
+    cost = f"{spent.cost_usd:.4g} USD"
+    if spent.unpriced_calls:
+        cost += f" and {spent.unpriced_calls} without a known price"
+    return f"; {spent.calls} calls so far, {cost}"
 
 
 def note_written(report: SynthReport, folder: WorkFolder, making: str) -> None:

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from rubric_judge.console import Pace
-from rubric_synth.calls import RunningTotals
-from rubric_synth.engines import Engine, Pending
-
-if TYPE_CHECKING:
-    from rubric_core import Usage
-    from rubric_synth.calls import CallRecord, CallTotals
-    from rubric_synth.config import SynthConfig
-    from rubric_synth.document import Outcome
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.pipeline.collection import CollectedLine
-    from rubric_synth.pipeline.ending import Stop
-    from rubric_synth.rejection import Stage
-    from rubric_synth.work import WorkFolder
+from rubric_core import Usage
+from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.config import SynthConfig
+from rubric_synth.document import Outcome
+from rubric_synth.engines import Engine
+from rubric_synth.engines.protocol import Pending
+from rubric_synth.pipeline.collection import CollectedLine
+from rubric_synth.pipeline.ending import Stop
+from rubric_synth.rejection import Stage
+from rubric_synth.work.folder import WorkFolder
 
 
 class Progress(NamedTuple):
@@ -52,29 +47,13 @@ class Spending:
     def __init__(self, folder: WorkFolder, config: SynthConfig) -> None:
         """Start from what earlier runs have spent."""
         self._config = config
-        self._sums: defaultdict[Stage, RunningTotals] = defaultdict(RunningTotals)
-        for stage, totals in folder.index.spent(self._price).items():
-            self._sums[stage].add(totals)
-
-    @property
-    def by_stage(self) -> dict[Stage, CallTotals]:
+        self.by_stage: dict[Stage, CallTotals] = folder.index.spent(self._price)
         """What each stage has taken."""
-        return {stage: sums.totals for stage, sums in self._sums.items()}
 
     @property
-    def calls(self) -> int:
-        """Answered calls."""
-        return sum(sums.calls for sums in self._sums.values())
-
-    @property
-    def cost_usd(self) -> float:
-        """Of the calls with a known price."""
-        return sum(sums.cost_usd for sums in self._sums.values())
-
-    @property
-    def unpriced_calls(self) -> int:
-        """Calls without one."""
-        return sum(sums.unpriced_calls for sums in self._sums.values())
+    def total(self) -> CallTotals:
+        """What all calls have taken."""
+        return sum(self.by_stage.values(), CallTotals())
 
     @property
     def dearest_usd(self) -> float | None:
@@ -82,7 +61,7 @@ class Spending:
 
         What was paid in vain is part of it.
         """
-        priced = ((sums, sums.calls - sums.unpriced_calls) for sums in self._sums.values())
+        priced = ((sums, sums.calls - sums.unpriced_calls) for sums in self.by_stage.values())
         return max((sums.cost_usd / calls for sums, calls in priced if calls > 0), default=None)
 
     def add(self, record: CallRecord) -> bool:
@@ -91,45 +70,14 @@ class Spending:
         cost_usd = usage.cost_usd if usage else None
         if usage is not None and cost_usd is None:
             cost_usd = self._price(record.stage, usage)
-        self._sums[record.stage].add_call(record, cost_usd)
+        before = self.by_stage.get(record.stage, CallTotals())
+        self.by_stage[record.stage] = before + CallTotals.of_call(record, cost_usd)
         return cost_usd is not None
 
     def _price(self, stage: Stage, usage: Usage) -> float | None:
         """Return what the configuration says that tokens cost; None where it does not."""
         asked = self._config.judge_model if stage == "quality" else self._config.model
         return asked.prices.cost_usd(usage) if asked and asked.prices else None
-
-
-def stopped_because(cause: UnfinishedCause, config: SynthConfig, spent: Spending) -> str:
-    """Say why a run stopped and what to do."""
-    match cause:
-        case "cost":
-            return (
-                f"another call is expected to pass max_cost_usd={config.max_cost_usd:g}: "
-                f"{spent.calls} calls have cost {spent.cost_usd:.4g} USD; raise it to go on"
-            )
-        case "unpriced":
-            return (
-                f"max_cost_usd={config.max_cost_usd:g} is set, and what {spent.unpriced_calls} of "
-                f"{spent.calls} calls cost is not known: "
-                "set `prices:` of the model, and of the judge where it is one, or leave out "
-                "max_cost_usd"
-            )
-        case "unavailable":
-            return (
-                f"{config.max_unavailable_in_a_row} documents after each other got no answer "
-                "(max_unavailable_in_a_row): see that model and judge answer"
-            )
-        case "interrupted":
-            return "interrupted"
-
-
-def spent_so_far(spent: Spending) -> str:
-    """Say what all calls took, as the manifest does."""
-    cost = f"{spent.cost_usd:.4g} USD"
-    if spent.unpriced_calls:
-        cost += f" and {spent.unpriced_calls} without a known price"
-    return f"{spent.calls} calls so far, {cost}"
 
 
 class Recorder:
@@ -159,12 +107,13 @@ class Recorder:
         self.done = settled
         self.left_out = 0
         self._folder = folder
-        self._ceiling_usd = config.max_cost_usd
-        self._most_unavailable = config.max_unavailable_in_a_row
+        self._config = config
         self._unavailable_in_a_row = 0
         self._stop = stop
         self._on_document = on_document
         self._in_work: dict[str, bytes] = {}
+        from rubric_judge.console import Pace  # loads rich
+
         self._pace = Pace(settled, now_s=time.monotonic())
 
     @property
@@ -174,7 +123,7 @@ class Recorder:
     @property
     def needs_price(self) -> bool:
         """Whether there is a ceiling on costs, and no call has told yet what one costs."""
-        return self._ceiling_usd is not None and self.spent.dearest_usd is None
+        return self._config.max_cost_usd is not None and self.spent.dearest_usd is None
 
     @property
     def is_stopped(self) -> bool:
@@ -196,7 +145,7 @@ class Recorder:
 
     def check_prices(self) -> None:
         """Stop where there is a ceiling, and an earlier call whose price is not known."""
-        if self._ceiling_usd is not None and self.spent.unpriced_calls:
+        if self._config.max_cost_usd is not None and self.spent.total.unpriced_calls:
             self._stop.request("unpriced")
 
     def put_back(self, doc_hash: str) -> None:
@@ -206,7 +155,7 @@ class Recorder:
     def on_call(self, doc_hash: str, record: CallRecord) -> None:
         """Keep a call; see `Sink`."""
         self._folder.add_call(doc_hash, record)
-        if not self.spent.add(record) and self._ceiling_usd is not None:
+        if not self.spent.add(record) and self._config.max_cost_usd is not None:
             self._stop.request("unpriced")
 
     def on_outcome(self, outcome: Outcome) -> None:
@@ -218,7 +167,7 @@ class Recorder:
         self.done += 1
         self.left_out += not outcome.tasks
         self._unavailable_in_a_row = 0 if outcome.is_settled else self._unavailable_in_a_row + 1
-        if self._unavailable_in_a_row >= self._most_unavailable:
+        if self._unavailable_in_a_row >= self._config.max_unavailable_in_a_row:
             self._stop.request("unavailable")
         if self._on_document is not None:
             self._on_document(self.done)
@@ -230,10 +179,10 @@ class Recorder:
         """
         if self.is_stopped:
             return False
-        if self._ceiling_usd is None:
+        if self._config.max_cost_usd is None:
             return True
         expected_usd = (self._in_flight + 1) * (self.spent.dearest_usd or 0.0)
-        if self.spent.cost_usd + expected_usd > self._ceiling_usd:
+        if self.spent.total.cost_usd + expected_usd > self._config.max_cost_usd:
             self._stop.request("cost")
             return False
         return True
@@ -245,6 +194,6 @@ class Recorder:
             total=total,
             left_out=self.left_out,
             calls_in_flight=self._in_flight,
-            cost_usd=self.spent.cost_usd,
+            cost_usd=self.spent.total.cost_usd,
             documents_per_s=self._pace.rate(self.done, now_s=time.monotonic()) or 0.0,
         )

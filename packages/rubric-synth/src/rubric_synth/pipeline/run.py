@@ -8,46 +8,47 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 import anyio
 import anyio.lowlevel
 
 from rubric_core import FolderLockError, Judge, RubricError
 from rubric_synth.calls import DocumentCalls
-from rubric_synth.collect import read_collected
+from rubric_synth.collect.folder import read_collected
 from rubric_synth.config import ExtractiveConfig, SynthConfig
-from rubric_synth.dataset import Provenance, SynthReport, write_dataset
-from rubric_synth.engines import LocalEngine, Pending, WorkerSpec, make_engine
-from rubric_synth.errors import CallsStoppedError, OutputError, UnfinishedError, WorkFolderError
+from rubric_synth.dataset.manifest import Provenance
+from rubric_synth.dataset.writing import SynthReport, write_dataset
+from rubric_synth.engines import make_engine
+from rubric_synth.engines.protocol import LocalEngine, Pending, WorkerSpec
+from rubric_synth.engines.worker import Worker, plain_task_group
+from rubric_synth.errors import (
+    CallsStoppedError,
+    OutputError,
+    UnfinishedCause,
+    UnfinishedError,
+    WorkFolderError,
+)
 from rubric_synth.events import log_warning
-from rubric_synth.extractive import extractive_stages
+from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.files import remove_leftovers
-from rubric_synth.pipeline.collection import CollectedLine, Collection
+from rubric_synth.pipeline.collection import CollectedLine, Collection, Settings, settings_of
 from rubric_synth.pipeline.ending import (
     DATASET_FILES,
     NOTE,
     Stop,
     note_written,
     seldom_collected,
+    spent_so_far,
+    stopped_because,
     unanswered,
     watch_signals,
     written_before,
 )
-from rubric_synth.pipeline.recorder import (
-    Progress,
-    Recorder,
-    Spending,
-    spent_so_far,
-    stopped_because,
-)
-from rubric_synth.pipeline.settings import Settings, settings_of
+from rubric_synth.pipeline.recorder import Progress, Recorder, Spending
 from rubric_synth.stages import Stages, StagesFactory
-from rubric_synth.work import WorkFolder, note_of_finished
-
-if TYPE_CHECKING:
-    from rubric_synth.errors import UnfinishedCause
-    from rubric_synth.worker import Worker
+from rubric_synth.work.folder import WorkFolder
+from rubric_synth.work.index import note_of_finished
 
 
 async def replay(worker: Worker, answered: Iterable[Pending], recorder: Recorder) -> None:
@@ -245,23 +246,16 @@ class _Run:
 
     def _work(self, settled: int) -> RubricError | None:
         recorder = Recorder(
-            self.folder,
-            self.spec.config,
-            self.stop,
-            settled=settled,
-            on_document=self.on_document,
+            self.folder, self.spec.config, self.stop, settled=settled, on_document=self.on_document
         )
-        failure: list[Exception] = []
+        failure: RubricError | None = None
 
         async def work() -> None:
-            async with anyio.create_task_group() as group:
+            async with plain_task_group() as group:
                 await group.start(watch_signals, self.stop)
                 group.start_soon(tell)
-                try:
-                    with self.stop.scope():
-                        await self._work_on(recorder)
-                except Exception as error:  # noqa: BLE001 - raised as itself, not as a group
-                    failure.append(error)
+                with self.stop.scope():
+                    await self._work_on(recorder)
                 group.cancel_scope.cancel()
 
         async def tell() -> None:
@@ -269,19 +263,18 @@ class _Run:
                 self.on_progress(recorder.progress(self.collection.to_do))
                 await anyio.sleep(_TICK_S)
 
-        with seldom_collected():
-            anyio.run(work)
+        try:
+            with seldom_collected():
+                anyio.run(work)
+        except RubricError as error:
+            failure = error
         if self.on_progress is not None:
             self.on_progress(recorder.progress(self.collection.to_do))
-        for error in failure:
-            if isinstance(error, RubricError):
-                return error
-            raise error
-        return None
+        return failure
 
     async def _work_on(self, recorder: Recorder) -> None:
         spec = self.spec
-        may_replay = spec.stages is None and recorder.spent.calls > 0
+        may_replay = spec.stages is None and recorder.spent.total.calls > 0
         if spec.stages is None and isinstance(spec.config.synthesiser, ExtractiveConfig):
             documents = read_collected(self.collection.folder)
             spec = replace(spec, stages=extractive_stages(documents, spec.config.synthesiser))
@@ -302,10 +295,10 @@ class _Run:
                 await worker.aclose()
         pending = recorder.pending(self._to_do())
         if spec.may_cost:  # one document after another, until a call has told what calls cost
-            recorder.engine = LocalEngine(spec.config, spec)
+            recorder.engine = LocalEngine(spec)
             while recorder.needs_price and recorder.may_call() and (item := next(pending, None)):
                 await recorder.engine.run([item], recorder)
-        recorder.engine = make_engine(spec.config, spec)
+        recorder.engine = make_engine(spec)
         await recorder.engine.run(pending, recorder)
 
     def _write(self, with_outcome: int) -> SynthReport:
@@ -326,13 +319,12 @@ class _Run:
     def _unfinished(
         self, cause: UnfinishedCause, pending: int, written: str, *, why: str | None = None
     ) -> UnfinishedError:
-        spent = Spending(self.folder, self.spec.config)
+        spent = Spending(self.folder, self.spec.config).total
         why = why or stopped_because(cause, self.spec.config, spent)
         done = self.collection.to_do - pending
         goes_on = ": the same command goes on with them" if pending else ""
-        calls = f"; {spent_so_far(spent)}" if spent.calls else ""
         message = (
             f"{why}. {done} of {self.collection.to_do} documents are done, {pending} are "
-            f"pending{goes_on}; {written}{calls}"
+            f"pending{goes_on}; {written}{spent_so_far(spent)}"
         )
         return UnfinishedError(message, cause=cause, pending=pending, signal=self.stop.signal)

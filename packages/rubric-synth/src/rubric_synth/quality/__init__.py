@@ -10,11 +10,3 @@ not.
 
 Each raises `StageRefusal` with its reason; none raises anything else for what a draft holds.
 """
-
-from __future__ import annotations
-
-from rubric_synth.quality.draft import check_draft, check_unrepeated
-from rubric_synth.quality.executable import check_executable_criteria
-from rubric_synth.quality.rewards import check_rewards
-
-__all__ = ["check_draft", "check_executable_criteria", "check_rewards", "check_unrepeated"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_judge import VerificationError
 from rubric_judge.lint.wording import check_wording
 from rubric_judge.verification import parse_verification
 from rubric_judge.verification.directive import SentenceScope
+from rubric_synth.config import QualityConfig
+from rubric_synth.document import Document
 from rubric_synth.quality.pointers import (
     CRITERION_POINTERS,
     GUIDE_POINTERS,
@@ -20,10 +22,6 @@ from rubric_synth.quality.pointers import (
 )
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, refuse, terms_of
-
-if TYPE_CHECKING:
-    from rubric_synth.config import QualityConfig
-    from rubric_synth.document import Document
 
 _TEXT_FIELDS: Final = ("id", "name", "description", "scoring_guide", "verification_method")
 _LONGEST: Final = {

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import ast
 import warnings
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
 from rubric_judge.verification import ProgramCheck, Programs, parse_verification
@@ -21,12 +22,9 @@ from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
 from rubric_judge.verification.quantities import plain_numbers, read_quantities
+from rubric_synth.config import QualityConfig
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal
-
-if TYPE_CHECKING:
-    from rubric_synth.config import QualityConfig
-
 
 _RUNS: Final = 2
 """Tests whose result changes from one run to the next are no tests."""
@@ -96,11 +94,13 @@ async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs
     async def passes(answer: str) -> bool:
         return (await programs.run(check, answer)).share == 1.0
 
-    if not await passes(draft.reference_answer):
-        raise _broken(name, "the reference answer fails it")
-    for what, answer in (("an empty answer", ""), ("the question", draft.question)):
-        if await passes(answer):
-            raise _broken(name, f"{what} passes it")
+    for answer, is_right, problem in (
+        (draft.reference_answer, True, "the reference answer fails it"),
+        ("", False, "an empty answer passes it"),
+        (draft.question, False, "the question passes it"),
+    ):
+        if await passes(answer) is not is_right:
+            raise _broken(name, problem)
     if isinstance(check, NumericCheck):
         wrong = [_with_wrong_numbers(draft.reference_answer, factor) for factor in _FACTORS]
         if all([await passes(answer) for answer in wrong]):
@@ -110,14 +110,16 @@ async def _check_quick(name: str, check: ProgramCheck, draft: Draft, *, programs
 async def _check_tests(
     name: str, check: PythonTests, draft: Draft, *, code: ast.Module, programs: Programs
 ) -> None:
-    for _ in range(_RUNS):
-        if (await programs.run(check, draft.reference_answer)).share < 1.0:
-            raise _broken(name, "the code of the reference answer does not pass every test")
-    if (await programs.run(check, draft.question)).share == 1.0:
-        raise _broken(name, "the question passes it")
-    hollow = f"```python\n{_hollow(name, code)}\n```"
-    if (await programs.run(check, hollow)).share == 1.0:
-        raise _broken(name, "functions that do nothing pass it")
+    def tries() -> Iterator[tuple[str, bool, str]]:
+        problem = "the code of the reference answer does not pass every test"
+        yield from [(draft.reference_answer, True, problem)] * _RUNS
+        yield draft.question, False, "the question passes it"
+        hollow = f"```python\n{_hollow(name, code)}\n```"
+        yield hollow, False, "functions that do nothing pass it"
+
+    for answer, is_right, problem in tries():
+        if ((await programs.run(check, answer)).share == 1.0) is not is_right:
+            raise _broken(name, problem)
 
 
 def _with_wrong_numbers(answer: str, factor: float) -> str:

@@ -11,22 +11,20 @@ import random
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
 from rubric_core import JudgeResult, JudgeView, Outcome, Task
 from rubric_judge.lexical.words import stem
+from rubric_synth.config import Corruption, QualityConfig
 from rubric_synth.language import content_words
 from rubric_synth.rejection import RejectionReason
 from rubric_synth.stages import StageRefusal, refuse, terms_of
 
-if TYPE_CHECKING:
-    from rubric_synth.config import Corruption, QualityConfig
+AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
 
-    AskJudge = Callable[[JudgeView], Awaitable[JudgeResult]]
-
-    Chance = Callable[[], random.Random]
-    """Begins the same row of chances each time; not every copy needs one."""
+Chance = Callable[[], random.Random]
+"""Begins the same row of chances each time; not every copy needs one."""
 
 _TOKEN: Final = re.compile(r"\w+")
 _NUMBER: Final = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*")

@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
+from rubric_synth.cleaning.markdown import document_title
+from rubric_synth.config import CollectConfig
+from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
-from rubric_synth.rejection import Rejection
-from rubric_synth.sources.folder import read_file, read_folder
+from rubric_synth.rejection import Rejection, RejectionReason
+from rubric_synth.sources.conversion import PANDOC_FORMATS, Converter
+from rubric_synth.sources.json_files import JSON_LINES_SUFFIXES, read_json, read_json_lines
+from rubric_synth.sources.opening import SourceFile, visible_files
 from rubric_synth.sources.package import read_package
-from rubric_synth.sources.raw_text import in_other_language
-from rubric_synth.sources.records import read_hugging_face
+from rubric_synth.sources.raw_text import (
+    Extra,
+    NotTextError,
+    cleaned,
+    decoded,
+    in_other_language,
+    need_extra,
+    printable,
+    within,
+)
+from rubric_synth.sources.records import RecordReader, read_hugging_face, read_parquet
 
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.document import Document
+__all__ = ["DATASET_PREFIX", "PACKAGE_PREFIX", "read_source"]
 
-__all__ = ["read_source"]
-
-_PACKAGE_PREFIX = "python:"
-_DATASET_PREFIX = "hf:"
+PACKAGE_PREFIX: Final = "python:"
+DATASET_PREFIX: Final = "hf:"
+_TEXT_SUFFIXES: Final = (".txt", ".md", ".markdown", ".text")
+_HTML_SUFFIXES: Final = (".html", ".htm", ".xhtml")
+_RECORD_SUFFIXES: Final = (*JSON_LINES_SUFFIXES, ".json", ".parquet")
+_EXTRAS: Final[dict[str, Extra]] = {
+    ".parquet": "parquet",
+    ".pdf": "pdf",
+    **dict.fromkeys(PANDOC_FORMATS, "documents"),
+}
+_WIDEST_CHARACTER: Final = 4  # bytes of one in UTF-32
 
 
 def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Document | Rejection]:
@@ -37,28 +57,99 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
             is not installed.
     """
     name = str(source)
-    if name.startswith(_PACKAGE_PREFIX):
-        return read_package(name.removeprefix(_PACKAGE_PREFIX))
-    if name.startswith(_DATASET_PREFIX):
-        found = read_hugging_face(name.removeprefix(_DATASET_PREFIX), config=config)
-        return _in_wanted_languages(found, config)
     path = Path(source)
-    if path.is_dir():
-        return _in_wanted_languages(read_folder(path, config=config), config)
-    if path.is_file():
-        return _in_wanted_languages(read_file(path, config=config), config)
-    message = (
-        f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
-        "check the path, or write python: before the name of an installed package"
+    if name.startswith(PACKAGE_PREFIX):
+        return read_package(name.removeprefix(PACKAGE_PREFIX))
+    if name.startswith(DATASET_PREFIX):
+        found = read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
+    elif path.is_dir():
+        found = _documents(_files_of(path), config)
+    elif path.is_file():
+        found = _documents([(_file_at(path), None)], config)
+    else:
+        message = (
+            f"source {name!r} is neither a folder, a file, `hf:PATH` nor `python:PACKAGE`; "
+            "check the path, or write python: before the name of an installed package"
+        )
+        raise SourceError(message, source=name)
+    return (
+        item if isinstance(item, Rejection) else in_other_language(item, config=config) or item
+        for item in found
     )
-    raise SourceError(message, source=name)
 
 
-def _in_wanted_languages(
-    found: Iterator[Document | Rejection], config: CollectConfig
+def _files_of(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:
+    """Yield the files of a folder and of its subfolders in the order of their paths.
+
+    Hidden files and folders are left alone. Links to folders are not followed, and links to files
+    only where these are in the folder too. Its name becomes the first part of each source.
+    """
+    root = folder.resolve()
+    for path, error in visible_files(folder):
+        source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
+        yield SourceFile(path, source, root), error
+
+
+def _file_at(path: Path) -> SourceFile:
+    """Return a file that was named itself.
+
+    Raises:
+        SourceError: The library for its type is not installed.
+    """
+    name = printable(path.name)
+    extra = _EXTRAS.get(path.suffix.lower())
+    if extra is not None:
+        need_extra(extra, source=str(path))
+    is_container = name.lower().endswith(_RECORD_SUFFIXES)
+    return SourceFile(
+        path, name if is_container else f"{printable(path.parent.resolve().name)}/{name}"
+    )
+
+
+def _documents(
+    files: Iterable[tuple[SourceFile, NotTextError | None]], config: CollectConfig
 ) -> Iterator[Document | Rejection]:
-    for item in found:
-        if isinstance(item, Rejection):
-            yield item
-        else:
-            yield in_other_language(item, config=config) or item
+    records = RecordReader(config)
+    with closing(Converter(config)) as converter:
+        for file, error in files:
+            if error is not None:
+                yield error.rejection(file.source)
+            else:
+                yield from _read(file, records, converter, config)
+
+
+def _read(
+    file: SourceFile, records: RecordReader, converter: Converter, config: CollectConfig
+) -> Iterator[Document | Rejection]:
+    """Yield the documents of a file, by the end of its name."""
+    name = file.path.name.lower()
+    if name.endswith(JSON_LINES_SUFFIXES):
+        yield from read_json_lines(file, records=records, config=config)
+    elif name.endswith(".json"):
+        yield from read_json(file, records=records, config=config)
+    elif name.endswith(".parquet"):
+        yield from read_parquet(file, records=records, reader=converter.tables)
+    else:
+        try:
+            yield _one_document(file, converter, config)
+        except NotTextError as error:
+            yield error.rejection(file.source)
+
+
+def _one_document(file: SourceFile, converter: Converter, config: CollectConfig) -> Document:
+    suffix = file.path.suffix.lower()
+    convert = {
+        ".pdf": converter.pdf,
+        ".ipynb": converter.notebook,
+        **dict.fromkeys(_HTML_SUFFIXES, converter.html),
+        **dict.fromkeys(PANDOC_FORMATS, converter.markup),
+    }
+    if suffix in convert:
+        return convert[suffix](file)
+    if suffix not in _TEXT_SUFFIXES:
+        raise NotTextError(RejectionReason.UNSUPPORTED_TYPE, printable(suffix) or "no suffix")
+    most = config.max_document_bytes
+    raw = decoded(file.read(most=_WIDEST_CHARACTER * most))
+    text = cleaned(within(raw, most=most))
+    title = document_title(text) or printable(file.path.stem)
+    return Document(title=title, text=text, source=file.source)

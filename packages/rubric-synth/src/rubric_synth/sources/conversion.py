@@ -19,13 +19,15 @@ import weakref
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import article_text, without_tags
 from rubric_synth.cleaning.pages import Line, pages_to_markdown
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.rejection import RejectionReason
+from rubric_synth.sources.opening import SourceFile
 from rubric_synth.sources.raw_text import (
     NotTextError,
     cleaned,
@@ -34,10 +36,6 @@ from rubric_synth.sources.raw_text import (
     printable,
     within,
 )
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.sources.opening import SourceFile
 
 _MAX_MEMORY_BYTES: Final = 2 << 30
 
@@ -120,7 +118,7 @@ class IsolatedReader:
                     start_new_session=True,
                     pass_fds=[theirs.fileno()],
                 )
-            weakref.finalize(self, _killed, self._process)
+            weakref.finalize(self, _end, self._process)
         return self._process, self._files
 
     def _cause_of_death(self) -> str:
@@ -135,29 +133,20 @@ class IsolatedReader:
         if self._files is not None:
             self._files.close()
             self._files = None
-        if process is None:
-            return 0
-        _close(process)
-        try:
-            return process.wait(timeout=1)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            return process.wait()
+        return 0 if process is None else _end(process, within_s=1)
 
 
-def _killed(process: subprocess.Popen[bytes]) -> None:
-    """End a process that nobody asks any more."""
-    _close(process)
-    if process.poll() is None:
-        process.kill()
-        process.wait()
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
+    """End a process that nobody asks any more, and return how it ended."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+    try:
+        return process.wait(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
 
 
 PANDOC_FORMATS: Final = {

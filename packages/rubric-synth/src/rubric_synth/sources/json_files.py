@@ -8,17 +8,15 @@ import json
 import os
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Final, cast
+from typing import BinaryIO, Final, cast
 
 from rubric_core.files import Expansion, TooLargeError
+from rubric_synth.config import CollectConfig
+from rubric_synth.document import Document
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.opening import SourceFile, unreadable
 from rubric_synth.sources.raw_text import NotTextError, decoded, too_long
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.document import Document
-    from rubric_synth.sources.records import RecordReader
+from rubric_synth.sources.records import RecordReader
 
 JSON_LINES_SUFFIXES: Final = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 _OTHER_FIELDS: Final = 8  # escapes and other fields: a line may be so many times its text

@@ -8,18 +8,14 @@ import tempfile
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from rubric_core.errors import install_command
 from rubric_synth.cleaning.markdown import clean_markdown
-from rubric_synth.errors import OutputError, SourceError, SynthError
-from rubric_synth.rejection import Rejection, RejectionReason
-
-if TYPE_CHECKING:
-    from charset_normalizer import CharsetMatch
-
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.document import Document
+from rubric_synth.config import CollectConfig
+from rubric_synth.document import Document, rejected
+from rubric_synth.errors import OutputError, SourceError
+from rubric_synth.rejection import RefusedError, Rejection, RejectionReason
 
 _MARKS: Final = (  # UTF-32 first: its mark begins with that of UTF-16
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -49,14 +45,8 @@ _MODULES: Final[dict[Extra, str]] = {
 }
 
 
-class NotTextError(SynthError, ValueError):
-    """Input that is no document; it becomes a counted rejection."""
-
-    def __init__(self, reason: RejectionReason, detail: str = "") -> None:
-        """Keep the reason and its detail."""
-        super().__init__(reason, detail)
-        self.reason = reason
-        self.detail = detail
+class NotTextError(RefusedError):
+    """Input that is no document."""
 
     def rejection(self, source: str) -> Rejection:
         """Return the rejection of a source."""
@@ -194,9 +184,9 @@ def _detected(data: bytes, start: int) -> str | None:
     sample = data[begin : begin + _SAMPLE_BYTES]
     if len(sample) < _MIN_DETECTED_BYTES:
         return None
-    best: CharsetMatch | None = from_bytes(sample).best()
+    best = from_bytes(sample).best()
     # Code pages of Europe differ in few letters, and that of its west is by far the most common.
-    western: CharsetMatch | None = from_bytes(sample, cp_isolation=[_WESTERN]).best()
+    western = from_bytes(sample, cp_isolation=[_WESTERN]).best()
     if best is None or (
         western is not None
         and western.chaos <= best.chaos
@@ -231,13 +221,7 @@ def in_other_language(document: Document, *, config: CollectConfig) -> Rejection
         language = _foreign_language(window, wanted=frozenset(config.languages))
         if not language:
             return None
-    return Rejection(
-        source=document.source,
-        stage="collect",
-        reason=RejectionReason.OTHER_LANGUAGE,
-        detail=language,
-        doc_hash=document.doc_hash,
-    )
+    return rejected(document, "collect", RejectionReason.OTHER_LANGUAGE, language)
 
 
 def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:

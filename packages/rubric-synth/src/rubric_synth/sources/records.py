@@ -6,19 +6,17 @@ import contextlib
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import Final, cast
 
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import without_tags
+from rubric_synth.config import CollectConfig
 from rubric_synth.document import Document
 from rubric_synth.errors import SourceError
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.conversion import IsolatedReader
+from rubric_synth.sources.opening import SourceFile
 from rubric_synth.sources.raw_text import NotTextError, cleaned, need_extra, too_long, within
-
-if TYPE_CHECKING:
-    from rubric_synth.config import CollectConfig
-    from rubric_synth.sources.opening import SourceFile
 
 _WORLDWIDE_IDS: Final = frozenset({"osti_id", "doi"})
 _MAX_ID_CHARS: Final = 500

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_judge.page.charts import Bar, Bars, Distribution
-from rubric_synth.controls import CONTROLS
-
-if TYPE_CHECKING:
-    from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
+from rubric_synth.stats.controls import CONTROLS
+from rubric_synth.stats.report import Coverage, DatasetStatistics, Spread
 
 _MOST_BARS: Final = 12
 _SINGULAR: Final = {

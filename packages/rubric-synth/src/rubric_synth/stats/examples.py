@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import heapq
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from typing import Any, Final, Generic, TypeVar, cast
 
-from rubric_core import read_tasks
-from rubric_synth.dataset import REJECTED_FILE, read_manifest, read_rejections, split_path
-
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_synth.rejection import Rejection
+from rubric_core import Task, read_tasks
+from rubric_synth.dataset.manifest import REJECTED_FILE
+from rubric_synth.dataset.splits import read_manifest, read_rejections, split_path
+from rubric_synth.rejection import Rejection
 
 _T = TypeVar("_T")
 
@@ -26,28 +25,23 @@ class Sample(Generic[_T]):
         """Begin without one; another seed chooses others."""
         self._limit = limit
         self._seed = seed
-        self._kept: list[tuple[int, int, _T]] = []
+        self._chosen: list[tuple[int, int, _T]] = []
         self.offered = 0
         """How many items there were to choose from."""
 
-    def offer(self, key: str, make: Callable[[], _T]) -> None:
-        """Offer one item; `make` is called only if it is kept for now.
-
-        Args:
-            key: Tells it from the others.
-            make: Returns the item.
-        """
+    def offer(self, key: str, item: _T) -> None:
+        """Offer one item; its key tells it from the others."""
         self.offered += 1
         digest = hashlib.blake2b(f"{self._seed} {key}".encode("utf-8", "replace"), digest_size=8)
-        rank = -int.from_bytes(digest.digest())
-        if len(self._kept) < self._limit:
-            heapq.heappush(self._kept, (rank, self.offered, make()))
-        elif rank > self._kept[0][0]:
-            heapq.heapreplace(self._kept, (rank, self.offered, make()))
+        entry = (-int.from_bytes(digest.digest()), self.offered, item)
+        if len(self._chosen) < self._limit:
+            heapq.heappush(self._chosen, entry)
+        elif entry[0] > self._chosen[0][0]:
+            heapq.heapreplace(self._chosen, entry)
 
     def items(self) -> list[_T]:
         """Return the chosen ones in the order in which they were offered."""
-        return [item for _, _, item in sorted(self._kept, key=lambda kept: kept[1])]
+        return [item for _, _, item in sorted(self._chosen, key=itemgetter(1))]
 
 
 _SEED: Final = "examples"
@@ -90,21 +84,23 @@ class Examples:
     """The examples of one page."""
 
     def __init__(self, *, reveal_grounding: bool) -> None:
-        """Begin without one; passages are kept only if `reveal_grounding` says so."""
+        """Begin without one; passages are shown only if `reveal_grounding` says so."""
         self._reveal = reveal_grounding
-        self._accepted: Sample[Example] = Sample(_ACCEPTED, seed=_SEED)
-        self._rejected: dict[str, Sample[Example]] = {}
+        self._accepted: Sample[tuple[Task, tuple[str, ...]]] = Sample(_ACCEPTED, seed=_SEED)
+        self._rejected: dict[str, Sample[Rejection]] = {}
 
     @property
     def accepted(self) -> list[Example]:
         """Tasks of the dataset."""
-        return self._accepted.items()
+        chosen = self._accepted.items()
+        return [task_example(task, tags, reveal_grounding=self._reveal) for task, tags in chosen]
 
     @property
     def rejected(self) -> list[Example]:
         """Refusals, the same number for each reason that has so many."""
-        reasons = sorted(self._rejected.items(), key=lambda item: -item[1].offered)
-        return [example for _, sample in reasons for example in sample.items()]
+        samples = sorted(self._rejected.values(), key=lambda sample: -sample.offered)
+        chosen = (rejection for sample in samples for rejection in sample.items())
+        return [rejection_example(one, reveal_grounding=self._reveal) for one in chosen]
 
     @property
     def rejected_of(self) -> int:
@@ -113,10 +109,7 @@ class Examples:
 
     def offer_task(self, task: Task, split: str, kind: str) -> None:
         """Offer a task of the dataset."""
-        self._accepted.offer(
-            f"{task.doc_hash} {task.question}",
-            lambda: task_example(task, (split, kind), reveal_grounding=self._reveal),
-        )
+        self._accepted.offer(_task_key(task), (task, (split, kind)))
 
     def offer_rejections(self, path: Path) -> int:
         """Offer the lines of a file, and return how many are damaged: `check` names them."""
@@ -127,11 +120,12 @@ class Examples:
                 continue
             if rejection.reason not in self._rejected:
                 self._rejected[rejection.reason] = Sample(_REJECTED_PER_REASON, seed=_SEED)
-            self._rejected[rejection.reason].offer(
-                f"{rejection.doc_hash} {line}",
-                lambda found=rejection: rejection_example(found, reveal_grounding=self._reveal),
-            )
+            self._rejected[rejection.reason].offer(f"{rejection.doc_hash} {line}", rejection)
         return damaged
+
+
+def _task_key(task: Task) -> str:
+    return f"{task.doc_hash} {task.question}"
 
 
 def task_example(task: Task, tags: tuple[str, ...], *, reveal_grounding: bool) -> Example:
@@ -220,13 +214,11 @@ def chosen_tasks(
         DatasetFolderError: The split is unknown or missing.
         RubricFileError: A row is not a task.
     """
-    sample: Sample[Example] = Sample(limit, seed=f"show {seed}")
+    sample: Sample[Task] = Sample(limit, seed=f"show {seed}")
     for task in read_tasks(split_path(dataset, split)):
-        sample.offer(
-            f"{task.doc_hash} {task.question}",
-            lambda task=task: task_example(task, (split,), reveal_grounding=reveal_grounding),
-        )
-    return sample.items()
+        sample.offer(_task_key(task), task)
+    shown = {"reveal_grounding": reveal_grounding}
+    return [task_example(task, (split,), **shown) for task in sample.items()]
 
 
 def chosen_rejections(
@@ -244,11 +236,8 @@ def chosen_rejections(
         DatasetFolderError: The folder is no dataset, or holds no account of what was left out.
     """
     read_manifest(dataset)
-    sample: Sample[Example] = Sample(limit, seed=f"show {seed}")
+    sample: Sample[Rejection] = Sample(limit, seed=f"show {seed}")
     for line, rejection in read_rejections(dataset / REJECTED_FILE):
         if rejection is not None:
-            sample.offer(
-                f"{rejection.doc_hash} {line}",
-                lambda found=rejection: rejection_example(found, reveal_grounding=reveal_grounding),
-            )
-    return sample.items()
+            sample.offer(f"{rejection.doc_hash} {line}", rejection)
+    return [rejection_example(one, reveal_grounding=reveal_grounding) for one in sample.items()]

@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rubric_judge.page import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
-from rubric_synth.dataset import Manifest, Usage, asked_of_models
+from rubric_synth.calls import CallTotals
+from rubric_synth.dataset.manifest import Manifest, Usage
+from rubric_synth.dataset.writing import asked_of_models
 from rubric_synth.files import write_lines
 from rubric_synth.stats import charts
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import CallTotals
-    from rubric_synth.stats.examples import Examples
-    from rubric_synth.stats.report import DatasetStatistics
+from rubric_synth.stats.examples import Examples
+from rubric_synth.stats.report import DatasetStatistics
 
 
 def write_page(
-    path: Path,
-    statistics: DatasetStatistics,
-    manifest: Manifest,
-    examples: Examples,
-    *,
-    name: str,
+    path: Path, statistics: DatasetStatistics, manifest: Manifest, examples: Examples, *, name: str
 ) -> None:
     """Write the page; the same dataset gives the same bytes.
 

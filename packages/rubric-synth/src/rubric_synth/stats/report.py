@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from pydantic import BaseModel, ConfigDict
-
-from rubric_synth.dataset import Usage
+from rubric_synth.config import Frozen
+from rubric_synth.dataset.manifest import Usage
 from rubric_synth.rejection import Stage
 
 if TYPE_CHECKING:
@@ -18,11 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class Histogram(_Part):
+class Histogram(Frozen):
     """How many numbers lie between each edge and the next."""
 
     edges: tuple[float, ...]
@@ -35,7 +30,7 @@ class Histogram(_Part):
     """Whether each count is of one whole number."""
 
 
-class Spread(_Part):
+class Spread(Frozen):
     """Where some numbers lie."""
 
     min: float
@@ -54,7 +49,7 @@ class Spread(_Part):
     """How many lie where."""
 
 
-class Coverage(_Part):
+class Coverage(Frozen):
     """Which share of a task's terms occurs in one of its texts."""
 
     tasks: int
@@ -67,7 +62,7 @@ class Coverage(_Part):
     """Of the shares."""
 
 
-class DatasetStatistics(_Part):
+class DatasetStatistics(Frozen):
     """Statistics of a dataset folder: numbers, names and ids, no text of a passage or criterion."""
 
     documents_collected: int
@@ -143,63 +138,34 @@ _MOST_NAMES: Final = 20_000
 _SHOWN_NAMES: Final = 40
 
 
-class Numbers:
-    """Numbers of one kind."""
+def spread(numbers: array[float]) -> Spread:
+    """Return where some numbers lie; there is at least one."""
+    import numpy as np  # heavy
 
-    def __init__(self) -> None:
-        """Begin without one."""
-        self._values = array("d")
-
-    def add(self, value: float) -> None:
-        """Take one number."""
-        self._values.append(value)
-
-    def spread(self) -> Spread:
-        """Return where they lie; there is at least one."""
-        import numpy as np  # heavy
-
-        values = np.frombuffer(self._values, dtype=np.float64)
-        p5, median, p95, p99 = (float(q) for q in np.percentile(values, [5, 50, 95, 99]))
-        return Spread(
-            min=float(values.min()),
-            p5=p5,
-            median=median,
-            mean=float(values.mean()),
-            p95=p95,
-            max=float(values.max()),
-            histogram=_histogram(values, p99),
-        )
+    values = np.frombuffer(numbers, dtype=np.float64)
+    p5, median, p95, p99 = (float(q) for q in np.percentile(values, [5, 50, 95, 99]))
+    return Spread(
+        min=float(values.min()),
+        p5=p5,
+        median=median,
+        mean=float(values.mean()),
+        p95=p95,
+        max=float(values.max()),
+        histogram=_histogram(values, p99),
+    )
 
 
-class Shares:
-    """Shares in [0, 1] of tasks that have anything to share."""
-
-    def __init__(self) -> None:
-        """Begin without one."""
-        self._counts = [0] * _SHARE_BINS
-        self._sum = 0.0
-        self._tasks = self._complete = 0
-
-    def add(self, part: int, whole: int) -> None:
-        """Take one task's share; none where there is nothing to share."""
-        if not whole:
-            return
-        share = part / whole
-        self._counts[min(int(share * _SHARE_BINS), _SHARE_BINS - 1)] += 1
-        self._sum += share
-        self._tasks += 1
-        self._complete += part == whole
-
-    def coverage(self) -> Coverage:
-        """Return their mean and histogram; 0 where no task had any."""
-        tasks = max(self._tasks, 1)
-        edges = tuple(number / _SHARE_BINS for number in range(_SHARE_BINS + 1))
-        return Coverage(
-            tasks=self._tasks,
-            mean=self._sum / tasks,
-            complete_frac=self._complete / tasks,
-            histogram=Histogram(edges=edges, counts=tuple(self._counts)),
-        )
+def coverage(shares: array[float]) -> Coverage:
+    """Return mean and histogram of shares in [0, 1]; 0 where there are none."""
+    tasks = max(len(shares), 1)
+    counts = Counter(min(int(share * _SHARE_BINS), _SHARE_BINS - 1) for share in shares)
+    edges = tuple(number / _SHARE_BINS for number in range(_SHARE_BINS + 1))
+    return Coverage(
+        tasks=len(shares),
+        mean=sum(shares) / tasks,
+        complete_frac=shares.count(1.0) / tasks,
+        histogram=Histogram(edges=edges, counts=tuple(counts[n] for n in range(_SHARE_BINS))),
+    )
 
 
 class Names:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import anyio
 
-from rubric_core import Judge, Task, read_tasks
+from rubric_core import Criterion, Judge, Task, read_tasks
 from rubric_judge import LexicalJudge
 from rubric_judge.lexical.words import WORD, stem
 from rubric_judge.verification.directive import HEADS
-from rubric_synth.controls import control_rewards
-from rubric_synth.dataset import (
-    REJECTED_FILE,
-    SPLITS,
-    read_manifest,
-    split_path,
-)
+from rubric_synth.dataset.manifest import REJECTED_FILE, SPLITS
+from rubric_synth.dataset.splits import read_manifest, split_path
 from rubric_synth.errors import DatasetFolderError
 from rubric_synth.events import log_finished
 from rubric_synth.files import json_page, write_lines
 from rubric_synth.stages import terms_of
+from rubric_synth.stats.controls import control_rewards
 from rubric_synth.stats.examples import Examples, Sample
 from rubric_synth.stats.page import write_page
-from rubric_synth.stats.report import DatasetStatistics, Names, Numbers, Shares
-
-if TYPE_CHECKING:
-    from rubric_core import Criterion, Task
+from rubric_synth.stats.report import DatasetStatistics, Names, coverage, spread
 
 
 class Text(NamedTuple):
@@ -84,8 +78,8 @@ class TaskTally:
         self._criteria_per_task: Counter[int] = Counter()
         self._verification: Counter[str] = Counter()
         self._names: dict[str, Names] = {name: Names() for name in _NAMES}
-        self._numbers: defaultdict[str, Numbers] = defaultdict(Numbers)
-        self._shares: defaultdict[str, Shares] = defaultdict(Shares)
+        self._numbers: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
+        self._shares: defaultdict[str, array[float]] = defaultdict(lambda: array("d"))
 
     @property
     def worded_criteria(self) -> int:
@@ -100,9 +94,9 @@ class TaskTally:
             "task_kinds": dict(self._kinds.most_common()),
             "criteria_per_task": dict(sorted(self._criteria_per_task.items())),
             "verification": dict(self._verification.most_common()),
-            "coverage": {name: shares.coverage() for name, shares in self._shares.items()},
+            "coverage": {name: coverage(shares) for name, shares in self._shares.items()},
             **{name: names.most() for name, names in self._names.items()},
-            **{name: numbers.spread() for name, numbers in self._numbers.items()},
+            **{name: spread(numbers) for name, numbers in self._numbers.items()},
         }
 
     def add(self, task: Task, split: str) -> str:
@@ -129,20 +123,22 @@ class TaskTally:
         criteria, numbers = task.rubric.criteria, self._numbers
         passage = read_text(task.grounding.reveal())
         reference = read_text(task.reference_answer or "")
-        numbers["total_weight"].add(task.rubric.total_weight)
-        numbers["effective_criteria"].add(task.rubric.effective_criteria)
-        numbers["question_words"].add(len(task.question.split()))
-        numbers["passage_words"].add(passage.words)
-        numbers["reference_words"].add(reference.words)
+        numbers["total_weight"].append(task.rubric.total_weight)
+        numbers["effective_criteria"].append(task.rubric.effective_criteria)
+        numbers["question_words"].append(len(task.question.split()))
+        numbers["passage_words"].append(passage.words)
+        numbers["reference_words"].append(reference.words)
         for criterion in criteria:
             texts = (criterion.name, criterion.description, criterion.scoring_guide)
             parts = (*texts, criterion.verification_method, *terms_of(criterion))
-            numbers["criterion_words"].add(len(" ".join(parts).split()))
+            numbers["criterion_words"].append(len(" ".join(parts).split()))
         keywords = set(chain.from_iterable(c.expected_keywords for c in criteria))
         elements = set(chain.from_iterable(c.required_elements for c in criteria))
         for kind, terms in (("keywords", keywords), ("elements", elements)):
             for name, text in (("passage", passage), ("reference", reference)):
-                self._shares[f"{kind}_in_{name}"].add(occurring(terms, text), len(terms))
+                shares = self._shares[f"{kind}_in_{name}"]
+                if terms:
+                    shares.append(occurring(terms, text) / len(terms))
 
 
 def verification_head(criterion: Criterion) -> str:
@@ -199,7 +195,7 @@ def dataset_statistics(
     for split in SPLITS:
         for task in read_tasks(split_path(dataset, split)):
             examples.offer_task(task, split, tally.add(task, split))
-            sample.offer(f"{task.doc_hash} {task.question}", lambda task=task: task)
+            sample.offer(f"{task.doc_hash} {task.question}", task)
     if not sample.offered:
         message = f"{str(dataset)!r} holds no task; see {REJECTED_FILE} for the reasons"
         raise DatasetFolderError(message, path=dataset)

@@ -16,16 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from rubric_core.files import read_file
 from rubric_core.locks import folder_lock
 from rubric_synth.calls import CallRecord
+from rubric_synth.config import Frozen
 from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import write_lines
-from rubric_synth.work.index import Index, Wanted, note_of
+from rubric_synth.work.index import INDEX_FILE, Index, Wanted
 from rubric_synth.work.segments import Place, Segments
 
 _FORMAT: Final = "rubric-synth work folder, format 1"
@@ -34,27 +35,22 @@ _ABOUT: Final = f"""{_FORMAT}
 What was asked and answered, and what came of each document. With it, `rubric-synth run` goes on
 where it was, and asks nothing twice. Once a dataset is final the folder can be deleted.
 """
-_INDEX_FILE: Final = "index.sqlite"
 _CALLS_PER_FILE: Final = 10_000
 _OUTCOMES_PER_FILE: Final = 1_000
 _LOOKED_UP: Final = 64
 
 
-class _Line(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
-
-
-class _CallLine(_Line):
+class _CallLine(Frozen):
     document: str
     call: CallRecord
 
 
-class _OutcomeLine(_Line):
+class _OutcomeLine(Frozen):
     settings: str
     outcome: Outcome
 
 
-_AnyLine = TypeVar("_AnyLine", bound=_Line)
+_AnyLine = TypeVar("_AnyLine", bound=Frozen)
 _AnyWanted = TypeVar("_AnyWanted", bound="Wanted")
 
 
@@ -76,7 +72,7 @@ class WorkFolder:
         with ExitStack() as lock:
             lock.enter_context(folder_lock(path))
             _check_format(path)
-            self.index = Index(path / _INDEX_FILE)
+            self.index = Index(path / INDEX_FILE)
             """Where the lines are, what all calls took, and notes."""
             self._calls = Segments(path, "calls", lines_per_file=_CALLS_PER_FILE)
             self._shards = Segments(path, "shard", lines_per_file=_OUTCOMES_PER_FILE)
@@ -130,8 +126,7 @@ class WorkFolder:
 
         Some are looked up at a time: what comes to be done meanwhile is not seen of these.
         """
-        for one, found in self._found(wanted):
-            yield one, None if found is None else found[1]
+        return ((one, found and found[1]) for one, found in self._found(wanted))
 
     def outcomes(self, wanted: Iterable[Wanted]) -> Iterator[Outcome]:
         """Yield what came of those that something came of, in order."""
@@ -164,11 +159,6 @@ class WorkFolder:
         rest = iter(wanted)
         while some := list(islice(rest, _LOOKED_UP)):
             yield from zip(some, self.index.outcomes_of(some), strict=True)
-
-
-def note_of_finished(path: Path, name: str) -> str | None:
-    """Return a note of a folder that cannot be opened for writing, None where there is none."""
-    return note_of(path / _INDEX_FILE, name)
 
 
 def _check_format(path: Path) -> None:

@@ -10,22 +10,21 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 
 from rubric_core import Usage
 from rubric_core.files import open_file
 from rubric_synth.calls import CallRecord, CallTotals
+from rubric_synth.document import Outcome
 from rubric_synth.errors import OutputError, WorkFolderError
 from rubric_synth.files import unwritable
+from rubric_synth.rejection import Stage
 from rubric_synth.tables import read_text
 from rubric_synth.work.segments import KEPT, Place
 
-if TYPE_CHECKING:
-    from rubric_synth.document import Outcome
-    from rubric_synth.rejection import Stage
-
 Kind = Literal["calls", "shard"]
 
+INDEX_FILE: Final = "index.sqlite"
 _VERSION: Final = 3
 """Of the tables in `index.sql`."""
 _BATCH_ROWS: Final = 16_384
@@ -233,8 +232,9 @@ class Index:
         return WorkFolderError(message, path=self._path)
 
 
-def note_of(path: Path, name: str) -> str | None:
-    """Return a note of a file that cannot be written; None where it cannot be read either."""
+def note_of_finished(folder: Path, name: str) -> str | None:
+    """Return a note of a folder that cannot be written; None where it cannot be read either."""
+    path = folder / INDEX_FILE
     with suppress(sqlite3.Error, OSError):
         open_file(path).close()  # SQLite would wait for whoever writes into a pipe
         database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)

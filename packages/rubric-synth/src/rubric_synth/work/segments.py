@@ -75,9 +75,10 @@ class Segments:
         """
         line = b"".join((_OPENING % zlib.crc32(body), body, _CLOSING))
         try:
-            place = self._write(line)
+            self._write(line)
         except OSError as error:
             raise unwritable(self.path(self._number), error, KEPT) from error
+        place = Place(self._number, self._offset, len(line))
         self._lines += 1
         self._offset += len(line)
         if self._lines >= self._lines_per_file:
@@ -125,7 +126,7 @@ class Segments:
         while self._reading:
             os.close(self._reading.popitem()[1])
 
-    def _write(self, line: bytes) -> Place:
+    def _write(self, line: bytes) -> None:
         if self._writing is None:
             path = self.path(self._number + 1)
             flags = os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_WRONLY
@@ -140,7 +141,6 @@ class Segments:
             with suppress(OSError):  # half a line helps nobody
                 os.ftruncate(self._writing, self._offset)
             raise
-        return Place(self._number, self._offset, len(line))
 
     def _scan_file(self, segment: int, known: int) -> Iterator[tuple[Place, bytes]]:
         with open_file(self.path(segment)) as file:

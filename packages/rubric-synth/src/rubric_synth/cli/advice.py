@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_synth.collect.collection import CollectReport
+from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.rejection import remedies
-
-if TYPE_CHECKING:
-    from rubric_synth.collect import CollectReport
-    from rubric_synth.dataset import SynthReport
 
 _NAMED_REASONS: Final = 3
 

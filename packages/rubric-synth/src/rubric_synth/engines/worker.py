@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import cast
+
+import anyio
+from anyio.abc import TaskGroup
 
 from rubric_core import Judge, JudgeResult, JudgeView, Task
 from rubric_judge import ChatModel, JudgeTransportError
 from rubric_judge.capabilities import check, close
-from rubric_synth.document import Document, Outcome
-from rubric_synth.quality import (
-    check_draft,
-    check_executable_criteria,
-    check_rewards,
-    check_unrepeated,
-)
+from rubric_synth.calls import DocumentCalls
+from rubric_synth.config import QualityConfig
+from rubric_synth.document import Document, Outcome, rejected
+from rubric_synth.quality.draft import check_draft, check_unrepeated
+from rubric_synth.quality.executable import check_executable_criteria
+from rubric_synth.quality.rewards import check_rewards
 from rubric_synth.rejection import Rejection, RejectionReason, Stage
 from rubric_synth.stages import Draft, StageRefusal, StagesFactory
-
-if TYPE_CHECKING:
-    from rubric_synth.calls import DocumentCalls
-    from rubric_synth.config import QualityConfig
 
 
 @dataclass(frozen=True)
@@ -112,6 +111,25 @@ class Worker:
         )
 
 
+@asynccontextmanager
+async def plain_task_group() -> AsyncGenerator[TaskGroup]:
+    """Open a task group whose first failure ends all tasks and is raised as itself."""
+    failure: Exception | None = None
+    try:
+        async with anyio.create_task_group() as group:
+            yield group
+    except ExceptionGroup as error:
+        failure = _first(error)
+    if failure is not None:
+        raise failure
+
+
+def _first(error: Exception) -> Exception:
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error
+
+
 def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]:
     drafts = list(found)
     if not drafts:
@@ -125,8 +143,7 @@ def _drafts(found: Sequence[Draft | StageRefusal]) -> list[Draft | StageRefusal]
 def _rejection(
     document: Document, stage: Stage, error: Exception, draft: object = None
 ) -> Rejection:
-    while isinstance(error, ExceptionGroup):  # stages may ask several questions at once
-        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    error = _first(error)  # stages may ask several questions at once
     if isinstance(error, StageRefusal):
         reason, detail = error.reason, error.detail
     elif isinstance(error, JudgeTransportError):
@@ -138,18 +155,10 @@ def _rejection(
         frames = traceback.extract_tb(error.__traceback__)
         place = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
         detail = f"{type(error).__name__}{place}"
-    return Rejection(
-        source=document.source,
-        stage=stage,
-        reason=reason,
-        detail=detail,
-        doc_hash=document.doc_hash,
-        draft=_plain(draft) if isinstance(draft, Draft) else None,
-    )
-
-
-def _plain(draft: Draft) -> dict[str, Any]:
-    """Return a draft as JSON that any file can hold: models write lone surrogates and NaN."""
-    content = draft.model_dump(mode="python")
-    text = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
-    return json.loads(text, parse_constant=lambda _: None)
+    rejection = rejected(document, stage, reason, detail)
+    if not isinstance(draft, Draft):
+        return rejection
+    # As JSON that any file can hold: models write lone surrogates and NaN.
+    text = json.dumps(draft.model_dump(), ensure_ascii=False).encode("utf-8", "replace")
+    content = json.loads(text, parse_constant=lambda _: None)
+    return rejection.model_copy(update={"draft": content})

@@ -3,36 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from itertools import islice
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from rubric_core import RubricFileError, Task, leaked_ngrams, read_tasks, split_of
 from rubric_core.configuration import config_error
 from rubric_core.data.parquet import task_schema
 from rubric_core.files import open_file
-from rubric_synth.collect import DOCUMENTS_FILE, collected_hashes
-from rubric_synth.config import SynthConfig
-from rubric_synth.dataset import (
-    CARD_FILE,
-    MANIFEST_FILE,
-    REJECTED_FILE,
-    SPLITS,
-    Manifest,
-    read_manifest,
-    read_rejections,
-)
-from rubric_synth.dataset.splits import can_write_parquet, table_of
-from rubric_synth.duplicates import QuestionIndex
+from rubric_synth.collect.folder import DOCUMENTS_FILE, collected_hashes
+from rubric_synth.config import Frozen, SynthConfig
+from rubric_synth.dataset.manifest import CARD_FILE, MANIFEST_FILE, REJECTED_FILE, SPLITS, Manifest
+from rubric_synth.dataset.splits import can_write_parquet, read_manifest, read_rejections, table_of
+from rubric_synth.duplicates.question_index import QuestionIndex
 from rubric_synth.errors import CollectedFolderError, DatasetFolderError
 from rubric_synth.files import file_sha256
-
-if TYPE_CHECKING:
-    from rubric_synth.dataset import Manifest
 
 _LONGEST_NAME: Final = 80
 
@@ -90,10 +79,8 @@ def shown_file(name: str) -> str:
 _SHOWN: Final = 200
 
 
-class CheckReport(BaseModel):
+class CheckReport(Frozen):
     """The result of a check."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     tasks: dict[str, int]
     """Tasks read, by split."""
@@ -101,32 +88,6 @@ class CheckReport(BaseModel):
     """One line per problem, the first of them; empty for a sound dataset."""
     problem_count: int = 0
     """How many problems there are."""
-
-
-class Problems:
-    """Problems as they are found; only the first are kept in words."""
-
-    def __init__(self) -> None:
-        """Begin without one."""
-        self._shown: list[str] = []
-        self._count = 0
-
-    def add(self, problem: str) -> None:
-        """Note one problem."""
-        self._count += 1
-        if len(self._shown) < _SHOWN:
-            self._shown.append(problem)
-
-    def extend(self, problems: Iterable[str]) -> None:
-        """Note several."""
-        for problem in problems:
-            self.add(problem)
-
-    def report(self, tasks: dict[str, int]) -> CheckReport:
-        """Return what was found, with a last line for what is not shown."""
-        left = self._count - len(self._shown)
-        more = [f"… and {left} more"] if left else []
-        return CheckReport(tasks=tasks, problems=(*self._shown, *more), problem_count=self._count)
 
 
 def parquet_problems(parquet: Path, lines: Path) -> Iterator[str]:
@@ -181,29 +142,26 @@ def check_dataset(dataset: Path, *, collected: Path | None = None) -> CheckRepor
         CollectedFolderError: `collected` cannot be read.
     """
     folder = _Folder(dataset, read_manifest(dataset))
-    folder.check_hashes()
-    for split in SPLITS:
-        folder.check_split(split)
-    folder.check_rejected()
-    folder.check_counts()
-    if collected is not None:
-        folder.check_collected(collected)
-    return folder.report()
+    shown: list[str] = []
+    count = 0
+    for count, problem in enumerate(folder.problems(collected), start=1):
+        if count <= _SHOWN:
+            shown.append(problem)
+    if count > _SHOWN:
+        shown.append(f"… and {count - _SHOWN} more")
+    return CheckReport(tasks=folder.tasks, problems=tuple(shown), problem_count=count)
 
 
 class _Folder:
     """A dataset folder under check, and what was met in it so far."""
 
     def __init__(self, dataset: Path, manifest: Manifest) -> None:
+        self.tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._dataset = dataset
         self._manifest = manifest
-        self._rules, wrong_rules = rules_of(manifest.config)
-        self._problems = Problems()
-        self._problems.extend(wrong_rules)
-        self._problems.extend(record_problems(dataset, manifest))
+        self._rules, self._wrong_rules = rules_of(manifest.config)
         self._changed: list[str] = []
         self._unread: set[str] = set()
-        self._tasks: dict[str, int] = dict.fromkeys(SPLITS, 0)
         self._split_of: dict[str, str] = {}
         self._ids: set[str] = set()
         self._rejected: set[str] = set()
@@ -211,96 +169,101 @@ class _Folder:
         jaccard = self._rules.quality.near_duplicate_question_jaccard if self._rules else 1.0
         self._questions = QuestionIndex(jaccard)
 
-    def report(self) -> CheckReport:
+    def problems(self, collected: Path | None) -> Iterator[str]:
+        yield from self._wrong_rules
+        yield from record_problems(self._dataset, self._manifest)
+        for name, expected in self._manifest.sha256.items():
+            yield from self._in_file(name, self._check_hash(name, expected))
+        for split in SPLITS:
+            yield from self._in_file(f"{split}.jsonl", self._check_split(split))
+        yield from self._in_file(REJECTED_FILE, self._check_rejected())
+        yield from self._check_counts()
+        if collected is not None:
+            yield from self._check_collected(collected)
         # A file that could not be read has its one problem already.
         for name in self._changed:
             if name not in self._unread:
-                self._problems.add(f"{name} was changed after it was written")
-        return self._problems.report(self._tasks)
+                yield f"{name} was changed after it was written"
 
-    def check_hashes(self) -> None:
-        for name, expected in self._manifest.sha256.items():
-            path = self._dataset / name
-            if not is_plain(name):
-                wrong = f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
-                self._problems.add(wrong)
-                continue
-            try:
-                if name in _READ and not path.is_file():
-                    continue  # told where it is read
-                if self._is_there(path) and file_sha256(path) != expected:
-                    self._changed.append(name)
-            except OSError as error:
-                self._cannot_read(name, f"{name} cannot be read: {error.strerror}")
-
-    def check_split(self, split: str) -> None:
-        path = self._dataset / f"{split}.jsonl"
-        if not self._is_there(path):
-            return
+    def _in_file(self, name: str, problems: Iterator[str]) -> Iterator[str]:
+        """Yield the problems of a file; once it cannot be read, nothing that follows from that."""
+        wrong = ""
         try:
-            for task in read_tasks(path):
-                self._tasks[split] += 1
-                self._problems.extend(self._task_problems(task, split))
-        except RubricFileError as error:
-            self._cannot_read(path.name, str(error))
+            yield from problems
         except OSError as error:
-            self._cannot_read(path.name, f"{path.name} cannot be read: {error.strerror}")
-        else:
-            self._problems.extend(parquet_problems(path.with_suffix(".parquet"), path))
+            wrong = f"{name} cannot be read: {error.strerror}"
+        except (RubricFileError, DatasetFolderError) as error:
+            wrong = str(error)
+        if wrong and name not in self._unread:
+            self._unread.add(name)
+            changed = "; the file was changed after it was written" if name in self._changed else ""
+            yield wrong + changed
 
-    def check_rejected(self) -> None:
-        path = self._dataset / REJECTED_FILE
-        if not self._is_there(path):
-            return
+    def _check_hash(self, name: str, expected: str) -> Iterator[str]:
+        path = self._dataset / name
+        if not is_plain(name):
+            yield f"{MANIFEST_FILE} names {shown_file(name)}, which is no file of it"
+        elif name in _READ and not path.is_file():
+            return  # told where it is read
+        elif file_sha256(_there(path)) != expected:
+            self._changed.append(name)
+
+    def _check_split(self, split: str) -> Iterator[str]:
+        path = _there(self._dataset / f"{split}.jsonl")
+        for task in read_tasks(path):
+            self.tasks[split] += 1
+            yield from self._task_problems(task, split)
+        yield from parquet_problems(path.with_suffix(".parquet"), path)
+
+    def _check_rejected(self) -> Iterator[str]:
         counts: Counter[tuple[str, str]] = Counter()
-        try:
-            for number, rejection in read_rejections(path):
-                if rejection is None:
-                    wrong = f"{REJECTED_FILE}, line {number}, is no rejection"
-                    self._cannot_read(REJECTED_FILE, wrong)
-                    return
-                counts[rejection.stage, str(rejection.reason)] += 1
-                if not rejection.reason.is_settled:
-                    self._unanswered.add(rejection.doc_hash)
-                if rejection.doc_hash not in self._split_of:
-                    self._rejected.add(rejection.doc_hash)
-        except DatasetFolderError as error:
-            self._cannot_read(REJECTED_FILE, str(error))
-            return
+        for number, rejection in read_rejections(_there(self._dataset / REJECTED_FILE)):
+            if rejection is None:
+                raise DatasetFolderError(f"{REJECTED_FILE}, line {number}, is no rejection")
+            counts[rejection.stage, str(rejection.reason)] += 1
+            if not rejection.reason.is_settled:
+                self._unanswered.add(rejection.doc_hash)
+            if rejection.doc_hash not in self._split_of:
+                self._rejected.add(rejection.doc_hash)
         listed = {
             (stage, reason): count
             for stage, reasons in self._manifest.rejected_by_stage.items()
             for reason, count in reasons.items()
         }
         for key in sorted(counts.keys() | listed.keys()):
-            self._compare(f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0))
+            yield from _compared(f"rejections ({', '.join(key)})", counts[key], listed.get(key, 0))
 
-    def check_counts(self) -> None:
+    def _check_counts(self) -> Iterator[str]:
         """Compare what was read with the manifest, as far as all of it could be read."""
-        manifest, tasks, unread = self._manifest, self._tasks, self._unread
+        manifest, tasks, unread = self._manifest, self.tasks, self._unread
         if not any(tasks.values()) and not unread & _ROWS:
-            self._problems.add(f"there is no task at all; {REJECTED_FILE} gives the reasons")
+            yield f"there is no task at all; {REJECTED_FILE} gives the reasons"
         elif not tasks["train"] and "train.jsonl" not in unread:
-            self._problems.add("train has no task; collect more documents")
+            yield "train has no task; collect more documents"
         for split in SPLITS:
             if f"{split}.jsonl" not in unread:
-                self._compare(f"tasks of {split}", tasks[split], manifest.tasks.get(split, 0))
+                yield from _compared(
+                    f"tasks of {split}", tasks[split], manifest.tasks.get(split, 0)
+                )
         if unread & _READ:
             return
         waiting = self._unanswered  # pending, whatever else came of them
         accepted = len(self._split_of.keys() - waiting)
         rejected = len(self._rejected - waiting)
-        self._compare("documents with a task", accepted, manifest.accepted_documents)
-        self._compare("documents without a task", rejected, manifest.rejected_documents)
-        self._compare("documents without an answer", len(waiting), manifest.unanswered_documents)
+        for what, found, listed in (
+            ("documents with a task", accepted, manifest.accepted_documents),
+            ("documents without a task", rejected, manifest.rejected_documents),
+            ("documents without an answer", len(waiting), manifest.unanswered_documents),
+        ):
+            yield from _compared(what, found, listed)
         ended = accepted + rejected + manifest.pending_documents
         if ended != manifest.documents:
-            self._problems.add(
+            yield (
                 f"{manifest.documents} documents were collected, and {ended} are accepted, "
                 "rejected or pending; run again"
             )
 
-    def check_collected(self, collected: Path) -> None:
+    def _check_collected(self, collected: Path) -> Iterator[str]:
         path = collected / DOCUMENTS_FILE
         if path.exists() and not path.is_file():
             raise CollectedFolderError(f"{str(path)!r} is no regular file", path=path)
@@ -311,11 +274,11 @@ class _Folder:
             pending += doc_hash in self._unanswered or not has_outcome
             missing.discard(doc_hash)
         for doc_hash in sorted(missing):
-            self._problems.add(f"document {doc_hash[:_SHORT_HASH]} is not in {str(collected)!r}")
+            yield f"document {doc_hash[:_SHORT_HASH]} is not in {str(collected)!r}"
         if not self._unread & _READ:
-            self._compare("pending documents", pending, self._manifest.pending_documents)
+            yield from _compared("pending documents", pending, self._manifest.pending_documents)
         if file_sha256(path) != self._manifest.collected_sha256:
-            self._problems.add(f"{str(path)!r} is not the file that the dataset was made of")
+            yield f"{str(path)!r} is not the file that the dataset was made of"
 
     def _task_problems(self, task: Task, split: str) -> Iterator[str]:
         name = task.task_id
@@ -329,25 +292,18 @@ class _Folder:
         if self._rules is not None:
             yield from _broken_rules(task, name, split, self._rules)
 
-    def _is_there(self, path: Path) -> bool:
-        """Whether a file can be read; to open a pipe is to wait for whoever writes into it."""
-        if path.is_file():
-            return True
+
+def _there(path: Path) -> Path:
+    """Return the path of a file that can be read; to open a pipe is to wait for its writer."""
+    if not path.is_file():
         wrong = "is no regular file" if path.exists() else "is missing"
-        self._cannot_read(path.name, f"{path.name} {wrong}")
-        return False
+        raise DatasetFolderError(f"{path.name} {wrong}")
+    return path
 
-    def _cannot_read(self, name: str, wrong: str) -> None:
-        """Note the one problem of a file; what follows from it is not counted again."""
-        if name in self._unread:
-            return
-        self._unread.add(name)
-        changed = "; the file was changed after it was written" if name in self._changed else ""
-        self._problems.add(wrong + changed)
 
-    def _compare(self, what: str, found: int, listed: int) -> None:
-        if found != listed:
-            self._problems.add(f"{what}: {found}, but {MANIFEST_FILE} says {listed}")
+def _compared(what: str, found: int, listed: int) -> Iterator[str]:
+    if found != listed:
+        yield f"{what}: {found}, but {MANIFEST_FILE} says {listed}"
 
 
 def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iterator[str]:
@@ -361,3 +317,6 @@ def _broken_rules(task: Task, name: str, split: str, rules: SynthConfig) -> Iter
     leaks = sum(leaked.count for leaked in leaked_ngrams(task, n=quality.leak_words))
     if leaks:
         yield f"task {name} leaks {leaks} runs of {quality.leak_words} words"
+
+
+__all__ = ["CheckReport", "check_dataset"]

@@ -1,27 +1,32 @@
-"""Two models that are none, for `FakeEndpoint`: they answer the three stages from the prompt alone.
+"""Answers of a scripted model and documents by the thousand, for tests, dry runs and benchmarks.
 
-`scripted_reply` writes what the extractive stages find: its drafts are real, and most pass the
-quality checks. `template_reply` puts words of the document into one template, for benchmarks.
+>>> with FakeEndpoint(scripted_reply) as endpoint:
+...     config = ModelConfig(model="fake", transport="direct", api_base=endpoint.url)
+
+Both models answer the three stages from the prompt alone. `scripted_reply` writes what the
+extractive stages find: its drafts are real, and most pass the quality checks. `template_reply`
+puts words of the document into one template, for benchmarks.
 """
 
 from __future__ import annotations
 
 import json
+import random
 import re
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from rubric_core import DocumentAnalysis
+from rubric_judge.testing import FakeCall
 from rubric_synth.cleaning.markdown import sections
 from rubric_synth.config import ExtractiveConfig
 from rubric_synth.document import Document, parse_entry
-from rubric_synth.extractive import extractive_stages
+from rubric_synth.extractive.prose_tasks import extractive_stages
 from rubric_synth.stages import CriterionDraft, Draft, StageRefusal, Stages
 from rubric_synth.tables import read_table
 
-if TYPE_CHECKING:
-    from rubric_core import DocumentAnalysis
-    from rubric_judge.testing import FakeCall
+__all__ = ["generated_documents", "scripted_reply", "template_reply"]
 
 _Result = TypeVar("_Result")
 _Json = dict[str, Any]
@@ -215,3 +220,46 @@ def template_reply(call: FakeCall) -> str:
     named = " ".join([*title[: _TITLE_WORDS - 1], title[-1]])
     slots = {f"w{number}": word for number, word in enumerate(words)}
     return _SYNTHESIS % {"title": json.dumps(named)[1:-1], **slots}
+
+
+_CORPUS: Final = read_table("corpus")
+_WORDS: Final = {kind: tuple(words.split()) for kind, words in _CORPUS["words"].items()}
+_HEADINGS: Final[list[str]] = _CORPUS["articles"]["headings"]
+_SENTENCES: Final[list[int]] = _CORPUS["articles"]["sentences"]
+"""Of each section."""
+_FRAMES: Final = tuple(
+    " ".join(f"{frame}.".split()) for frame in _CORPUS["articles"]["frames"].split(".")[:-1]
+)
+_OF_A_KIND: Final = 6
+"""Words of each kind that an article uses: it comes back to its subjects."""
+
+
+def generated_documents(n: int, *, seed: int = 0, start: int = 0) -> Iterator[Document]:
+    """Yield articles of some 3,000 characters.
+
+    Args:
+        n: how many.
+        seed: another one gives other articles.
+        start: number of the first. Article i is the same in every call with the same seed.
+
+    Yields:
+        Articles with a title, sections, figures and caveats; no two near each other.
+    """
+    for number in range(start, start + n):
+        generator = random.Random(f"{seed} {number}")
+        theme = {kind: generator.sample(words, _OF_A_KIND) for kind, words in _WORDS.items()}
+        process, material, place = (theme[kind][0] for kind in ("process", "material", "place"))
+        title = f"{process.capitalize()} of {material} in {place} {number}"
+        frames = generator.sample(_FRAMES, sum(_SENTENCES))
+        parts = [f"# {title}"]
+        for heading, length in zip(_HEADINGS, _SENTENCES, strict=True):
+            sentences = [_sentence(frames.pop(), theme, generator) for _ in range(length)]
+            parts += [f"## {heading} of {process}", " ".join(sentences)]
+        source = f"generated/{seed}/{number:08}.md"
+        yield Document(title=title, text="\n\n".join(parts), source=source)
+
+
+def _sentence(frame: str, theme: dict[str, list[str]], generator: random.Random) -> str:
+    words = {kind: words[int(generator.random() * _OF_A_KIND)] for kind, words in theme.items()}
+    number = 5 + int(generator.random() * 9_000) / 10
+    return frame.format_map({**words, "number": number})

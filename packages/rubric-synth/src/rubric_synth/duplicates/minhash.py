@@ -1,0 +1,180 @@
+"""Near duplicates of prose: MinHash signatures of shingles, compared where they share a band."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+Signatures = NDArray[np.uint16]
+
+SHINGLE_WORDS: Final = 5
+"""Words of a shingle: long enough that two texts share one by copying, not by chance."""
+PERMUTATIONS: Final = 256
+"""Hash functions of a signature; the standard error of an estimate is at most 0.032."""
+
+_SEED: Final = 1
+_WORD: Final = re.compile(r"\w+")
+_GAP: Final = re.compile(r"\W")
+_CHUNK_CHARS: Final = 65_536  # the words of a huge text are never all in memory
+
+
+class _Sketch(Protocol):
+    def update(self, pieces: list[str]) -> None: ...
+    def digest(self) -> list[int]: ...
+
+
+def signature(text: str) -> bytes:
+    """Return the MinHash of a text's shingles, `PERMUTATIONS` numbers of 16 bits; b"" if wordless.
+
+    Two signatures agree at a share of positions that estimates the Jaccard similarity of the
+    sets of shingles. Half of each number's bits are dropped: that adds 2^-16 to the estimate, and
+    halves what a large collection takes.
+    """
+    # Loaded at its first use, so that importing this package stays quick.
+    import rensa
+
+    new_sketch = cast("Callable[[int, int], _Sketch]", rensa.RMinHash)  # pyright: ignore[reportUnknownMemberType, reportAttributeAccessIssue] - no stubs
+    sketch: _Sketch | None = None
+    for pieces in shingles(text):
+        sketch = sketch or new_sketch(PERMUTATIONS, _SEED)
+        sketch.update(pieces)
+    if sketch is None:
+        return b""
+    return np.array(sketch.digest(), dtype=np.uint64).astype(np.uint16).tobytes()
+
+
+def shingles(text: str, size: int = SHINGLE_WORDS) -> Iterator[list[str]]:
+    """Yield all runs of `size` words, a list at a time; a shorter text is one run."""
+    carried: list[str] = []
+    is_short = True
+    for found in _words(text.casefold()):
+        words = carried + found
+        if len(words) >= size:
+            is_short = False
+            columns = (words[start:] for start in range(size))
+            yield list(map(" ".join, zip(*columns, strict=False)))
+        carried = words[max(0, len(words) - size + 1) :]
+    if is_short and carried:
+        yield [" ".join(carried)]
+
+
+def _words(text: str) -> Iterator[list[str]]:
+    start = 0
+    while start < len(text):
+        gap = _GAP.search(text, start + _CHUNK_CHARS)
+        end = gap.start() if gap else len(text)
+        yield _WORD.findall(text, start, end)
+        start = end
+
+
+_MISSED_FRAC: Final = 0.005
+_MOST_KEPT: Final = 128  # of one bucket: documents made from one template would all be compared
+_MIX: Final = np.uint64(0x9E3779B97F4A7C15)
+_HALF: Final = np.uint64(32)
+
+
+def signature_twins(
+    signatures: Sequence[bytes], *, jaccard: float, settled: int = 0
+) -> dict[int, int]:
+    """Map each near duplicate to the earliest kept document that it is close to.
+
+    A document is dropped when its estimated similarity with an earlier one that is kept is above
+    the threshold.
+
+    Args:
+        signatures: Of all documents, in the order in which the first is kept.
+        jaccard: Threshold.
+        settled: This many documents, at the beginning, are never dropped.
+    """
+    twins: dict[int, int] = {}
+    if not signatures:
+        return twins
+    rows = np.frombuffer(b"".join(signatures), dtype=np.uint16).reshape(-1, PERMUTATIONS)
+    buckets = _Buckets(rows, rows_per_band(jaccard))
+    for later in buckets.sharing.tolist():
+        candidates = buckets.candidates(later)
+        if later >= settled and candidates:
+            earlier = np.array(sorted(candidates))
+            agreeing = np.count_nonzero(rows[earlier] == rows[later], axis=1)
+            close = earlier[agreeing > jaccard * PERMUTATIONS]
+            if close.size:
+                twins[later] = int(close[0])
+                continue
+        buckets.keep(later)
+    return twins
+
+
+def rows_per_band(jaccard: float) -> int:
+    """Return the most rows with which a pair at the threshold is still found: 199 of 200 times.
+
+    A pair of similarity s shares one of b bands of r rows with probability 1 − (1 − s^r)^b.
+    """
+    fitting = [
+        rows
+        for rows in range(1, PERMUTATIONS + 1)
+        if (1 - jaccard**rows) ** (PERMUTATIONS // rows) <= _MISSED_FRAC
+    ]
+    return max(fitting, default=1)
+
+
+class _Buckets:
+    """Which kept documents agree with another one in a whole band of their signatures."""
+
+    def __init__(self, rows: Signatures, band_rows: int) -> None:
+        self._numbers, count = _bucket_numbers(rows, band_rows)
+        self._first = np.full(count, -1, dtype=np.int32)  # most buckets never hold a second
+        self._others: dict[int, list[int]] = {}
+        self.sharing = np.flatnonzero((self._numbers >= 0).any(axis=1))
+        """Documents that share a bucket with any other, kept or not."""
+
+    def candidates(self, document: int) -> set[int]:
+        numbers = self._shared(document)
+        firsts = self._first[numbers]
+        found = set(firsts[firsts >= 0].tolist())
+        if self._others:
+            for number in numbers.tolist():
+                found.update(self._others.get(number, ()))
+        return found
+
+    def keep(self, document: int) -> None:
+        numbers = self._shared(document)
+        is_empty = self._first[numbers] < 0
+        self._first[numbers[is_empty]] = document
+        for number in numbers[~is_empty].tolist():
+            others = self._others.setdefault(number, [])
+            if len(others) < _MOST_KEPT:
+                others.append(document)
+
+    def _shared(self, document: int) -> NDArray[np.int32]:
+        numbers = self._numbers[document]
+        return numbers[numbers >= 0]
+
+
+def _bucket_numbers(rows: Signatures, band_rows: int) -> tuple[NDArray[np.int32], int]:
+    """Number the buckets of two and more documents: [document, band], -1 where there is one."""
+    bands = PERMUTATIONS // band_rows
+    numbers = np.full((len(rows), bands), -1, dtype=np.int32)
+    count = 0
+    for band in range(bands):
+        keys = _mixed(rows[:, band * band_rows : (band + 1) * band_rows])
+        order = np.argsort(keys, kind="stable")
+        is_new = np.concatenate(([True], np.diff(keys[order]) != 0))
+        groups = np.cumsum(is_new) - 1
+        is_shared = np.bincount(groups) > 1
+        named = np.where(is_shared, np.cumsum(is_shared) - 1 + count, -1)
+        numbers[order, band] = named[groups]
+        count += int(is_shared.sum())
+    return numbers, count
+
+
+def _mixed(columns: Signatures) -> NDArray[np.uint64]:
+    """Hash the rows of a band into one number each; a collision costs one more comparison."""
+    keys = np.zeros(len(columns), dtype=np.uint64)
+    for column in columns.T:
+        keys = (keys ^ column) * _MIX
+        keys ^= keys >> _HALF
+    return keys
