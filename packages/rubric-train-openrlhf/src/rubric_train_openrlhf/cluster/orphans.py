@@ -102,19 +102,20 @@ def _pids() -> Iterator[int]:
 
 
 def _is_of_a_run(pid: int) -> bool:
-    return any(word.startswith(_TITLE) for word in _words(pid, "cmdline")[:1]) or any(
-        variable.startswith(_MARK) for variable in _words(pid, "environ")
+    return any(word.startswith(_TITLE) for word in words_of(pid, "cmdline")[:1]) or any(
+        variable.startswith(_MARK) for variable in words_of(pid, "environ")
     )
 
 
 def _uses(pid: int, folder: Path) -> bool:
     below = f"{folder}/"
-    return any(below in os.fsdecode(word) for word in _words(pid, "cmdline")) or any(
+    return any(below in os.fsdecode(word) for word in words_of(pid, "cmdline")) or any(
         target.startswith(below) for target in _open_files(pid)
     )
 
 
-def _words(pid: int, name: str) -> list[bytes]:
+def words_of(pid: int, name: str) -> list[bytes]:
+    """Arguments (`cmdline`) or variables (`environ`) of a process, where the system shows them."""
     try:
         return read_file(Path(f"/proc/{pid}/{name}")).split(b"\0")
     except OSError:  # it has ended, or is another user's

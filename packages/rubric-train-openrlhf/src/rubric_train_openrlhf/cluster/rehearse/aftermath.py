@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from itertools import groupby
 from math import isfinite
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
-import torch
 
 from rubric_core import group_advantages
 from rubric_core.files import read_file
@@ -18,7 +17,7 @@ from rubric_core.reward.estimators import GroupAdvantages
 from rubric_train_openrlhf.cluster.rehearse.checking import failed, passed, unchecked, warning
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.policy import Policy, load_policy
+from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.records import RolloutRow
 from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_train_openrlhf.cluster.rehearse.checking import Finding
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config import PathModel, TrainConfig
     from rubric_train_openrlhf.run import RunFolder
 
 
@@ -36,14 +35,13 @@ _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
 _OTHER_JUDGE: Final = "a random model may earn nothing; with --judge fake rewards differ"
 
-Group = tuple[RolloutRow, ...]
-
 
 def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
     """Every step is there, its figures are numbers, and some weight has moved."""
     rows = folder.read_metrics()
-    if [row.step for row in rows] != list(range(1, config.steps + 1)):
-        return failed(f"metrics.jsonl has the steps {[row.step for row in rows]}")
+    steps = [row.step for row in rows]
+    if steps != list(range(1, config.steps + 1)):
+        return failed(f"metrics.jsonl has the steps {steps}")
     odd = [
         f"{name} of step {row.step}"
         for row in rows
@@ -52,25 +50,23 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
     ]
     if odd:
         return failed(f"not a finite number: {', '.join(odd)}")
-    every = f"every gradient of {len(rows)} steps is 0"
     if any(row.grad_norm for row in rows):
         last = rows[-1]
         return passed(
             f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, loss "
             f"{last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
         )
+    every = f"every gradient of {len(rows)} steps is 0"
     if any(row.advantage_abs_mean for row in rows):
-        return failed(
-            f"{every}, though advantages are not: nothing is learnt",
-            remedy="see run.log; an objective that leaves every token out has no gradient either",
-        )
+        remedy = "see run.log; an objective that leaves every token out has no gradient either"
+        return failed(f"{every}, though advantages are not: nothing is learnt", remedy=remedy)
     said = f"{every}, since every advantage is: no update was tried"
     return warning(said, remedy=_OTHER_JUDGE)
 
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """Rewards are in [0, 1], and tell the responses of a group apart."""
-    rows = [row for groups in rollouts(config, folder) for group in groups for row in group]
+    rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
     outside = [reward for reward in rewards if not 0 <= reward <= 1]
     if outside:
@@ -78,17 +74,14 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     failures = Counter(row.outcome for row in rows if row.outcome != "scored")
     if failures:
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
-        yield failed(
-            f"of {len(rows)} judgements {counts}",
-            where="judge.spec",
-            remedy="the reasons stand in judgements/ of the rehearsal's run folder",
-        )
+        remedy = "the reasons stand in judgements/ of the rehearsal's run folder"
+        said = f"of {len(rows)} judgements {counts}"
+        yield failed(said, where="judge.spec", remedy=remedy)
     if not rewards or min(rewards) == max(rewards):
         yield warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
     elif not outside and not failures:
-        yield passed(
-            f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, all scored"
-        )
+        lowest, highest = min(rewards), max(rewards)
+        yield passed(f"{len(rewards)} rewards from {lowest:.3f} to {highest:.3f}, all scored")
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
@@ -99,18 +92,42 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
             f"advantages of estimator {estimator.estimator!r} may follow from criteria, which the "
             "rollouts do not hold"
         )
-    worst, count, nonzero = 0.0, 0, 0
-    for groups in rollouts(config, folder):
-        expected_PG = _recomputed(config, groups, estimator)
-        written_PG = np.array([[row.advantage for row in group] for group in groups])
-        worst = max(worst, float(np.abs(expected_PG - written_PG).max()))
-        count += written_PG.size
-        nonzero += int(np.count_nonzero(written_PG))
+    steps = list(_rollouts(config, folder))
+    expected = np.concatenate([_recomputed(config, groups, estimator).ravel() for groups in steps])
+    written = np.array([row.advantage for groups in steps for group in groups for row in group])
+    worst, nonzero = float(np.abs(expected - written).max()), int(np.count_nonzero(written))
+    count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
         said = f"all {count} advantages are 0, as any formula gives for equal rewards"
         return unchecked(said, remedy=_OTHER_JUDGE)
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
     return failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else passed(said)
+
+
+def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
+    """The groups of each step, in the order of their prompts."""
+    for step in range(1, config.steps + 1):
+        lines = read_file(folder.rollouts / f"step_{step:06d}.jsonl").splitlines()
+        rows = sorted(map(RolloutRow.model_validate_json, lines), key=attrgetter("id"))
+        yield [list(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])]
+
+
+def _recomputed(
+    config: TrainConfig, groups: list[list[RolloutRow]], estimator: GroupAdvantages
+) -> npt.NDArray[np.float64]:
+    def table(name: str, dtype: Any) -> npt.NDArray[Any]:
+        return np.array([[getattr(row, name) for row in group] for group in groups], dtype=dtype)
+
+    rewards_PG = table("reward", np.float64)
+    valid_PG = ~np.isnan(rewards_PG)
+    nothing = np.empty((*rewards_PG.shape, 0))
+    shaped_PG = shaped_rewards(
+        Rewards(rewards_PG, valid_PG, nothing, np.empty((len(groups), 0))),
+        Sizes(table("tokens", np.int64), table("ended", np.bool_)),
+        shaping=config.shaping,
+        max_new_tokens=config.rollout.max_new_tokens,
+    )
+    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
 
 
 def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
@@ -125,15 +142,11 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
         f"update and {gaps[-1]:.1e} after it (limit {limit:g})"
     )
     if gaps[-1] > limit:
-        return failed(
-            f"{said}: the engine samples from other weights",
-            remedy="see run.log for what the weight sync said",
-        )
+        remedy = "see run.log for what the weight sync said"
+        return failed(f"{said}: the engine samples from other weights", remedy=remedy)
     if not any(row.grad_norm for row in rows[:-1]):
-        return unchecked(
-            f"{said}, but no weight had moved by then: an engine with old ones would not be seen",
-            remedy=_OTHER_JUDGE,
-        )
+        said = f"{said}, but no weight had moved by then: an engine with old ones would not be seen"
+        return unchecked(said, remedy=_OTHER_JUDGE)
     return passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
 
@@ -149,59 +162,20 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> Finding:
     return passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 
-def rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[Group]]:
-    """The groups of each step, in the order of their prompts."""
-    for step in range(1, config.steps + 1):
-        path = folder.rollouts / f"step_{step:06d}.jsonl"
-        lines = read_file(path).splitlines()
-        rows = sorted(map(RolloutRow.model_validate_json, lines), key=attrgetter("id"))
-        yield [
-            tuple(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])
-        ]
-
-
-def _recomputed(
-    config: TrainConfig, groups: list[Group], estimator: GroupAdvantages
-) -> npt.NDArray[np.float64]:
-    def table(name: str) -> list[list[object]]:
-        return [[getattr(row, name) for row in group] for group in groups]
-
-    rewards_PG = np.array(table("reward"), dtype=np.float64)
-    valid_PG = ~np.isnan(rewards_PG)
-    nothing = np.empty((*rewards_PG.shape, 0))
-    shaped_PG = shaped_rewards(
-        Rewards(rewards_PG, valid_PG, nothing, np.empty((len(groups), 0))),
-        Sizes(np.array(table("tokens"), dtype=np.int64), np.array(table("ended"), dtype=np.bool_)),
-        shaping=config.shaping,
-        max_new_tokens=config.rollout.max_new_tokens,
-    )
-    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
-
-
 def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
-    policy, start = load_policy(last), load_policy(config.model.path)  # type: ignore[union-attr]
-    moved = _largest_change(policy, start)
+    paths = last, cast("PathModel", config.model).path
+    policy, start = (dict(load_policy(path).model.named_parameters()) for path in paths)
+    moved = max((policy[name] - start[name]).detach().abs().max().item() for name in policy)
     if moved == 0:
         trained = any(row.advantage_abs_mean for row in folder.read_metrics())
         finding = failed if trained else warning  # equal rewards move nothing
         yield finding(f"{last.name} holds the weights of the start")
-    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
-    resumable = states.check() == config.steps
-    if not resumable:
+    is_resumable = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
+    if not is_resumable:
         yield failed("there is no state of DeepSpeed to resume from")
     if config.data.validation is not None and not (folder.checkpoints / "best").exists():
         yield failed("no checkpoint is marked as the best")
-    if moved and resumable:
+    if moved and is_resumable:
         yield passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
-
-
-def _largest_change(policy: Policy, start: Policy) -> float:
-    before = dict(start.model.named_parameters())
-    with torch.no_grad():
-        changes = (
-            (weight - before[name]).abs().max().item()
-            for name, weight in policy.model.named_parameters()
-        )
-        return max(changes)

@@ -36,79 +36,42 @@ class HiddenTexts:
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._kinds: dict[Run, str] = {}
+        self.kinds: dict[Run, str] = {}
+        """What each run of words is part of."""
         self._lengths: dict[str, set[int]] = {}
 
-    def __len__(self) -> int:
-        """Number of runs."""
-        return len(self._kinds)
-
-    def hide(self, texts: Iterable[str], *, kind: str) -> None:
-        """Add texts.
+    def hide(self, texts: Iterable[str | None], *, kind: str) -> None:
+        """Add texts; those of a few words are left out.
 
         Args:
-            texts: any; those of a few words are left out.
-            kind: what to call them where one is found.
+            texts: any.
+            kind: what to call them where one stands.
         """
-        for text in texts:
-            for run in _runs(text):
-                self._kinds.setdefault(run, kind)
-                self._lengths.setdefault(run[0], set()).add(len(run))
+        for words in (_words(text) for text in texts if text):
+            length = min(_LONGEST, len(words))
+            for start in range(len(words) - length + 1 if length >= _SHORTEST else 0):
+                self.kinds.setdefault(tuple(words[start : start + length]), kind)
+                self._lengths.setdefault(words[start], set()).add(length)
 
-    def show(self, texts: Iterable[str]) -> None:
+    def show(self, texts: Iterable[str | None]) -> None:
         """Allow what stands in texts that the policy is meant to read."""
         for text in texts:
-            for run in self._found(_words(text)):
-                del self._kinds[run]
+            for run in self._runs_in(_words(text or "")):
+                del self.kinds[run]
 
     def kinds_in(self, content: bytes) -> list[str]:
         """Name what stands in a file or an argument, in any case, escaped or among other bytes."""
-        pieces = _PRINTED.findall(content)
-        found = {
-            self._kinds[run]
-            for piece in pieces
-            for run in self._found(_words(_unescaped(piece.decode("utf-8", errors="replace"))))
-        }
-        return sorted(found)
+        pieces = (piece.decode("utf-8", errors="replace") for piece in _PRINTED.findall(content))
+        runs = (run for piece in pieces for run in self._runs_in(_words(_unescaped(piece))))
+        return sorted({self.kinds[run] for run in runs})
 
-    def _found(self, words: list[str]) -> set[Run]:
+    def _runs_in(self, words: list[str]) -> set[Run]:
         return {
             run
             for start, word in enumerate(words)
             for length in self._lengths.get(word, ())
-            if (run := tuple(words[start : start + length])) in self._kinds
+            if (run := tuple(words[start : start + length])) in self.kinds
         }
-
-
-def judges_texts(task: Task) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The texts of a task that the policy never reads, by what they are."""
-    yield "a passage", (task.grounding.reveal(),)
-    yield "a rubric", tuple(text for one in task.rubric for text in _texts(one))
-    yield "a rationale", (task.question_rationale,)
-    if task.document_analysis is not None:
-        analysis = task.document_analysis
-        yield "a document's analysis", (analysis.contribution, *analysis.concepts)
-
-
-def _texts(criterion: Criterion) -> tuple[str, ...]:
-    return (
-        criterion.name,
-        criterion.description,
-        criterion.scoring_guide,
-        criterion.verification_method,
-        *criterion.required_elements,
-        *criterion.expected_keywords,
-        *criterion.expected_concepts,
-    )
-
-
-def _runs(text: str) -> Iterator[Run]:
-    words = _words(text)
-    if len(words) < _SHORTEST:
-        return
-    length = min(_LONGEST, len(words))
-    for start in range(len(words) - length + 1):
-        yield tuple(words[start : start + length])
 
 
 def _words(text: str) -> list[str]:
@@ -119,9 +82,43 @@ def _unescaped(text: str) -> str:
     return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
 
 
+def _hidden_texts(
+    train: Collection[Task], heldout: Collection[Task], *, learns_answers: bool
+) -> HiddenTexts:
+    """What the policy must not read of tasks to train on and of held-out ones.
+
+    Args:
+        train: questions of which the policy samples answers.
+        heldout: questions that it is evaluated on.
+        learns_answers: whether a warm start shows it the answers to those of `train`.
+    """
+    tasks, hidden = (*train, *heldout), HiddenTexts()
+    for task in tasks:
+        hidden.hide([task.grounding.reveal()], kind="a passage")
+        for criterion in task.rubric:
+            hidden.hide(_texts(criterion), kind="a rubric")
+        hidden.hide([task.question_rationale], kind="a rationale")
+        if (analysis := task.document_analysis) is not None:
+            texts = (analysis.contribution, *analysis.concepts)
+            hidden.hide(texts, kind="a document's analysis")
+    answered = heldout if learns_answers else tasks
+    hidden.hide((task.reference_answer for task in answered), kind="a reference answer")
+    hidden.show(task.question for task in tasks)
+    if learns_answers:
+        hidden.show(task.reference_answer for task in train)
+    return hidden
+
+
+def _texts(criterion: Criterion) -> Iterator[str]:
+    yield from (criterion.name, criterion.description)
+    yield from (criterion.scoring_guide, criterion.verification_method)
+    yield from criterion.required_elements
+    yield from criterion.expected_keywords
+    yield from criterion.expected_concepts
+
+
 _JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
 """Beginnings of names in a run folder that only the judge's side reads, and people."""
-_REMEDY: Final = "report it: a defect"
 
 
 def check_asymmetry(
@@ -137,65 +134,35 @@ def check_asymmetry(
         folder: of the run.
         arguments: arguments and variables of the run's processes.
     """
-    train = list(read_tasks(config.data.train))
-    validation = config.data.validation
+    train, validation = list(read_tasks(config.data.train)), config.data.validation
     heldout = [] if validation is None else list(read_tasks(validation))
-    hidden = hidden_texts(train, heldout, learns_answers=config.sft is not None)
+    hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
     files = sorted(path for path in _policy_files(config, folder) if path.is_file())
-    words = " ".join(command_words(grpo_flags(config))).encode()
-    arguments = [words, *arguments]
-    found = dict.fromkeys(
-        (place, kind)
-        for place, content in _places(files, arguments, root=folder.path.parent)
-        for kind in hidden.kinds_in(content)
-    )
-    for place, kind in found:
-        yield failed(f"{place} holds text of {kind}", remedy=_REMEDY)
-    if len(hidden) == 0:
+    arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
+    leaks = [
+        f"{path.relative_to(folder.path.parent).as_posix()} holds text of {kind}"
+        for path in files
+        for kind in hidden.kinds_in(read_file(path))
+    ]
+    leaks += [
+        f"an argument or a variable of a process holds text of {kind}"
+        for argument in arguments
+        for kind in hidden.kinds_in(argument)
+    ]
+    for leak in dict.fromkeys(leaks):
+        yield failed(leak, remedy="report it: a defect")
+    if not hidden.kinds:
         yield warning("what is hidden from the policy is too short to be searched for")
-    elif not found:
+    elif not leaks:
         yield passed(
-            f"none of {len(hidden)} runs of words of {len(train) + len(heldout)} tasks, which are "
-            f"the judge's alone, stands in {len(files)} files and {len(arguments)} arguments"
+            f"none of {len(hidden.kinds)} runs of words of {len(train) + len(heldout)} tasks, "
+            f"which are the judge's alone, stands in {len(files)} files and {len(arguments)} "
+            "arguments"
         )
 
 
-def hidden_texts(
-    train: Collection[Task], heldout: Collection[Task], *, learns_answers: bool
-) -> HiddenTexts:
-    """What the policy must not read of tasks to train on and of held-out ones.
-
-    Args:
-        train: questions of which the policy samples answers.
-        heldout: questions that it is evaluated on.
-        learns_answers: whether a warm start shows it the answers to those of `train`.
-    """
-    tasks = (*train, *heldout)
-    hidden = HiddenTexts()
-    for task in tasks:
-        for kind, texts in judges_texts(task):
-            hidden.hide(texts, kind=kind)
-    answered = heldout if learns_answers else tasks
-    hidden.hide((task.reference_answer or "" for task in answered), kind="a reference answer")
-    hidden.show(task.question for task in tasks)
-    if learns_answers:
-        hidden.show(task.reference_answer or "" for task in train)
-    return hidden
-
-
-def _places(
-    files: Collection[Path], arguments: Collection[bytes], *, root: Path
-) -> Iterator[tuple[str, bytes]]:
-    for path in files:
-        yield path.relative_to(root).as_posix(), read_file(path)
-    for argument in arguments:
-        yield "an argument or a variable of a process", argument
-
-
 def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
-    judges = {config.data.train.absolute()}
-    if config.data.validation is not None:
-        judges.add(config.data.validation.absolute())
+    judges = {path.absolute() for path in (config.data.train, config.data.validation) if path}
     for path in folder.path.parent.rglob("*"):
         is_runs = folder.path in path.parents
         name = path.relative_to(folder.path).parts[0] if is_runs else ""
