@@ -16,7 +16,7 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
+from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
 from rubric_train_openrlhf.cluster.launching.workers import CPU_SETUP_HOOK, SETUP_HOOK
 from rubric_train_openrlhf.cluster.orphans import RAY, temporary_folder
 from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR

@@ -13,18 +13,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from jinja2 import Environment, StrictUndefined
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.command.flags import (
     Flag,
     command_words,
     grpo_flags,
     warm_start_flags,
-)
-from rubric_train_openrlhf.cluster.command.refusals import (
-    GRPO_PROGRAM,
-    SFT_PROGRAM,
-    check_command,
-    model_path,
-    openrlhf_installed,
 )
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, model_shape
@@ -77,7 +71,7 @@ def describe_plan(config: TrainConfig) -> str:
         PolicyLoadError: the model's config.json cannot be read.
     """
     flags = grpo_flags(config)
-    model = model_path(config)
+    model = refusals.model_path(config)
     sft_flags = () if config.sft is None else warm_start_flags(config, model=model)
     shape = model_shape(model)
     content: dict[str, Any] = {
@@ -86,11 +80,13 @@ def describe_plan(config: TrainConfig) -> str:
         **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
         "flags": flags,
         "sft_flags": sft_flags,
-        "printed": _printed(flags, sft_flags) if openrlhf_installed() else None,
+        "printed": _printed(flags, sft_flags) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
     template = _environment().from_string(_TEMPLATE)
-    text = template.render(content, config=config, program=GRPO_PROGRAM, sft_program=SFT_PROGRAM)
+    text = template.render(
+        content, config=config, program=refusals.GRPO_PROGRAM, sft_program=refusals.SFT_PROGRAM
+    )
     return text.rstrip("\n")
 
 
@@ -118,9 +114,11 @@ def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
 
 def _printed(flags: Sequence[Flag], sft_flags: Sequence[Flag]) -> tuple[str, ...]:
     """What OpenRLHF's own parser says of the commands that it accepts."""
-    printed = check_command(command_words(flags)).warnings
+    printed = refusals.check_command(command_words(flags)).warnings
     if sft_flags:
-        printed += check_command(command_words(sft_flags), program=SFT_PROGRAM).warnings
+        printed += refusals.check_command(
+            command_words(sft_flags), program=refusals.SFT_PROGRAM
+        ).warnings
     return printed
 
 
@@ -200,21 +198,14 @@ def _folder_traps(config: TrainConfig) -> Iterator[str]:
             "that is killed has nothing to go on from"
         )
     elsewhere = config.cluster.nodes > 1 or config.cluster.ray.dashboard is not None
-    relative = [str(path) for path in _paths(config) if not path.is_absolute()]
+    model = config.model.path if config.model.type == "path" else None
+    paths = (config.out, config.data.train, config.data.validation, model)
+    relative = sorted(str(path) for path in paths if path and not path.is_absolute())
     if elsewhere and relative:
         yield (
             f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
-            f"on a file system that all share; these are relative: {', '.join(sorted(relative))}"
+            f"on a file system that all share; these are relative: {', '.join(relative)}"
         )
-
-
-def _paths(config: TrainConfig) -> Iterator[Path]:
-    yield config.out
-    yield config.data.train
-    if config.data.validation is not None:
-        yield config.data.validation
-    if config.model.type == "path":
-        yield config.model.path
 
 
 def _place_traps(config: TrainConfig) -> Iterator[str]:

@@ -201,8 +201,8 @@ class Request:
     """Whether the two steps are run, or the checks before them alone."""
 
 
-class UnknownError(LookupError):
-    """No check before could find out what this one needs; raised with the `Finding` to report."""
+class EndedError(Exception):
+    """A check ends with one last `Finding`, which this is raised with."""
 
 
 def needs(check: str) -> Finding:
@@ -235,10 +235,10 @@ class Subject:
         """The configuration.
 
         Raises:
-            UnknownError: a section of it could not be read.
+            EndedError: a section of it could not be read.
         """
         if self.config is None:
-            raise UnknownError(needs("configuration"))
+            raise EndedError(needs("configuration"))
         return self.config
 
     @property
@@ -246,10 +246,10 @@ class Subject:
         """The tasks to train on.
 
         Raises:
-            UnknownError: there is no usable one.
+            EndedError: there is no usable one.
         """
         if not self.tasks.get("data.train"):
-            raise UnknownError(needs("training tasks"))
+            raise EndedError(needs("training tasks"))
         return self.tasks["data.train"]
 
     @property
@@ -328,11 +328,12 @@ def run_checks(
 
 
 def _asked(check: Check, subject: Subject) -> list[Finding]:
+    findings: list[Finding] = []
     try:
         said = check.ask(subject)
-        return [said] if isinstance(said, Finding) else list(said) or [passed("as it should be")]
-    except UnknownError as error:
-        return [error.args[0]]
+        findings.extend([said] if isinstance(said, Finding) else said)
+    except EndedError as error:
+        findings.append(error.args[0])
     except RubricError as error:
         return [failed(_short(error), where=str(getattr(error, "location", "") or ""))]
     # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
@@ -340,6 +341,7 @@ def _asked(check: Check, subject: Subject) -> list[Finding]:
     except Exception as error:  # noqa: BLE001
         detail = f"the check itself ended with {type(error).__name__}: {_short(error)}"
         return [failed(detail, remedy="repair what it names; the cluster would meet it too")]
+    return findings or [passed("as it should be")]
 
 
 def _short(error: Exception) -> str:

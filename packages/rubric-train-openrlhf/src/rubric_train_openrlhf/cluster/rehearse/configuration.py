@@ -16,19 +16,14 @@ from typing import Any, Final, cast
 import torch
 from pydantic import TypeAdapter, ValidationError
 
-from rubric_train_openrlhf.cluster.command import flags
-from rubric_train_openrlhf.cluster.command.refusals import (
-    SFT_PROGRAM,
-    check_command,
-    check_expressible,
-)
+from rubric_train_openrlhf.cluster.command import flags, refusals
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
 from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu, ModelShape, model_shape
 from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
     Finding,
     Subject,
-    UnknownError,
     failed,
     needs,
     passed,
@@ -40,12 +35,12 @@ from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 
 class PartialConfig(TrainConfig):
-    """Holds the sections that are well formed; asking for any other is an `UnknownError`."""
+    """Holds the sections that are well formed; asking for any other is an `EndedError`."""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
-            raise UnknownError(needs("configuration"))
+            raise EndedError(needs("configuration"))
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -109,7 +104,7 @@ def check_configuration(subject: Subject) -> Iterable[Finding]:
 
 def check_refusals(subject: Subject) -> Finding:
     """What the configuration may say and OpenRLHF cannot do."""
-    check_expressible(subject.known)
+    refusals.check_expressible(subject.known)
     return passed("OpenRLHF can do everything that is asked for")
 
 
@@ -119,10 +114,10 @@ def check_flags(subject: Subject) -> Iterable[Finding]:
     path = config.model.path if isinstance(config.model, PathModel) else config.out
     words = flags.command_words(flags.grpo_flags(config, model=path))
     try:
-        printed = check_command(words).warnings
+        printed = refusals.check_command(words).warnings
         if config.sft is not None:
             more = flags.command_words(flags.warm_start_flags(config, model=path))
-            printed += check_command(more, program=SFT_PROGRAM).warnings
+            printed += refusals.check_command(more, program=refusals.SFT_PROGRAM).warnings
             words += more
     except ImportError as error:
         return [unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")]
@@ -152,18 +147,18 @@ def check_output_folder(subject: Subject) -> Iterator[Finding]:
         holds_run = (out / "config.resolved.yaml").exists()
     except OSError as error:
         name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
-        yield failed(f"there can be no folder {name!r}: {error.strerror}", remedy=_OTHER)
-        return
+        said = f"there can be no folder {name!r}: {error.strerror}"
+        raise EndedError(failed(said, remedy=_OTHER)) from None
     if not parent.is_dir():
         said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
-        yield failed(said, remedy=_OTHER)
-        return
+        raise EndedError(failed(said, remedy=_OTHER))
     if holds_run:
         remedy = "continue it with --resume, or choose another out"
         yield warning(f"{str(out)!r} holds a run already", remedy=remedy)
     if not os.access(parent, os.W_OK | os.X_OK):
-        yield subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
-        return
+        raise EndedError(
+            subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
+        )
     try:
         with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
             Path(made, "probe").write_text("probe\n", encoding="utf-8")
@@ -211,19 +206,19 @@ def _shape(subject: Subject) -> ModelShape:
     """The model's sizes.
 
     Raises:
-        UnknownError: there are none to go by, or its config.json is wrong; the check of the model
+        EndedError: there are none to go by, or its config.json is wrong; the check of the model
             says how.
     """
     model = subject.known.model
     try:
         shape = model_shape(model.path) if isinstance(model, PathModel) else None
     except PolicyLoadError:
-        raise UnknownError(needs("model")) from None
+        raise EndedError(needs("model")) from None
     if shape is None:
         at = str(model.path) if isinstance(model, PathModel) else model.type
         remedy = "copy its config.json there"
         said = f"the sizes of {at!r} are not known"
-        raise UnknownError(unchecked(said, where="model.path", remedy=remedy))
+        raise EndedError(unchecked(said, where="model.path", remedy=remedy))
     return shape
 
 

@@ -14,6 +14,7 @@ from rubric_core import PolicyView
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching.preparation import REMEDY, refused_head_width
 from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
     Finding,
     Subject,
     failed,
@@ -36,23 +37,21 @@ def check_model(subject: Subject) -> Iterator[Finding]:
     folder = _folder(subject)
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
-        yield failed(f"{str(folder)!r} is a file", remedy=remedy)
-        return
+        raise EndedError(failed(f"{str(folder)!r} is a file", remedy=remedy))
     if folder is None or not (folder / "config.json").is_file():
         remedy = "copy the model there; for a rehearsal config.json and the tokenizer are enough"
-        yield subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
-        return
+        raise EndedError(
+            subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
+        )
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
     except Exception as error:  # noqa: BLE001
-        yield _unusable(folder / "config.json", error)
-        return
+        raise EndedError(_unusable(folder / "config.json", error)) from None
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
         said = f"{str(folder)!r} holds a {kind}, which writes no text"
-        yield failed(said, remedy="give a causal language model")
-        return
+        raise EndedError(failed(said, remedy="give a causal language model"))
     yield from _misfits(subject, architecture)
     yield _weights(subject, folder, kind)
 
@@ -103,27 +102,25 @@ def check_tokenizer(subject: Subject) -> Iterator[Finding]:
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
-        yield (failed if is_forgotten else subject.absent)(
-            f"no tokenizer at {str(folder)!r} on this machine: its chat template and its "
-            "special tokens could not be checked",
-            remedy="copy tokenizer.json and tokenizer_config.json there",
+        raise EndedError(
+            (failed if is_forgotten else subject.absent)(
+                f"no tokenizer at {str(folder)!r} on this machine: its chat template and its "
+                "special tokens could not be checked",
+                remedy="copy tokenizer.json and tokenizer_config.json there",
+            )
         )
-        return
     try:
         codec = load_codec(folder)
     except PolicyLoadError as error:
         remedy = "copy the tokenizer's files again from where the model came from"
-        yield failed(str(error), remedy=remedy)
-        return
+        raise EndedError(failed(str(error), remedy=remedy)) from None
     if not isinstance(codec, ChatCodec):
         said = f"the policy at {str(folder)!r} reads its prompts through slots, unknown to vLLM"
-        yield failed(said, remedy="use one with an ordinary tokenizer")
-        return
+        raise EndedError(failed(said, remedy="use one with an ordinary tokenizer"))
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
-        yield failed(f"{error}: {error.__cause__}")
-        return
+        raise EndedError(failed(f"{error}: {error.__cause__}")) from None
     subject.codec = codec
     changed = [text for text in _TEXTS if codec.decode(_VIEW, codec.encode_text(text)) != text]
     if changed:
@@ -148,12 +145,13 @@ def _check_end(folder: Path, codec: ChatCodec) -> Iterator[Finding]:
     """An answer in the chat template must end in the token that ends a response."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        yield warning(
-            f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
-            f"{codec.prompt_text(_VIEW)!r}",
-            remedy="as it should be for a base model; an instruct model needs its template",
+        raise EndedError(
+            warning(
+                f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
+                f"{codec.prompt_text(_VIEW)!r}",
+                remedy="as it should be for a base model; an instruct model needs its template",
+            )
         )
-        return
     answer = [{"role": "user", "content": "…"}, {"role": "assistant", "content": _ANSWER}]
     text: str = tokenizer.apply_chat_template(answer, tokenize=False)
     behind = text.rpartition(_ANSWER)[2]

@@ -13,6 +13,7 @@ from rubric_core import read_tasks as read_parquet
 from rubric_core.data.leak import leaked_ngrams
 from rubric_core.files import read_each_line
 from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
     Finding,
     Subject,
     failed,
@@ -52,12 +53,10 @@ def check_heldout_tasks(subject: Subject) -> Iterable[Finding]:
 def _read(subject: Subject, path: Path, *, key: str) -> Iterator[Finding]:
     if path.exists() and not path.is_file():
         remedy = "give the path of a JSONL or Parquet file of tasks"
-        yield failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)
-        return
+        raise EndedError(failed(f"{str(path)!r} is a folder, not a file", remedy=remedy))
     if not path.is_file():
         remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
-        yield subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)
-        return
+        raise EndedError(subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy))
     tasks: list[Task] = []
     wrong: list[RubricFileError] = []
     try:
@@ -75,8 +74,9 @@ def _read(subject: Subject, path: Path, *, key: str) -> Iterator[Finding]:
         yield from _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
         return
     if not tasks:
-        yield failed(f"{str(path)!r} holds no task", remedy="write one with `rubric-synth run`")
-        return
+        raise EndedError(
+            failed(f"{str(path)!r} holds no task", remedy="write one with `rubric-synth run`")
+        )
     yield passed(f"{len(tasks)} tasks in {str(path)!r}")
     if repeated := len(tasks) - len(subject.tasks[key]):
         said = f"{repeated} rows are tasks that stand there already"
