@@ -59,10 +59,9 @@ class FollowedPhases(Steps):
         phase.done, phase.note = done, summary.note or ""
 
     def _read(self) -> RunSummary | None:
-        try:
+        with contextlib.suppress(ResumeError):
             return self._folder.read_summary()
-        except ResumeError:
-            return None
+        return None
 
     @staticmethod
     def _signed(summary: RunSummary | None) -> tuple[object, ...] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
@@ -25,8 +25,7 @@ from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS,
 from rubric_train_openrlhf.config import RolloutConfig, TrainConfig, dump_config
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.cluster.planning.sizing import EngineRoom, JudgeLoad, StepTime
+    from rubric_train_openrlhf.cluster.planning.shapes import ModelShape
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
@@ -47,19 +46,6 @@ _WIDE_FOR_SEQUENCES = 0.02
 _MANY_PASSES = 8
 """Sums of more gradients than so many lose bits that 8 bits of mantissa do not have."""
 _HERE = ("//localhost", "//127.", "//[::1]")
-
-
-class GpuSizes(NamedTuple):
-    """Memory, time and judging of a step, if all GPUs are of one kind."""
-
-    gpu: Gpu
-    memory: dict[str, dict[str, float] | None]
-    """Bytes of each part, by phase of a step."""
-    room: EngineRoom
-    time: StepTime
-    tokens_per_s: float
-    """Of one engine."""
-    judge: JudgeLoad | None
 
 
 def describe_plan(config: TrainConfig) -> str:
@@ -91,16 +77,17 @@ def describe_plan(config: TrainConfig) -> str:
 
 
 def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
+    """Memory, time and judging of a step on GPUs of each kind, and what is the same on all."""
     return {
         "sizes": [
-            GpuSizes(
-                gpu=gpu,
-                memory={phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
-                room=sizing.engine_room(config, shape, gpu),
-                time=sizing.step_time(config, shape, gpu),
-                tokens_per_s=sizing.decode_tokens_per_s(config, shape, gpu),
-                judge=sizing.judge_load(config, gpu),
-            )
+            {
+                "gpu": gpu,
+                "memory": {phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
+                "room": sizing.engine_room(config, shape, gpu),
+                "time": sizing.step_time(config, shape, gpu),
+                "tokens_per_s": sizing.decode_tokens_per_s(config, shape, gpu),
+                "judge": sizing.judge_load(config, gpu),
+            }
             for gpu in GPUS
         ],
         "advice": _ADVICE,

@@ -242,6 +242,17 @@ class Subject:
         return self.config
 
     @property
+    def model_folder(self) -> Path | None:
+        """Where the model is, or should be; None for one that is built."""
+        model = self.known.model
+        return model.path if model.type == "path" else None
+
+    @property
+    def model_name(self) -> str:
+        """What to call the model in a finding: its folder, or its type."""
+        return str(self.model_folder or self.known.model.type)
+
+    @property
     def train_tasks(self) -> tuple[Task, ...]:
         """The tasks to train on.
 

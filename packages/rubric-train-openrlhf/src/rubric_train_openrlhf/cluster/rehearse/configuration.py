@@ -30,7 +30,7 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
     unchecked,
     warning,
 )
-from rubric_train_openrlhf.config import PathModel, TrainConfig, parse_config
+from rubric_train_openrlhf.config import TrainConfig, parse_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 
@@ -111,7 +111,7 @@ def check_refusals(subject: Subject) -> Finding:
 def check_flags(subject: Subject) -> Iterable[Finding]:
     """The command, read by the parser of the OpenRLHF that is installed here."""
     config = subject.known
-    path = config.model.path if isinstance(config.model, PathModel) else config.out
+    path = subject.model_folder or config.out
     words = flags.command_words(flags.grpo_flags(config, model=path))
     try:
         printed = refusals.check_command(words).warnings
@@ -209,15 +209,16 @@ def _shape(subject: Subject) -> ModelShape:
         EndedError: there are none to go by, or its config.json is wrong; the check of the model
             says how.
     """
-    model = subject.known.model
+    folder = subject.model_folder
     try:
-        shape = model_shape(model.path) if isinstance(model, PathModel) else None
+        shape = model_shape(folder) if folder else None
     except PolicyLoadError:
         raise EndedError(needs("model")) from None
     if shape is None:
-        at = str(model.path) if isinstance(model, PathModel) else model.type
-        remedy = "copy its config.json there"
-        said = f"the sizes of {at!r} are not known"
+        remedy, said = (
+            "copy its config.json there",
+            f"the sizes of {subject.model_name!r} are not known",
+        )
         raise EndedError(unchecked(said, where="model.path", remedy=remedy))
     return shape
 

@@ -21,7 +21,6 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
     passed,
     warning,
 )
-from rubric_train_openrlhf.config import PathModel
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
 
@@ -34,7 +33,7 @@ _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
 def check_model(subject: Subject) -> Iterator[Finding]:
     """Architecture and weights: every file that the index names."""
-    folder = _folder(subject)
+    folder = subject.model_folder
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
         raise EndedError(failed(f"{str(folder)!r} is a file", remedy=remedy))
@@ -98,7 +97,7 @@ def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
 
 def check_tokenizer(subject: Subject) -> Iterator[Finding]:
     """Its own chat template, its end token, and text that comes back as it was."""
-    folder = _folder(subject)
+    folder = subject.model_folder
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
         is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
@@ -162,8 +161,3 @@ def _check_end(folder: Path, codec: ChatCodec) -> Iterator[Finding]:
             f"{tokenizer.eos_token!r}: responses would run on to rollout.max_new_tokens",
             remedy="set eos_token in tokenizer_config.json to what ends a turn",
         )
-
-
-def _folder(subject: Subject) -> Path | None:
-    model = subject.known.model
-    return model.path if isinstance(model, PathModel) else None

@@ -27,7 +27,7 @@ from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
     shrink_model,
     stand_in_model,
 )
-from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config, parse_config
+from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -209,11 +209,9 @@ def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
 
 
 def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
-    model, seed = subject.known.model, subject.known.seed
-    has_config = isinstance(model, PathModel) and (model.path / "config.json").is_file()
-    name = str(model.path) if isinstance(model, PathModel) else model.type
-    if has_config and subject.codec is not None:
-        what = shrink_model(Path(name), out, seed=seed)
+    folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
+    if folder and (folder / "config.json").is_file() and subject.codec is not None:
+        what = shrink_model(folder, out, seed=seed)
         subject.stand_in(f"model: a {what} and the tokenizer of {name!r}")
         return
     what = stand_in_model(name, out, texts=texts, seed=seed)

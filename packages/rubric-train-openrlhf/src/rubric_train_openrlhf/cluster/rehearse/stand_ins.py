@@ -109,12 +109,14 @@ _INITIAL_STD: Final = 0.02
 _SIZES: Final = {
     # What many families call by names of their own is reached by these through `attribute_map`.
     "hidden_size": _HIDDEN,
-    **dict.fromkeys(
-        ("intermediate_size", "moe_intermediate_size", "shared_expert_intermediate_size"),
-        _INTERMEDIATE,
-    ),
-    **dict.fromkeys(("num_hidden_layers", "max_window_layers"), _LAYERS),
-    **dict.fromkeys(("num_local_experts", "num_experts", "n_routed_experts"), _EXPERTS),
+    "intermediate_size": _INTERMEDIATE,
+    "moe_intermediate_size": _INTERMEDIATE,
+    "shared_expert_intermediate_size": _INTERMEDIATE,
+    "num_hidden_layers": _LAYERS,
+    "max_window_layers": _LAYERS,
+    "num_local_experts": _EXPERTS,
+    "num_experts": _EXPERTS,
+    "n_routed_experts": _EXPERTS,
 }
 _TOKENIZER_FILES: Final = (
     "*token*",

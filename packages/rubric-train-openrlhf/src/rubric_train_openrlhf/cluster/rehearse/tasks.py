@@ -21,7 +21,6 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
     unchecked,
     warning,
 )
-from rubric_train_openrlhf.config import PathModel
 
 _REPORTED: Final = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -197,10 +196,10 @@ def check_questions(subject: Subject) -> Iterator[Finding]:
 
 
 def _special_tokens(subject: Subject) -> set[str]:
-    model = subject.known.model
-    if subject.codec is None or not isinstance(model, PathModel):
+    folder = subject.model_folder
+    if subject.codec is None or folder is None:
         return set()
-    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(model.path, local_files_only=True)
+    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(folder, local_files_only=True)
     added: Iterable[Any] = tokenizer.added_tokens_decoder.values()
     return {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
 
@@ -241,14 +240,12 @@ def check_prompt_lengths(subject: Subject) -> Iterable[Finding]:
         remedy = "raise cluster.max_len, lower rollout.max_new_tokens, or drop the task"
         return _first(said, f"of {len(lengths)} prompts are too long", remedy=remedy)
     if codec is None:
-        return [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
+        return [_bounded_by_bytes(subject, tasks, limit, room)]
     longest = max(lengths.values())
     return [passed(f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}")]
 
 
-def _bounded_by_bytes(
-    subject: Subject, tasks: tuple[Task, ...], *, limit: int, room: str
-) -> Finding:
+def _bounded_by_bytes(subject: Subject, tasks: Sequence[Task], limit: int, room: str) -> Finding:
     """Without a tokenizer: one that knows every byte makes no more tokens than there are bytes."""
     most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
@@ -256,11 +253,9 @@ def _bounded_by_bytes(
             f"no prompt has more than {most} bytes, chat template included, and so no more "
             f"tokens: {room}"
         )
-    model = subject.known.model
-    at = str(model.path) if isinstance(model, PathModel) else model.type
     return subject.absent(
-        f"no tokenizer at {at!r} to count with; the longest prompt has up to {most} bytes, and "
-        f"there is room for {room}",
+        f"no tokenizer at {subject.model_name!r} to count with; the longest prompt has up to "
+        f"{most} bytes, and there is room for {room}",
         where="model.path",
         remedy="copy the model's tokenizer files and config.json here",
     )
