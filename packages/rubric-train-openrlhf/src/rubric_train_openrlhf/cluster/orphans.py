@@ -73,7 +73,8 @@ def processes_of(folder: Path) -> list[int]:
     is the variable that every process of a run is started with, which the title of Ray's agents
     writes over, and files open below the folder. A reader's `tail -f` has the last alone.
     """
-    return [pid for pid in _pids() if _is_of_a_run(pid) and _uses(pid, folder)]
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if pid != os.getpid() and _is_of_a_run(pid) and _uses(pid, folder)]
 
 
 def end_processes(folder: Path) -> int:
@@ -93,12 +94,6 @@ def end_processes(folder: Path) -> int:
             ended.add(pid)
         time.sleep(_LOOK_EVERY_S)
     return len(ended)
-
-
-def _pids() -> Iterator[int]:
-    """All processes but this one; none on a system that does not show them."""
-    names = (path.name for path in Path("/proc").glob("[0-9]*"))
-    yield from (int(name) for name in names if int(name) != os.getpid())
 
 
 def _is_of_a_run(pid: int) -> bool:

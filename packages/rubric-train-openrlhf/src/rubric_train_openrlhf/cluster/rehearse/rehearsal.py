@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from rubric_judge.console import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
-from rubric_train_openrlhf.cluster.rehearse.asymmetry import check_asymmetry
 from rubric_train_openrlhf.cluster.rehearse.checking import (
     TWO_STEPS,
     Check,
@@ -158,7 +157,7 @@ _AFTER: Final = {
 
 def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
     folder = RunFolder(small.out)
-    search = partial(check_asymmetry, small, folder, arguments=arguments)
+    search = partial(aftermath.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
             Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))

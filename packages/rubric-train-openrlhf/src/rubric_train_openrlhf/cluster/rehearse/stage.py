@@ -16,8 +16,6 @@ from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
-
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.orphans import words_of
@@ -299,6 +297,8 @@ def run_process(
 
 def _arguments_below(pid: int) -> set[bytes]:
     """Arguments and variables of a process and of all that it has started."""
+    import psutil  # comes with OpenRLHF, without which nothing is run
+
     with contextlib.suppress(psutil.NoSuchProcess):
         below = [root := psutil.Process(pid), *root.children(recursive=True)]
         return {
