@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "module", ["config", "run", "report", "cluster.launching.launch", "cluster.judging.judge_side"]
+    "module", ["config", "run", "report", "cluster.launching.launch", "cluster.judging"]
 )
 def test_a_configuration_a_run_folder_and_the_judge_s_side_take_no_torch(module: str) -> None:
     heavy = ("torch", "transformers")

@@ -73,7 +73,8 @@ def processes_of(folder: Path) -> list[int]:
     is the variable that every process of a run is started with, which the title of Ray's agents
     writes over, and files open below the folder. A reader's `tail -f` has the last alone.
     """
-    return [pid for pid in _pids() if _is_of_a_run(pid) and _uses(pid, folder)]
+    pids = (int(path.name) for path in Path("/proc").glob("[0-9]*"))
+    return [pid for pid in pids if pid != os.getpid() and _is_of_a_run(pid) and _uses(pid, folder)]
 
 
 def end_processes(folder: Path) -> int:
@@ -95,26 +96,21 @@ def end_processes(folder: Path) -> int:
     return len(ended)
 
 
-def _pids() -> Iterator[int]:
-    """All processes but this one; none on a system that does not show them."""
-    names = (path.name for path in Path("/proc").glob("[0-9]*"))
-    yield from (int(name) for name in names if int(name) != os.getpid())
-
-
 def _is_of_a_run(pid: int) -> bool:
-    return any(word.startswith(_TITLE) for word in _words(pid, "cmdline")[:1]) or any(
-        variable.startswith(_MARK) for variable in _words(pid, "environ")
+    return any(word.startswith(_TITLE) for word in words_of(pid, "cmdline")[:1]) or any(
+        variable.startswith(_MARK) for variable in words_of(pid, "environ")
     )
 
 
 def _uses(pid: int, folder: Path) -> bool:
     below = f"{folder}/"
-    return any(below in os.fsdecode(word) for word in _words(pid, "cmdline")) or any(
+    return any(below in os.fsdecode(word) for word in words_of(pid, "cmdline")) or any(
         target.startswith(below) for target in _open_files(pid)
     )
 
 
-def _words(pid: int, name: str) -> list[bytes]:
+def words_of(pid: int, name: str) -> list[bytes]:
+    """Arguments (`cmdline`) or variables (`environ`) of a process, where the system shows them."""
     try:
         return read_file(Path(f"/proc/{pid}/{name}")).split(b"\0")
     except OSError:  # it has ended, or is another user's

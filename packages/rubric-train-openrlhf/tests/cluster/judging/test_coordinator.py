@@ -9,15 +9,12 @@ import numpy as np
 import pytest
 
 from rubric_core import JudgeResult, Outcome, Reason, UnavailableRewardError, group_advantages
-from rubric_judge import JudgeSetupError, Ledger
-from rubric_train_openrlhf.cluster.judging import judge_side
-from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
-from rubric_train_openrlhf.cluster.judging.judge_side import JudgeSide
+from rubric_judge import JudgeSetupError
+from rubric_train_openrlhf.cluster import judging as judge_side
+from rubric_train_openrlhf.cluster.judging import JudgeCoordinator, JudgeSide
 from rubric_train_openrlhf.cluster.sampling.groups import JudgementId
 from rubric_train_openrlhf.errors import ClusterError, JudgeAbortError, TrainConfigError
-from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import JudgementRow
-from rubric_train_openrlhf.step.tasks import TaskSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -192,7 +189,7 @@ async def test_a_credit_that_was_lost_on_its_way_is_given_again_as_it_was(
 ) -> None:
     config = make_config()
     coordinator = JudgeCoordinator(config)
-    side = opened(coordinator, config, FailingPool(None), tasks)
+    side = opened(coordinator, config, FailingPool(None))
     side._ledger.close()  # keeps nothing from here on, as on a full disk
     [group] = await judged(coordinator, tasks, [0])
 
@@ -234,12 +231,12 @@ async def test_a_judge_that_fails_too_often_stops_the_run(
 
 
 async def test_a_judge_that_does_not_answer_is_found_before_the_run(
-    make_config: MakeConfig, tasks: Sequence[Task], monkeypatch: pytest.MonkeyPatch
+    make_config: MakeConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(judge_side, "_AGAIN_S", 0.0)
     config = make_config()
     coordinator = JudgeCoordinator(config)
-    opened(coordinator, config, pool := FailingPool(None), tasks)
+    opened(coordinator, config, pool := FailingPool(None))
 
     pool.checks = [True, True, False]
     await coordinator.open()
@@ -255,9 +252,9 @@ async def test_what_an_unreachable_judge_means_is_configured(
 ) -> None:
     config = make_config(judge={"on_unavailable": policy, "max_unavailable_frac": 0.9})
     coordinator = JudgeCoordinator(config)
-    side = opened(coordinator, config, FailingPool(Reason.SERVER_ERROR), tasks)
+    side = opened(coordinator, config, FailingPool(Reason.SERVER_ERROR))
     verdicts = [await coordinator.judge(tasks[0].task_id, text) for text in ("a", "b", "c")]
-    side._pool = FailingPool(None)
+    side.pool = FailingPool(None)
     verdicts.append(await coordinator.judge(tasks[0].task_id, "d"))
     assert [one.reward for one in verdicts] == [*[reward] * 3, 1.0]
     judgements = [[one.judgement for one in verdicts]]
@@ -291,7 +288,7 @@ async def test_the_same_response_is_judged_once_and_a_group_waits_for_its_first_
     config = make_config()
     coordinator = JudgeCoordinator(config)
     pool = FailingPool(None, warm_call=True)
-    opened(coordinator, config, pool, tasks)
+    opened(coordinator, config, pool)
     verdicts: list[Verdict] = []
 
     async def ask(task: Task, response: str) -> None:
@@ -329,7 +326,7 @@ async def test_the_coordinator_remembers_little(
         await coordinator.judge(tasks[1].task_id, f"fn_1 of an engine that died in step {step}")
         await coordinator.credit(step, judgements, LENGTHS[:1], ENDED[:1])
     assert len(side._recent) + len(side._previous) <= 2
-    statistics = side._pool.statistics()
+    statistics = side.pool.statistics()
     assert statistics.by_outcome == {Outcome.SCORED: 15}
     assert statistics.from_ledger == 8
     assert (side.take_restarts(), side._ledger.unwritten) == (0, 0)
@@ -374,16 +371,8 @@ class FailingPool:
         return
 
 
-def opened(
-    coordinator: JudgeCoordinator, config: TrainConfig, pool: FailingPool, tasks: Sequence[Task]
-) -> JudgeSide:
+def opened(coordinator: JudgeCoordinator, config: TrainConfig, pool: FailingPool) -> JudgeSide:
     """Give a coordinator a judge that can be told to fail."""
-    folder = RunFolder(config.out)
-    coordinator._opened = JudgeSide(
-        books=[TaskSet(tasks)],
-        pool=pool,
-        ledger=Ledger(folder.ledger),
-        folder=folder,
-        deadline_s=None,
-    )
-    return coordinator._opened
+    coordinator._opened = side = JudgeSide(config)
+    side.pool = pool
+    return side

@@ -8,7 +8,7 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from rubric_core import Reason
-from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
+from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
 from rubric_train_openrlhf.cluster.sampling.groups import Group, JudgementId, Prompt, Sample
 
 pytest.importorskip("ray")

@@ -293,11 +293,11 @@ async def test_what_the_coordinator_raises_reaches_its_caller_as_it_is(
 def _kill_a_judge(coordinator: Any) -> None:
     import ray
 
-    ray.kill(coordinator._opened._pool._judges[0].actor)
+    ray.kill(coordinator._opened.pool._judges[0].actor)
 
 
 def _life(coordinator: Any) -> Life:
-    pool = coordinator._opened._pool
+    pool = coordinator._opened.pool
     return Life(pool.statistics(), pool.replaced)
 
 

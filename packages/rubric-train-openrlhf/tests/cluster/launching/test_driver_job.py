@@ -12,7 +12,7 @@ pytest.importorskip("ray.job_submission", reason="a job is handed in by Ray's cl
 
 from ray.job_submission import JobStatus
 
-from rubric_train_openrlhf.cluster.launching.drivers import DriverJob, entrypoint
+from rubric_train_openrlhf.cluster.launching.launch import DriverJob, entrypoint
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
+from rubric_train_openrlhf.cluster.launching.launch import DriverHere
 from rubric_train_openrlhf.cluster.settings import local_environment, process_environment
 
 if TYPE_CHECKING:

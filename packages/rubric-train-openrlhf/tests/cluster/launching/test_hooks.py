@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_train_openrlhf.cluster import cpu
-from rubric_train_openrlhf.cluster.cpu.patches import PATCHES, PatchingFinder
+from rubric_train_openrlhf.cluster.cpu import PATCHES, PatchingFinder
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_nothing_is_loaded_that_is_for_no_text() -> None:
 
 def test_what_is_left_out_can_be_loaded_afterwards() -> None:
     program = (
-        "import sys, importlib; from rubric_train_openrlhf.cluster.cpu.patches import PATCHES\n"
+        "import sys, importlib; from rubric_train_openrlhf.cluster.cpu import PATCHES\n"
         "with PATCHES['vllm.multimodal.audio'](type(sys)('vllm.multimodal.audio')):\n"
         "    try: import scipy.signal\n"
         "    except ImportError: print('left out')\n"

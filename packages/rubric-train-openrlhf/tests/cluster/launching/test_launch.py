@@ -16,8 +16,7 @@ from rubric_judge.console.command import fail
 from rubric_judge.console.display import Lines
 from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
-from rubric_train_openrlhf.cluster.launching.drivers import DriverHere
-from rubric_train_openrlhf.cluster.launching.launch import check_installed
+from rubric_train_openrlhf.cluster.launching.launch import DriverHere, check_installed
 from rubric_train_openrlhf.cluster.launching.workers import set_up
 from rubric_train_openrlhf.cluster.settings import directory
 from rubric_train_openrlhf.errors import ClusterError, ResumeError
@@ -160,7 +159,7 @@ def test_a_phase_in_which_the_driver_was_killed_is_not_called_done(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
-    monkeypatch.setattr(launching, "_started", started_with(tmp_path, DRIVER))
+    monkeypatch.setattr(DriverHere, "started", started_with(tmp_path, DRIVER))
     lines: list[str] = []
     with pytest.raises(ClusterError, match="signal 9"):
         launched(make_config(out=tmp_path), lines)
@@ -172,7 +171,7 @@ def test_a_folder_that_another_run_holds_is_refused_before_anything_is_shown(
     make_config: Callable[..., TrainConfig], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(launching, "check_installed", all_installed)
-    monkeypatch.setattr(launching, "_started", started_with(tmp_path, ""))
+    monkeypatch.setattr(DriverHere, "started", started_with(tmp_path, ""))
     lines: list[str] = []
     with (
         folder_lock(tmp_path),

@@ -11,8 +11,8 @@ import pytest
 from rubric_judge import JudgeSetupError
 from rubric_judge.console import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
-from rubric_train_openrlhf.cluster.judging import judge_side
-from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge
+from rubric_train_openrlhf.cluster import judging as judge_side
+from rubric_train_openrlhf.cluster.judging import probe_judge
 from rubric_train_openrlhf.cluster.launching.preparation import check_key, check_machine, prepare
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import Criterion, DocumentAnalysis, Grounding, Rubric, Task, write_tasks
-from rubric_train_openrlhf.cluster.rehearse.asymmetry import check_asymmetry
+from rubric_train_openrlhf.cluster.rehearse.aftermath import check_asymmetry
 from rubric_train_openrlhf.cluster.rehearse.checking import Status
 from rubric_train_openrlhf.config import parse_config
 from rubric_train_openrlhf.run import RunFolder

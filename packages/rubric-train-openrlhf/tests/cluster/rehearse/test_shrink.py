@@ -7,21 +7,18 @@ import pytest
 
 from rubric_judge import LexicalConfig
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
-from rubric_train_openrlhf.cluster.rehearse.stage import StandIns, rehearsal_config
+from rubric_train_openrlhf.cluster.rehearse.stage import rehearsal_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_train_openrlhf.config import TrainConfig
 
-STAND_INS = StandIns(
-    model=Path("small"),
-    train=Path("train.jsonl"),
-    validation=Path("validation.jsonl"),
-    spec=LexicalConfig(),
-    longest_prompt=70,
-    out=Path("run"),
-)
+
+def small_of(config: TrainConfig) -> TrainConfig:
+    return rehearsal_config(config, Path("rehearsal"), spec=LexicalConfig(), longest_prompt=70)
+
+
 VARIANTS: dict[str, dict[str, Any]] = {
     "main": {},
     "gspo": {"objective": {"ratio": "sequence", "aggregation": "sequence", "clip_low": 3e-4}},
@@ -41,7 +38,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_variant_stays_itself(make_config: Callable[..., TrainConfig], name: str) -> None:
     config = make_config(**VARIANTS[name])
-    small = rehearsal_config(config, STAND_INS)
+    small = small_of(config)
     assert small.objective == config.objective
     assert small.advantage == config.advantage
     assert small.dynamic_sampling == config.dynamic_sampling
@@ -65,7 +62,7 @@ def test_any_number_of_updates_divides(
     optim = {"updates_per_rollout": updates, "micro_batch": 1}
     cluster = {"gpus_per_node": 1, "deepspeed": {"forward_micro_batch": 1}}
     config = make_config(rollout=batch, optim=optim, cluster=cluster)
-    small = rehearsal_config(config, STAND_INS)
+    small = small_of(config)
     assert small.optim.updates_per_rollout == min(updates, 8)
     assert small.batch_size <= 40
     assert small.cluster.max_len == 70 + small.rollout.max_new_tokens

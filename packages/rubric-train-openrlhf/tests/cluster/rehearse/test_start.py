@@ -11,7 +11,7 @@ import pytest
 
 from rubric_train_openrlhf.cluster.rehearse import Request, Status
 from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-from rubric_train_openrlhf.cluster.rehearse.machines import check_bytecode
+from rubric_train_openrlhf.cluster.rehearse.configuration import check_bytecode
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ class Receiver:
     def init_process_group(
         self, host: str, port: int, rank: int, world_size: int, *_: object, **__: object
     ) -> None:
-        from rubric_train_openrlhf.cluster.cpu.patches import GlooGroup
+        from rubric_train_openrlhf.cluster.cpu import GlooGroup
 
         self._group = GlooGroup(host, port, rank=rank, world_size=world_size)
 

@@ -7,14 +7,13 @@ configuration; a value of None or False puts nothing on the command line.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from math import isinf
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from rubric_core.files import read_file
+from rubric_core.files import toml_beside
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible, model_path
 from rubric_train_openrlhf.cluster.settings import ClusterPaths, WarmStartPaths
 from rubric_train_openrlhf.config import TrainConfig
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
 
     Values = Mapping[str, FlagValue | None]
 
-NOTES: Final[dict[str, Any]] = tomllib.loads(
-    read_file(Path(__file__).with_name("flags.toml")).decode()
-)
+NOTES: Final = toml_beside(__file__, "flags.toml")
 """The tables of `flags.toml`."""
 NOT_PASSED_ON: Final[dict[str, str]] = NOTES["not_passed_on"]
 """Flags, or groups of flags, that are left at their defaults, and why."""

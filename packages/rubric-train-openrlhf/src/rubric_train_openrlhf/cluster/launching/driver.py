@@ -92,7 +92,12 @@ def main(words: Sequence[str] | None = None) -> None:
         raise
     # The named boundary of the process: whatever ended the run is shown by its first cause.
     except BaseException as error:
-        is_told = arguments.failure is not None and _leave(arguments.failure, error)
+        is_told = False
+        # Where the disk has no room for it, the line below tells it.
+        with contextlib.suppress(OSError):
+            if arguments.failure is not None:
+                write_failure(arguments.failure, error)
+                is_told = True
         # What the command says of an error of ours is enough where there is no log yet.
         if output.is_file or not isinstance(first_cause(error), RubricError):
             traceback.print_exception(error)
@@ -100,15 +105,6 @@ def main(words: Sequence[str] | None = None) -> None:
         if not is_told:
             output.say_first(shown(error))
         raise SystemExit(1) from error
-
-
-def _leave(path: Path, error: BaseException) -> bool:
-    """Leave the error to the command, where the disk has room for it."""
-    try:
-        write_failure(path, error)
-    except OSError:
-        return False
-    return True
 
 
 def run(config: TrainConfig, *, resume: bool, output: Output) -> None:

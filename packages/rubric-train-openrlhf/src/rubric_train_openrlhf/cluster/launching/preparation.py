@@ -13,9 +13,10 @@ from transformers import AutoConfig
 
 from rubric_judge.console import Progress
 from rubric_judge.provider.settings import api_key
+from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command, model_path
-from rubric_train_openrlhf.cluster.judging.judge_side import probe_judge, read_books
+from rubric_train_openrlhf.cluster.judging import probe_judge, read_books
 from rubric_train_openrlhf.cluster.launching.warm_start import warm_start
 from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
@@ -24,13 +25,6 @@ from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedState
 from rubric_train_openrlhf.config import TrainConfig, dump_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
-from rubric_train_openrlhf.resuming import (
-    begin,
-    check_model,
-    check_tasks,
-    has_finished,
-    holds_run_to_resume,
-)
 from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.environment import model_digests
 from rubric_train_openrlhf.run.live_summary import LiveSummary
@@ -143,7 +137,7 @@ def prepare(
         books = read_books(config)
         check_machine(config)
         check_key(config)
-        resumed = holds_run_to_resume(folder, config=config, resume=resume)
+        resumed = resuming.holds_run_to_resume(folder, config=config, resume=resume)
         sha256 = {name: book.sha256 for name, book in books.items()}
         found = _last_state(folder, config=config, model=model, sha256=sha256) if resumed else 0
         if found is None:
@@ -155,7 +149,9 @@ def prepare(
             write_text(folder.config, dump_config(config))
             DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
-            begin(folder, config=config, tasks_sha256=sha256, model_files=model_digests(model))
+            resuming.begin(
+                folder, config=config, tasks_sha256=sha256, model_files=model_digests(model)
+            )
         summary_file.begin(wall_s=summary_file.wall_s)
     return _ready(config, books["train"], model=model, is_resumed=found > 0, progress=progress)
 
@@ -182,12 +178,12 @@ def _last_state(
     sha256: Mapping[str, Mapping[str, str]],
 ) -> int | None:
     """The step to go on from; None where nothing is left to do."""
-    check_tasks(folder, config=config, tasks_sha256=sha256)
-    if has_finished(folder, config=config):
+    resuming.check_tasks(folder, config=config, tasks_sha256=sha256)
+    if resuming.has_finished(folder, config=config):
         return None
     last = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check()
     check_policies(folder.checkpoints, state=last, every=config.checkpoint.every)
-    check_model(folder, path=model)
+    resuming.check_model(folder, path=model)
     return last
 
 

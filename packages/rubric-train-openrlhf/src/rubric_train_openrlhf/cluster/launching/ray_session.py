@@ -16,7 +16,7 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from rubric_train_openrlhf.cluster.judging.coordinator import JudgeCoordinator
+from rubric_train_openrlhf.cluster.judging import JudgeCoordinator
 from rubric_train_openrlhf.cluster.launching.workers import CPU_SETUP_HOOK, SETUP_HOOK
 from rubric_train_openrlhf.cluster.orphans import RAY, temporary_folder
 from rubric_train_openrlhf.cluster.sampling.judge_calls import COORDINATOR
@@ -56,26 +56,16 @@ def ray_session(config: TrainConfig, *, namespace: str) -> Generator[None]:
     # A job runs on a machine of its cluster, which says where that is.
     address = settings.address if settings.dashboard is None else "auto"
     environment = worker_environment(config)
-    if address is not None:
-        _start(address=address, namespace=namespace, runtime_env=environment)
-        try:
-            yield
-        finally:
-            ray.shutdown()
-        return
-    with temporary_folder(RAY, logs=ClusterPaths(config.out).logs / "ray") as folder:
-        try:
-            _start(
-                address=_OWN,
-                namespace=namespace,
-                runtime_env=environment,
-                include_dashboard=False,
-                _temp_dir=str(folder),
-                **_own_cluster(config),
-            )
-            yield
-        finally:
-            ray.shutdown()
+    options: dict[str, Any] = {"namespace": namespace, "runtime_env": environment}
+    with contextlib.ExitStack() as held:
+        if address is None:
+            logs = ClusterPaths(config.out).logs / "ray"
+            folder = held.enter_context(temporary_folder(RAY, logs=logs))
+            options |= {"include_dashboard": False, "_temp_dir": str(folder)}
+            options |= _own_cluster(config)
+        held.callback(ray.shutdown)
+        _start(address=address or _OWN, **options)
+        yield
 
 
 def _start(**options: Any) -> None:

@@ -95,11 +95,7 @@ def warm_start(
 
 
 def sft_rows(
-    examples: Sequence[SftExample],
-    config: SftConfig,
-    *,
-    tokenizer: Any,
-    seed: int,
+    examples: Sequence[SftExample], config: SftConfig, *, tokenizer: Any, seed: int
 ) -> Iterator[str]:
     """Write out the examples of every step, each once per round.
 
@@ -116,8 +112,14 @@ def sft_rows(
     Raises:
         TrainConfigError: no example is within the configured lengths.
     """
-    codec = ChatCodec(tokenizer)
-    pairs = list(_texts(examples, config, codec=codec, eos=tokenizer.eos_token))
+    codec, pairs = ChatCodec(tokenizer), list[tuple[str, str]]()
+    for example in examples:
+        view = PolicyView(task_id=example.task_id, question=example.question)
+        prompt_length = len(codec.encode_prompt(view).token_ids)
+        answer_length = len(codec.encode_answer(view, example.answer))
+        if prompt_length <= config.max_prompt_tokens and answer_length <= config.max_answer_tokens:
+            answer = f"{codec.answer_text(example.answer)}{tokenizer.eos_token}"
+            pairs.append((codec.prompt_text(view), answer))
     if not pairs:
         raise TrainConfigError(
             f"none of {len(examples)} reference answers has a question of at most "
@@ -129,26 +131,12 @@ def sft_rows(
     return _in_order(pairs, n=config.steps * config.batch_size, seed=seed)
 
 
-def _texts(
-    examples: Sequence[SftExample], config: SftConfig, *, codec: ChatCodec, eos: str
-) -> Iterator[tuple[str, str]]:
-    for example in examples:
-        view = PolicyView(task_id=example.task_id, question=example.question)
-        prompt_length = len(codec.encode_prompt(view).token_ids)
-        answer_length = len(codec.encode_answer(view, example.answer))
-        if prompt_length <= config.max_prompt_tokens and answer_length <= config.max_answer_tokens:
-            yield codec.prompt_text(view), f"{codec.answer_text(example.answer)}{eos}"
-
-
 def _in_order(pairs: Sequence[tuple[str, str]], *, n: int, seed: int) -> Iterator[str]:
     generator = torch.Generator().manual_seed(derived_seed(seed, step=0, purpose="sft"))
-    left = n
-    while left > 0:
+    for left in range(n, 0, -len(pairs)):
         order: list[int] = torch.randperm(len(pairs), generator=generator).tolist()
-        for index in order[:left]:
-            prompt, answer = pairs[index]
+        for prompt, answer in (pairs[index] for index in order[:left]):
             yield json.dumps({"input": prompt, "output": answer}, ensure_ascii=False)
-        left -= len(order[:left])
 
 
 def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> None:
@@ -166,12 +154,7 @@ def _put_model(config: TrainConfig, paths: WarmStartPaths, *, model: Path) -> No
 
 
 def _run(
-    config: TrainConfig,
-    paths: WarmStartPaths,
-    *,
-    module: str,
-    words: Sequence[str],
-    processes: int,
+    config: TrainConfig, paths: WarmStartPaths, *, module: str, words: Sequence[str], processes: int
 ) -> None:
     device = config.cluster.device
     command = [

@@ -8,31 +8,24 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from jinja2 import Environment, StrictUndefined
 
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.command import refusals
 from rubric_train_openrlhf.cluster.command.flags import (
     Flag,
     command_words,
     grpo_flags,
     warm_start_flags,
 )
-from rubric_train_openrlhf.cluster.command.refusals import (
-    GRPO_PROGRAM,
-    SFT_PROGRAM,
-    check_command,
-    model_path,
-    openrlhf_installed,
-)
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, model_shape
 from rubric_train_openrlhf.config import RolloutConfig, TrainConfig, dump_config
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.cluster.planning.sizing import EngineRoom, JudgeLoad, StepTime
+    from rubric_train_openrlhf.cluster.planning.shapes import ModelShape
 
 _TEMPLATE: Final = read_file(Path(__file__).with_name("plan.txt.j2")).decode()
 _LONG = 1e5
@@ -55,19 +48,6 @@ _MANY_PASSES = 8
 _HERE = ("//localhost", "//127.", "//[::1]")
 
 
-class GpuSizes(NamedTuple):
-    """Memory, time and judging of a step, if all GPUs are of one kind."""
-
-    gpu: Gpu
-    memory: dict[str, dict[str, float] | None]
-    """Bytes of each part, by phase of a step."""
-    room: EngineRoom
-    time: StepTime
-    tokens_per_s: float
-    """Of one engine."""
-    judge: JudgeLoad | None
-
-
 def describe_plan(config: TrainConfig) -> str:
     """Lay out the resolved configuration, the machines, what a step needs, and the command.
 
@@ -77,7 +57,7 @@ def describe_plan(config: TrainConfig) -> str:
         PolicyLoadError: the model's config.json cannot be read.
     """
     flags = grpo_flags(config)
-    model = model_path(config)
+    model = refusals.model_path(config)
     sft_flags = () if config.sft is None else warm_start_flags(config, model=model)
     shape = model_shape(model)
     content: dict[str, Any] = {
@@ -86,25 +66,28 @@ def describe_plan(config: TrainConfig) -> str:
         **(_sizes(config, shape) if shape and config.cluster.device == "cuda" else {"sizes": ()}),
         "flags": flags,
         "sft_flags": sft_flags,
-        "printed": _printed(flags, sft_flags) if openrlhf_installed() else None,
+        "printed": _printed(flags, sft_flags) if refusals.openrlhf_installed() else None,
         "traps": traps(config),
     }
     template = _environment().from_string(_TEMPLATE)
-    text = template.render(content, config=config, program=GRPO_PROGRAM, sft_program=SFT_PROGRAM)
+    text = template.render(
+        content, config=config, program=refusals.GRPO_PROGRAM, sft_program=refusals.SFT_PROGRAM
+    )
     return text.rstrip("\n")
 
 
 def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
+    """Memory, time and judging of a step on GPUs of each kind, and what is the same on all."""
     return {
         "sizes": [
-            GpuSizes(
-                gpu=gpu,
-                memory={phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
-                room=sizing.engine_room(config, shape, gpu),
-                time=sizing.step_time(config, shape, gpu),
-                tokens_per_s=sizing.decode_tokens_per_s(config, shape, gpu),
-                judge=sizing.judge_load(config, gpu),
-            )
+            {
+                "gpu": gpu,
+                "memory": {phase: of(config, shape, gpu) for phase, of in _MEMORY.items()},
+                "room": sizing.engine_room(config, shape, gpu),
+                "time": sizing.step_time(config, shape, gpu),
+                "tokens_per_s": sizing.decode_tokens_per_s(config, shape, gpu),
+                "judge": sizing.judge_load(config, gpu),
+            }
             for gpu in GPUS
         ],
         "advice": _ADVICE,
@@ -118,9 +101,11 @@ def _sizes(config: TrainConfig, shape: ModelShape) -> dict[str, Any]:
 
 def _printed(flags: Sequence[Flag], sft_flags: Sequence[Flag]) -> tuple[str, ...]:
     """What OpenRLHF's own parser says of the commands that it accepts."""
-    printed = check_command(command_words(flags)).warnings
+    printed = refusals.check_command(command_words(flags)).warnings
     if sft_flags:
-        printed += check_command(command_words(sft_flags), program=SFT_PROGRAM).warnings
+        printed += refusals.check_command(
+            command_words(sft_flags), program=refusals.SFT_PROGRAM
+        ).warnings
     return printed
 
 
@@ -200,21 +185,14 @@ def _folder_traps(config: TrainConfig) -> Iterator[str]:
             "that is killed has nothing to go on from"
         )
     elsewhere = config.cluster.nodes > 1 or config.cluster.ray.dashboard is not None
-    relative = [str(path) for path in _paths(config) if not path.is_absolute()]
+    model = config.model.path if config.model.type == "path" else None
+    paths = (config.out, config.data.train, config.data.validation, model)
+    relative = sorted(str(path) for path in paths if path and not path.is_absolute())
     if elsewhere and relative:
         yield (
             f"out: with several machines, or handed in with cluster.ray.dashboard, paths must be "
-            f"on a file system that all share; these are relative: {', '.join(sorted(relative))}"
+            f"on a file system that all share; these are relative: {', '.join(relative)}"
         )
-
-
-def _paths(config: TrainConfig) -> Iterator[Path]:
-    yield config.out
-    yield config.data.train
-    if config.data.validation is not None:
-        yield config.data.validation
-    if config.model.type == "path":
-        yield config.model.path
 
 
 def _place_traps(config: TrainConfig) -> Iterator[str]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple, cast
 
-from rubric_core.files import read_file
+from rubric_core.files import read_file, toml_beside
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 GB = 1e9
@@ -42,10 +41,7 @@ class Assumption(NamedTuple):
 
 
 ASSUMPTIONS: Final = {
-    name: Assumption(**row)
-    for name, row in tomllib.loads(
-        read_file(Path(__file__).with_name("assumptions.toml")).decode()
-    ).items()
+    name: Assumption(**row) for name, row in toml_beside(__file__, "assumptions.toml").items()
 }
 """Every guess by its name, in the order of `assumptions.toml`."""
 

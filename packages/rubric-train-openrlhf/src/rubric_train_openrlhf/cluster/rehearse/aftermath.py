@@ -1,24 +1,29 @@
-"""What the two steps left behind: is it what the method says, whole, and does it load?"""
+"""What the two steps left behind: is it what the method says, whole, and does it load?
+
+And does the policy's side hold a text of the judge's? That is asked of all that it reads.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import groupby
 from math import isfinite
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
-import torch
 
-from rubric_core import group_advantages
+from rubric_core import Criterion, Task, group_advantages, read_tasks
 from rubric_core.files import read_file
 from rubric_core.reward.estimators import GroupAdvantages
+from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
 from rubric_train_openrlhf.cluster.rehearse.checking import failed, passed, unchecked, warning
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.policy import Policy, load_policy
+from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.run.checkpoints import checkpoint_path
 from rubric_train_openrlhf.run.records import RolloutRow
 from rubric_train_openrlhf.step.rewards import Rewards, Sizes, shaped_rewards
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_train_openrlhf.cluster.rehearse.checking import Finding
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config import PathModel, TrainConfig
     from rubric_train_openrlhf.run import RunFolder
 
 
@@ -36,14 +41,13 @@ _LARGEST_GAP: Final = {"float32": 1e-3, "bfloat16": 5e-2}
 """Nats: what the arithmetic of an engine and of the trainer differ by, with the same weights."""
 _OTHER_JUDGE: Final = "a random model may earn nothing; with --judge fake rewards differ"
 
-Group = tuple[RolloutRow, ...]
-
 
 def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
     """Every step is there, its figures are numbers, and some weight has moved."""
     rows = folder.read_metrics()
-    if [row.step for row in rows] != list(range(1, config.steps + 1)):
-        return failed(f"metrics.jsonl has the steps {[row.step for row in rows]}")
+    steps = [row.step for row in rows]
+    if steps != list(range(1, config.steps + 1)):
+        return failed(f"metrics.jsonl has the steps {steps}")
     odd = [
         f"{name} of step {row.step}"
         for row in rows
@@ -52,25 +56,23 @@ def check_steps(config: TrainConfig, folder: RunFolder) -> Finding:
     ]
     if odd:
         return failed(f"not a finite number: {', '.join(odd)}")
-    every = f"every gradient of {len(rows)} steps is 0"
     if any(row.grad_norm for row in rows):
         last = rows[-1]
         return passed(
             f"{len(rows)} steps: reward {last.reward_mean:.3f} ± {last.reward_std:.3f}, loss "
             f"{last.loss:.3g}, KL {last.kl:.3g}, gradient norm {last.grad_norm:.3g}"
         )
+    every = f"every gradient of {len(rows)} steps is 0"
     if any(row.advantage_abs_mean for row in rows):
-        return failed(
-            f"{every}, though advantages are not: nothing is learnt",
-            remedy="see run.log; an objective that leaves every token out has no gradient either",
-        )
+        remedy = "see run.log; an objective that leaves every token out has no gradient either"
+        return failed(f"{every}, though advantages are not: nothing is learnt", remedy=remedy)
     said = f"{every}, since every advantage is: no update was tried"
     return warning(said, remedy=_OTHER_JUDGE)
 
 
 def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """Rewards are in [0, 1], and tell the responses of a group apart."""
-    rows = [row for groups in rollouts(config, folder) for group in groups for row in group]
+    rows = [row for step in _rollouts(config, folder) for group in step for row in group]
     rewards = [row.reward for row in rows if row.reward is not None]
     outside = [reward for reward in rewards if not 0 <= reward <= 1]
     if outside:
@@ -78,17 +80,14 @@ def check_rewards(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     failures = Counter(row.outcome for row in rows if row.outcome != "scored")
     if failures:
         counts = ", ".join(f"{number} {outcome}" for outcome, number in sorted(failures.items()))
-        yield failed(
-            f"of {len(rows)} judgements {counts}",
-            where="judge.spec",
-            remedy="the reasons stand in judgements/ of the rehearsal's run folder",
-        )
+        remedy = "the reasons stand in judgements/ of the rehearsal's run folder"
+        said = f"of {len(rows)} judgements {counts}"
+        yield failed(said, where="judge.spec", remedy=remedy)
     if not rewards or min(rewards) == max(rewards):
         yield warning("all rewards are equal, so every advantage is 0", remedy=_OTHER_JUDGE)
     elif not outside and not failures:
-        yield passed(
-            f"{len(rewards)} rewards from {min(rewards):.3f} to {max(rewards):.3f}, all scored"
-        )
+        lowest, highest = min(rewards), max(rewards)
+        yield passed(f"{len(rewards)} rewards from {lowest:.3f} to {highest:.3f}, all scored")
 
 
 def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
@@ -99,18 +98,42 @@ def check_advantages(config: TrainConfig, folder: RunFolder) -> Finding:
             f"advantages of estimator {estimator.estimator!r} may follow from criteria, which the "
             "rollouts do not hold"
         )
-    worst, count, nonzero = 0.0, 0, 0
-    for groups in rollouts(config, folder):
-        expected_PG = _recomputed(config, groups, estimator)
-        written_PG = np.array([[row.advantage for row in group] for group in groups])
-        worst = max(worst, float(np.abs(expected_PG - written_PG).max()))
-        count += written_PG.size
-        nonzero += int(np.count_nonzero(written_PG))
+    steps = list(_rollouts(config, folder))
+    expected = np.concatenate([_recomputed(config, groups, estimator).ravel() for groups in steps])
+    written = np.array([row.advantage for groups in steps for group in groups for row in group])
+    worst, nonzero = float(np.abs(expected - written).max()), int(np.count_nonzero(written))
+    count = len(written)
     if worst <= _LARGEST_DIFFERENCE and nonzero == 0:
         said = f"all {count} advantages are 0, as any formula gives for equal rewards"
         return unchecked(said, remedy=_OTHER_JUDGE)
     said = f"{count} advantages, {nonzero} not 0, differ by at most {worst:.1e} from the formula"
     return failed(said, where="advantage") if worst > _LARGEST_DIFFERENCE else passed(said)
+
+
+def _rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[list[RolloutRow]]]:
+    """The groups of each step, in the order of their prompts."""
+    for step in range(1, config.steps + 1):
+        lines = read_file(folder.rollouts / f"step_{step:06d}.jsonl").splitlines()
+        rows = sorted(map(RolloutRow.model_validate_json, lines), key=attrgetter("id"))
+        yield [list(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])]
+
+
+def _recomputed(
+    config: TrainConfig, groups: list[list[RolloutRow]], estimator: GroupAdvantages
+) -> npt.NDArray[np.float64]:
+    def table(name: str, dtype: Any) -> npt.NDArray[Any]:
+        return np.array([[getattr(row, name) for row in group] for group in groups], dtype=dtype)
+
+    rewards_PG = table("reward", np.float64)
+    valid_PG = ~np.isnan(rewards_PG)
+    nothing = np.empty((*rewards_PG.shape, 0))
+    shaped_PG = shaped_rewards(
+        Rewards(rewards_PG, valid_PG, nothing, np.empty((len(groups), 0))),
+        Sizes(table("tokens", np.int64), table("ended", np.bool_)),
+        shaping=config.shaping,
+        max_new_tokens=config.rollout.max_new_tokens,
+    )
+    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
 
 
 def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
@@ -125,15 +148,11 @@ def check_sync(config: TrainConfig, folder: RunFolder) -> Finding:
         f"update and {gaps[-1]:.1e} after it (limit {limit:g})"
     )
     if gaps[-1] > limit:
-        return failed(
-            f"{said}: the engine samples from other weights",
-            remedy="see run.log for what the weight sync said",
-        )
+        remedy = "see run.log for what the weight sync said"
+        return failed(f"{said}: the engine samples from other weights", remedy=remedy)
     if not any(row.grad_norm for row in rows[:-1]):
-        return unchecked(
-            f"{said}, but no weight had moved by then: an engine with old ones would not be seen",
-            remedy=_OTHER_JUDGE,
-        )
+        said = f"{said}, but no weight had moved by then: an engine with old ones would not be seen"
+        return unchecked(said, remedy=_OTHER_JUDGE)
     return passed(f"{said}, with KL {rows[-1].kl:.3g} to the start")
 
 
@@ -149,59 +168,173 @@ def check_heldout(config: TrainConfig, folder: RunFolder) -> Finding:
     return passed(f"{len(rows)} passes over {rows[-1].n} questions: {means}")
 
 
-def rollouts(config: TrainConfig, folder: RunFolder) -> Iterator[list[Group]]:
-    """The groups of each step, in the order of their prompts."""
-    for step in range(1, config.steps + 1):
-        path = folder.rollouts / f"step_{step:06d}.jsonl"
-        lines = read_file(path).splitlines()
-        rows = sorted(map(RolloutRow.model_validate_json, lines), key=attrgetter("id"))
-        yield [
-            tuple(group) for _, group in groupby(rows, key=lambda row: row.id.rpartition("-")[0])
-        ]
-
-
-def _recomputed(
-    config: TrainConfig, groups: list[Group], estimator: GroupAdvantages
-) -> npt.NDArray[np.float64]:
-    def table(name: str) -> list[list[object]]:
-        return [[getattr(row, name) for row in group] for group in groups]
-
-    rewards_PG = np.array(table("reward"), dtype=np.float64)
-    valid_PG = ~np.isnan(rewards_PG)
-    nothing = np.empty((*rewards_PG.shape, 0))
-    shaped_PG = shaped_rewards(
-        Rewards(rewards_PG, valid_PG, nothing, np.empty((len(groups), 0))),
-        Sizes(np.array(table("tokens"), dtype=np.int64), np.array(table("ended"), dtype=np.bool_)),
-        shaping=config.shaping,
-        max_new_tokens=config.rollout.max_new_tokens,
-    )
-    return group_advantages(shaped_PG, std=estimator.std, delta=estimator.delta, valid_PG=valid_PG)
-
-
 def check_checkpoints(config: TrainConfig, folder: RunFolder) -> Iterator[Finding]:
     """The last checkpoint loads, and holds other weights than the start."""
     last = checkpoint_path(folder.checkpoints, step=config.steps)
-    policy, start = load_policy(last), load_policy(config.model.path)  # type: ignore[union-attr]
-    moved = _largest_change(policy, start)
+    paths = last, cast("PathModel", config.model).path
+    policy, start = (dict(load_policy(path).model.named_parameters()) for path in paths)
+    moved = max((policy[name] - start[name]).detach().abs().max().item() for name in policy)
     if moved == 0:
         trained = any(row.advantage_abs_mean for row in folder.read_metrics())
         finding = failed if trained else warning  # equal rewards move nothing
         yield finding(f"{last.name} holds the weights of the start")
-    states = DeepSpeedStates(ClusterPaths(config.out).trainer_state)
-    resumable = states.check() == config.steps
-    if not resumable:
+    is_resumable = DeepSpeedStates(ClusterPaths(config.out).trainer_state).check() == config.steps
+    if not is_resumable:
         yield failed("there is no state of DeepSpeed to resume from")
     if config.data.validation is not None and not (folder.checkpoints / "best").exists():
         yield failed("no checkpoint is marked as the best")
-    if moved and resumable:
+    if moved and is_resumable:
         yield passed(f"{last.name} loads; a weight moved by up to {moved:.2g} from the start")
 
 
-def _largest_change(policy: Policy, start: Policy) -> float:
-    before = dict(start.model.named_parameters())
-    with torch.no_grad():
-        changes = (
-            (weight - before[name]).abs().max().item()
-            for name, weight in policy.model.named_parameters()
+Run = tuple[str, ...]
+"""Words that follow each other, in lower case."""
+
+_LONGEST: Final = 8
+"""Words of a run, as where a question is compared with its passage."""
+_SHORTEST: Final = 5
+"""Words of a text that is too short to be cut; fewer may well stand together by chance."""
+_WORD: Final = re.compile(r"\w+")
+_ESCAPED: Final = re.compile(r'\\(?:u([0-9a-fA-F]{4})|["\\/bfnrt])')
+"""Of JSON, of YAML in quotes and of Python's repr."""
+_PRINTED: Final = re.compile(rb"(?:[\t\n\r\x20-\x7e]|[\xc2-\xf4][\x80-\xbf]{1,3}){20,}")
+"""Text among other bytes, such as a table of Arrow's: shorter ones hold no run."""
+
+
+class HiddenTexts:
+    """Texts that the policy's side must not hold, by what they are."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self.kinds: dict[Run, str] = {}
+        """What each run of words is part of."""
+        self._lengths: dict[str, set[int]] = {}
+
+    def hide(self, texts: Iterable[str | None], *, kind: str) -> None:
+        """Add texts; those of a few words are left out.
+
+        Args:
+            texts: any.
+            kind: what to call them where one stands.
+        """
+        for words in (_words(text) for text in texts if text):
+            length = min(_LONGEST, len(words))
+            for start in range(len(words) - length + 1 if length >= _SHORTEST else 0):
+                self.kinds.setdefault(tuple(words[start : start + length]), kind)
+                self._lengths.setdefault(words[start], set()).add(length)
+
+    def show(self, texts: Iterable[str | None]) -> None:
+        """Allow what stands in texts that the policy is meant to read."""
+        for text in texts:
+            for run in self._runs_in(_words(text or "")):
+                del self.kinds[run]
+
+    def kinds_in(self, content: bytes) -> list[str]:
+        """Name what stands in a file or an argument, in any case, escaped or among other bytes."""
+        pieces = (piece.decode("utf-8", errors="replace") for piece in _PRINTED.findall(content))
+        runs = (run for piece in pieces for run in self._runs_in(_words(_unescaped(piece))))
+        return sorted({self.kinds[run] for run in runs})
+
+    def _runs_in(self, words: list[str]) -> set[Run]:
+        return {
+            run
+            for start, word in enumerate(words)
+            for length in self._lengths.get(word, ())
+            if (run := tuple(words[start : start + length])) in self.kinds
+        }
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPED.sub(lambda found: chr(int(found[1], 16)) if found[1] else " ", text)
+
+
+def _hidden_texts(
+    train: Collection[Task], heldout: Collection[Task], *, learns_answers: bool
+) -> HiddenTexts:
+    """What the policy must not read of tasks to train on and of held-out ones.
+
+    Args:
+        train: questions of which the policy samples answers.
+        heldout: questions that it is evaluated on.
+        learns_answers: whether a warm start shows it the answers to those of `train`.
+    """
+    tasks, hidden = (*train, *heldout), HiddenTexts()
+    for task in tasks:
+        hidden.hide([task.grounding.reveal()], kind="a passage")
+        for criterion in task.rubric:
+            hidden.hide(_texts(criterion), kind="a rubric")
+        hidden.hide([task.question_rationale], kind="a rationale")
+        if (analysis := task.document_analysis) is not None:
+            texts = (analysis.contribution, *analysis.concepts)
+            hidden.hide(texts, kind="a document's analysis")
+    answered = heldout if learns_answers else tasks
+    hidden.hide((task.reference_answer for task in answered), kind="a reference answer")
+    hidden.show(task.question for task in tasks)
+    if learns_answers:
+        hidden.show(task.reference_answer for task in train)
+    return hidden
+
+
+def _texts(criterion: Criterion) -> Iterator[str]:
+    yield from (criterion.name, criterion.description)
+    yield from (criterion.scoring_guide, criterion.verification_method)
+    yield from criterion.required_elements
+    yield from criterion.expected_keywords
+    yield from criterion.expected_concepts
+
+
+_JUDGES_OWN: Final = ("judgements", "ledger", "report.html")
+"""Beginnings of names in a run folder that only the judge's side reads, and people."""
+
+
+def check_asymmetry(
+    config: TrainConfig, folder: RunFolder, *, arguments: Collection[bytes] = ()
+) -> Iterator[Finding]:
+    """Search all that the policy's side may read for what it must not know.
+
+    That is every file of the rehearsal but the task files and what only the judge reads: prompts,
+    answers of the warm start, configurations, logs, rollouts and checkpoints.
+
+    Args:
+        config: of the two steps.
+        folder: of the run.
+        arguments: arguments and variables of the run's processes.
+    """
+    train, validation = list(read_tasks(config.data.train)), config.data.validation
+    heldout = [] if validation is None else list(read_tasks(validation))
+    hidden = _hidden_texts(train, heldout, learns_answers=config.sft is not None)
+    files = sorted(path for path in _policy_files(config, folder) if path.is_file())
+    arguments = [" ".join(command_words(grpo_flags(config))).encode(), *arguments]
+    leaks = [
+        f"{path.relative_to(folder.path.parent).as_posix()} holds text of {kind}"
+        for path in files
+        for kind in hidden.kinds_in(read_file(path))
+    ]
+    leaks += [
+        f"an argument or a variable of a process holds text of {kind}"
+        for argument in arguments
+        for kind in hidden.kinds_in(argument)
+    ]
+    for leak in dict.fromkeys(leaks):
+        yield failed(leak, remedy="report it: a defect")
+    if not hidden.kinds:
+        yield warning("what is hidden from the policy is too short to be searched for")
+    elif not leaks:
+        yield passed(
+            f"none of {len(hidden.kinds)} runs of words of {len(train) + len(heldout)} tasks, "
+            f"which are the judge's alone, stands in {len(files)} files and {len(arguments)} "
+            "arguments"
         )
-        return max(changes)
+
+
+def _policy_files(config: TrainConfig, folder: RunFolder) -> Iterator[Path]:
+    judges = {path.absolute() for path in (config.data.train, config.data.validation) if path}
+    for path in folder.path.parent.rglob("*"):
+        is_runs = folder.path in path.parents
+        name = path.relative_to(folder.path).parts[0] if is_runs else ""
+        if path.absolute() not in judges and not name.startswith(_JUDGES_OWN):
+            yield path

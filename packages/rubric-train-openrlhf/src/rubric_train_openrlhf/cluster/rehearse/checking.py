@@ -1,4 +1,4 @@
-"""What is rehearsed, and checks in order: one that fails holds back only what builds on it."""
+"""What is rehearsed, checks that find out about it, and the report of all that they found."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Finding:
 
     status: Status
     detail: str
-    """What was found, with its value."""
+    """What is so, with its value."""
     where: str = ""
     """Key of the configuration, or file and line."""
     remedy: str = ""
@@ -80,7 +80,7 @@ class Report(BaseModel):
     @property
     def failures(self) -> tuple[Finding, ...]:
         """What has to be repaired before the run."""
-        return tuple(found for found in self.findings if found.status is Status.FAILED)
+        return tuple(one for one in self.findings if one.status is Status.FAILED)
 
     @property
     def passed(self) -> bool:
@@ -90,31 +90,22 @@ class Report(BaseModel):
     @property
     def has_run(self) -> bool:
         """Whether the two steps were tried."""
-        return any(found.status is not Status.UNCHECKED for found in self.of(TWO_STEPS))
+        return any(one.status is not Status.UNCHECKED for one in self.of(TWO_STEPS))
 
     @property
     def counts(self) -> dict[str, int]:
         """Findings by status, those that occur."""
-        counted = Counter(found.status for found in self.findings)
+        counted = Counter(one.status for one in self.findings)
         return {status.value: counted[status] for status in Status if status in counted}
 
     def to_json(self) -> str:
         """Write the report as one JSON object, with the verdict and the counts first."""
-        fields = self.model_dump(mode="json")
-        whole = {"passed": self.passed, "counts": self.counts, **fields}
+        whole = {"passed": self.passed, "counts": self.counts, **self.model_dump(mode="json")}
         return json.dumps(whole, indent=2, ensure_ascii=False) + "\n"
 
     def of(self, check: str) -> Iterator[Finding]:
         """Findings of one check."""
-        return (found for found in self.findings if found.check == check)
-
-
-_STYLE: Final = {
-    Status.PASSED: "green",
-    Status.FAILED: "bold red",
-    Status.WARNING: "yellow",
-    Status.UNCHECKED: "cyan",
-}
+        return (one for one in self.findings if one.check == check)
 
 
 def print_report(report: Report, console: Console, *, folder: Path) -> None:
@@ -127,22 +118,23 @@ def print_report(report: Report, console: Console, *, folder: Path) -> None:
     """
     for stand_in in report.stand_ins:
         console.print(Text(f"stand-in: {stand_in}", style="cyan"))
-    console.print(findings_table(report))
-    for found in report.failures:
-        console.print(failure_text(found))
+    console.print(_table(report))
+    for failure in report.failures:
+        console.print(failure_text(failure))
     console.print(Text(f"report and logs: {folder}", style="dim"))
-    counts = ", ".join(
-        f"{number} {_counted(status, number)}" for status, number in report.counts.items()
-    )
-    verdict = "passed" if report.passed else "FAILED"
-    style = "bold green" if report.passed else "bold red"
+    counts = report.counts
+    if counts.get(Status.WARNING, 1) > 1:
+        counts = {f"{key}s" if key == Status.WARNING else key: n for key, n in counts.items()}
+    verdict, style = ("passed", "bold green") if report.passed else ("FAILED", "bold red")
     what = "" if report.has_run else ", without the two steps"
-    console.print(
-        Text(f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: ", style=style) + Text(counts)
-    )
+    said = Text(f"rehearsal {verdict} in {report.wall_s:.0f} s{what}: ", style=style)
+    console.print(said + Text(", ".join(f"{number} {key}" for key, number in counts.items())))
 
 
-def findings_table(report: Report) -> Table:
+_STYLE: Final = dict(zip(Status, ("green", "bold red", "yellow", "cyan"), strict=True))
+
+
+def _table(report: Report) -> Table:
     """One row a finding; the name of a check stands at its first."""
     table = Table(
         title=f"rehearsal of {report.config}", title_justify="left", box=SIMPLE_HEAD, padding=(0, 1)
@@ -152,38 +144,34 @@ def findings_table(report: Report) -> Table:
     table.add_column("found", overflow="fold")
     table.add_column("s", justify="right", no_wrap=True)
     last = ""
-    for found in report.findings:
-        first = found.check != last
+    for one in report.findings:
+        first = one.check != last
         table.add_row(
-            Text(found.check if first else ""),
-            Text(found.status.value, style=_STYLE[found.status]),
+            Text(one.check if first else ""),
+            Text(one.status.value, style=_STYLE[one.status]),
             # Failures are told below with theirs.
-            Text(_said(found)) if found.status is Status.FAILED else _advised(found),
-            Text(f"{found.seconds:.1f}" if first else ""),
+            Text(_said(one)) if one.status is Status.FAILED else _advised(one),
+            Text(f"{one.seconds:.1f}" if first else ""),
         )
-        last = found.check
+        last = one.check
     return table
 
 
-def failure_text(found: Finding) -> Text:
+def failure_text(failure: Finding) -> Text:
     """A failure and what to do about it."""
-    return Text(f"✗ {found.check}: ", style="bold red") + _advised(found)
+    return Text(f"✗ {failure.check}: ", style="bold red") + _advised(failure)
 
 
-def _advised(found: Finding) -> Text:
-    remedy = Text(f"\n  → {found.remedy}", style="dim") if found.remedy else Text()
-    return Text(_said(found)) + remedy
+def _advised(finding: Finding) -> Text:
+    remedy = Text(f"\n  → {finding.remedy}", style="dim") if finding.remedy else Text()
+    return Text(_said(finding)) + remedy
 
 
-def _counted(status: str, number: int) -> str:
-    return f"{status}s" if status == Status.WARNING and number > 1 else status
-
-
-def _said(found: Finding) -> str:
-    """What was found behind its key, which it may name itself."""
-    if not found.where or found.where in found.detail:
-        return found.detail
-    return f"{found.where}: {found.detail}"
+def _said(finding: Finding) -> str:
+    """The detail behind its key, which it may name itself."""
+    if not finding.where or finding.where in finding.detail:
+        return finding.detail
+    return f"{finding.where}: {finding.detail}"
 
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
@@ -213,8 +201,13 @@ class Request:
     """Whether the two steps are run, or the checks before them alone."""
 
 
-class UnknownError(LookupError):
-    """A check asked for what no check before it could find out; says which would have."""
+class EndedError(Exception):
+    """A check ends with one last `Finding`, which this is raised with."""
+
+
+def needs(check: str) -> Finding:
+    """Say which check should have found out what this one needs."""
+    return unchecked(f"needs {check!r}")
 
 
 @dataclass
@@ -242,22 +235,38 @@ class Subject:
         """The configuration.
 
         Raises:
-            UnknownError: a section of it could not be read.
+            EndedError: a section of it could not be read.
         """
         if self.config is None:
-            raise UnknownError("configuration")
+            raise EndedError(needs("configuration"))
         return self.config
+
+    @property
+    def model_folder(self) -> Path | None:
+        """Where the model is, or should be; None for one that is built."""
+        model = self.known.model
+        return model.path if model.type == "path" else None
+
+    @property
+    def model_name(self) -> str:
+        """What to call the model in a finding: its folder, or its type."""
+        return str(self.model_folder or self.known.model.type)
 
     @property
     def train_tasks(self) -> tuple[Task, ...]:
         """The tasks to train on.
 
         Raises:
-            UnknownError: there is no usable one.
+            EndedError: there is no usable one.
         """
         if not self.tasks.get("data.train"):
-            raise UnknownError("training tasks")
+            raise EndedError(needs("training tasks"))
         return self.tasks["data.train"]
+
+    @property
+    def heldout_tasks(self) -> tuple[Task, ...]:
+        """The held-out tasks, none where there is no usable one."""
+        return self.tasks.get("data.validation", ())
 
     def place(self, task_id: str) -> str:
         """Where a task stands: its id, and its file and line."""
@@ -285,7 +294,7 @@ class Check:
 
     name: str
     ask: Callable[[Subject], Finding | Iterable[Finding]]
-    """Finds one thing or several; none at all means that there is nothing to say: it passed."""
+    """Says one thing or several; none at all means that there is nothing to say: it passed."""
     needs: tuple[str, ...] = ()
     """Checks without whose success this one says nothing."""
     where: str = ""
@@ -299,7 +308,7 @@ def run_checks(
     on_check: Callable[[str], object] | None = None,
     earlier: Sequence[Finding] = (),
 ) -> list[Finding]:
-    """Ask every check that can be asked.
+    """Ask every check that can be asked; one that fails holds back only what builds on it.
 
     Args:
         checks: in an order in which each comes after what it needs.
@@ -310,42 +319,40 @@ def run_checks(
     Returns:
         The findings in the order of the checks, at least one for each.
     """
-    missing = {found.check for found in earlier if found.status is Status.FAILED}
+    missing = {one.check for one in earlier if one.status is Status.FAILED}
     findings: list[Finding] = []
     for check in checks:
         if on_check is not None:
             on_check(check.name)
         lacking = [name for name in check.needs if name in missing]
         started_s = time.perf_counter()
-        found = [_waits_for(lacking[0])] if lacking else _asked(check, subject)
+        said = [needs(lacking[0])] if lacking else _asked(check, subject)
         seconds = time.perf_counter() - started_s
-        if lacking or any(one.status is Status.FAILED for one in found):
+        if lacking or any(one.status is Status.FAILED for one in said):
             missing.add(check.name)
         findings += [
             replace(one, check=check.name, where=one.where or check.where, seconds=seconds)
-            for one in found
+            for one in said
         ]
         _log.info("rehearse.check.finished", check=check.name, seconds=seconds)
     return findings
 
 
 def _asked(check: Check, subject: Subject) -> list[Finding]:
+    findings: list[Finding] = []
     try:
-        found = check.ask(subject)
-        return [found] if isinstance(found, Finding) else list(found) or [passed("as it should be")]
-    except UnknownError as error:
-        return [_waits_for(str(error))]
+        said = check.ask(subject)
+        findings.extend([said] if isinstance(said, Finding) else said)
+    except EndedError as error:
+        findings.append(error.args[0])
     except RubricError as error:
         return [failed(_short(error), where=str(getattr(error, "location", "") or ""))]
     # The named boundary of a rehearsal: what a model folder, a stack or a disk raises is not known
     # beforehand, and the other checks still have something to say.
     except Exception as error:  # noqa: BLE001
-        said = f"the check itself ended with {type(error).__name__}: {_short(error)}"
-        return [failed(said, remedy="repair what it names; the cluster would meet it too")]
-
-
-def _waits_for(name: str) -> Finding:
-    return unchecked(f"needs {name!r}")
+        detail = f"the check itself ended with {type(error).__name__}: {_short(error)}"
+        return [failed(detail, remedy="repair what it names; the cluster would meet it too")]
+    return findings or [passed("as it should be")]
 
 
 def _short(error: Exception) -> str:

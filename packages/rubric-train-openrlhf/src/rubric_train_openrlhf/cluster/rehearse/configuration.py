@@ -1,32 +1,46 @@
-"""Is the configuration one that OpenRLHF can run, in our reading and in its own?"""
+"""Can OpenRLHF run the configuration, and have the machines what it takes?"""
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.util import cache_from_source, find_spec
+from math import isfinite
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
 
+import torch
 from pydantic import TypeAdapter, ValidationError
 
-from rubric_train_openrlhf.cluster.command.flags import (
-    command_words,
-    grpo_flags,
-    warm_start_flags,
-)
-from rubric_train_openrlhf.cluster.command.refusals import check_command, check_expressible
+from rubric_train_openrlhf.cluster.command import flags, refusals
+from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.plan import traps
-from rubric_train_openrlhf.cluster.rehearse import checking
-from rubric_train_openrlhf.config import PathModel, TrainConfig, parse_config
-from rubric_train_openrlhf.errors import TrainConfigError
+from rubric_train_openrlhf.cluster.planning.shapes import GB, GPUS, Gpu, ModelShape, model_shape
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
+    Finding,
+    Subject,
+    failed,
+    needs,
+    passed,
+    unchecked,
+    warning,
+)
+from rubric_train_openrlhf.config import TrainConfig, parse_config
+from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 
 class PartialConfig(TrainConfig):
-    """Holds the sections that are well formed; asking for any other is an `UnknownError`."""
+    """Holds the sections that are well formed; asking for any other is an `EndedError`."""
 
     def __getattr__(self, name: str) -> Any:
         """Refuse a section that could not be read."""
         if name in TrainConfig.model_fields:
-            raise checking.UnknownError("configuration")
+            raise EndedError(needs("configuration"))
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
 
@@ -37,28 +51,35 @@ def sections_alone(values: Mapping[str, object]) -> tuple[PartialConfig, bool]:
         The sections, and whether all of them are well formed.
     """
     sections: dict[str, Any] = {}
-    missing: list[str] = []
-    for name, field in TrainConfig.model_fields.items():
-        if name not in values:
-            if field.is_required():
-                missing.append(name)
-            continue
-        adapter: TypeAdapter[Any] = TypeAdapter(field.rebuild_annotation())
+    fields = TrainConfig.model_fields
+    for name in fields.keys() & values.keys():
+        adapter: TypeAdapter[Any] = TypeAdapter(fields[name].rebuild_annotation())
         try:
             sections[name] = adapter.validate_python(values[name])
         except ValidationError:
-            missing.append(name)
-    partial = PartialConfig.model_construct(**sections)
+            continue
+    read = PartialConfig.model_construct(**sections)
+    missing = {
+        name
+        for name, field in fields.items()
+        if name not in sections and (name in values or field.is_required())
+    }
     for name in missing:
         # `model_construct` puts the default there.
-        vars(partial).pop(name, None)
-    return partial, not missing and set(values) <= set(TrainConfig.model_fields)
+        vars(read).pop(name, None)
+    return read, not missing and set(values) <= set(fields)
 
 
 _KEY: Final = re.compile(r"[a-z_]+(?:\.[a-z_]+)+|^(?:unknown key ')?([a-z_]+)(?=[:='])")
 
 
-def check_configuration(subject: checking.Subject) -> Iterable[checking.Finding]:
+def _key_in(problem: str) -> str:
+    """The first dotted key that a problem names, or the section that it begins with."""
+    found = _KEY.search(problem)
+    return (found[1] or found[0]) if found else ""
+
+
+def check_configuration(subject: Subject) -> Iterable[Finding]:
     """Every key and value, and what the sections require of each other."""
     request = subject.request
     try:
@@ -68,59 +89,241 @@ def check_configuration(subject: checking.Subject) -> Iterable[checking.Finding]
         subject.config, whole = sections_alone(request.values)
         lines = str(error).replace(f"{request.source}: ", "").splitlines()
         problems = subject.config.problems() if whole else lines
-        return [checking.failed(problem, where=_key_in(problem)) for problem in problems]
+        return [failed(problem, where=_key_in(problem)) for problem in problems]
     if config.backend != "openrlhf":
-        return [
-            checking.failed(
-                f"backend={config.backend!r} does not run on a cluster",
-                where="backend",
-                remedy="set backend: openrlhf, or run it here with `rubric-train run`",
-            )
-        ]
+        remedy = "set backend: openrlhf, or run it here with `rubric-train run`"
+        said = f"backend={config.backend!r} does not run on a cluster"
+        return [failed(said, where="backend", remedy=remedy)]
     said = (
         f"{config.steps} steps of {config.rollout.prompts} prompts × {config.rollout.group_size} "
         f"responses, {config.optim.updates_per_rollout} updates each, on {config.cluster.nodes} × "
         f"{config.cluster.gpus_per_node} GPUs"
     )
-    return [checking.passed(said)]
+    return [passed(said)]
 
 
-def check_refusals(subject: checking.Subject) -> checking.Finding:
+def check_refusals(subject: Subject) -> Finding:
     """What the configuration may say and OpenRLHF cannot do."""
-    check_expressible(subject.known)
-    return checking.passed("OpenRLHF can do everything that is asked for")
+    refusals.check_expressible(subject.known)
+    return passed("OpenRLHF can do everything that is asked for")
 
 
-def check_flags(subject: checking.Subject) -> Iterable[checking.Finding]:
+def check_flags(subject: Subject) -> Iterable[Finding]:
     """The command, read by the parser of the OpenRLHF that is installed here."""
     config = subject.known
-    path = config.model.path if isinstance(config.model, PathModel) else config.out
-    words = command_words(grpo_flags(config, model=path))
+    path = subject.model_folder or config.out
+    words = flags.command_words(flags.grpo_flags(config, model=path))
     try:
-        printed = check_command(words).warnings
+        printed = refusals.check_command(words).warnings
         if config.sft is not None:
-            more = command_words(warm_start_flags(config, model=path))
-            checked = check_command(more, program="openrlhf.cli.train_sft")
-            words, printed = [*words, *more], (*printed, *checked.warnings)
+            more = flags.command_words(flags.warm_start_flags(config, model=path))
+            printed += refusals.check_command(more, program=refusals.SFT_PROGRAM).warnings
+            words += more
     except ImportError as error:
-        return [
-            checking.unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")
-        ]
+        return [unchecked(str(error), remedy="install OpenRLHF 0.11.2, which its extras bring")]
     except TrainConfigError as error:
         where = error.location or ("cluster.extra_flags" if config.cluster.extra_flags else "")
         remedy = "see `rubric-train plan` for which key sets which flag"
-        return [checking.failed(str(error), where=where, remedy=remedy)]
-    return [
-        checking.warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed
-    ] or [checking.passed(f"OpenRLHF's parser takes all {len(words)} words of the command")]
+        return [failed(str(error), where=where, remedy=remedy)]
+    said = [warning(f"OpenRLHF says: {line}", where=_key_in(line)) for line in printed]
+    return said or [passed(f"OpenRLHF's parser takes all {len(words)} words of the command")]
 
 
-def check_traps(subject: checking.Subject) -> Iterable[checking.Finding]:
+def check_traps(subject: Subject) -> Iterable[Finding]:
     """What runs, but seldom as meant."""
-    return [checking.warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
+    return [warning(trap, where=_key_in(trap)) for trap in traps(subject.known)]
 
 
-def _key_in(problem: str) -> str:
-    """The first dotted key that a problem names, or the section that it begins with."""
-    found = _KEY.search(problem)
-    return (found[1] or found[0]) if found else ""
+_GIB: Final = 2**30
+_LONGEST_PATH: Final = 120
+_OTHER: Final = "choose another `out`"
+
+
+def check_output_folder(subject: Subject) -> Iterator[Finding]:
+    """Make a folder beside the run's and take it away again; a run in it must be meant."""
+    out = subject.known.out
+    try:
+        parent = _existing(out)
+        holds_run = (out / "config.resolved.yaml").exists()
+    except OSError as error:
+        name = str(out)[:_LONGEST_PATH]  # it may be too long for any file system
+        said = f"there can be no folder {name!r}: {error.strerror}"
+        raise EndedError(failed(said, remedy=_OTHER)) from None
+    if not parent.is_dir():
+        said = f"{str(parent)!r} is a file, so that no run folder can be at {str(out)!r}"
+        raise EndedError(failed(said, remedy=_OTHER))
+    if holds_run:
+        remedy = "continue it with --resume, or choose another out"
+        yield warning(f"{str(out)!r} holds a run already", remedy=remedy)
+    if not os.access(parent, os.W_OK | os.X_OK):
+        raise EndedError(
+            subject.absent(f"{str(parent)!r} is not writable by this user", remedy=_OTHER)
+        )
+    try:
+        with TemporaryDirectory(prefix=".rehearsal-", dir=parent) as made:
+            Path(made, "probe").write_text("probe\n", encoding="utf-8")
+    except OSError as error:
+        said = f"{str(parent)!r} cannot be written to: {error.strerror}"
+        yield failed(said, remedy=_OTHER)
+    else:
+        yield passed(f"{str(parent)!r} is writable")
+
+
+def _existing(path: Path) -> Path:
+    """What is at the path, or the nearest above it that is there.
+
+    Raises:
+        OSError: no file system could hold such a path.
+    """
+    path = path.absolute()
+    return next(place for place in (path, *path.parents) if place.exists())
+
+
+_LARGE: Final = ("torch", "transformers", "ray", "deepspeed", "vllm", "openrlhf")
+"""What a process of a run spends its start on."""
+_SWITCH: Final = "PYTHONDONTWRITEBYTECODE"
+
+
+def check_bytecode(_: Subject) -> Finding:
+    """Whether what every process imports is compiled once, or by each of them."""
+    specs = {name: find_spec(name) for name in _LARGE}
+    plain = [
+        name
+        for name, spec in specs.items()
+        if spec and spec.origin and not Path(cache_from_source(spec.origin)).exists()
+    ]
+    if not plain or not sys.dont_write_bytecode:
+        return passed("what the processes import is compiled once for all of them")
+    return warning(
+        f"{_SWITCH} is set and these packages are not compiled: {', '.join(plain)}; every process "
+        "of a run compiles what it imports, at every start",
+        where=_SWITCH,
+        remedy="unset it, or compile once: python -m compileall, or UV_COMPILE_BYTECODE=1 with uv",
+    )
+
+
+def _shape(subject: Subject) -> ModelShape:
+    """The model's sizes.
+
+    Raises:
+        EndedError: there are none to go by, or its config.json is wrong; the check of the model
+            says how.
+    """
+    folder = subject.model_folder
+    try:
+        shape = model_shape(folder) if folder else None
+    except PolicyLoadError:
+        raise EndedError(needs("model")) from None
+    if shape is None:
+        remedy, said = (
+            "copy its config.json there",
+            f"the sizes of {subject.model_name!r} are not known",
+        )
+        raise EndedError(unchecked(said, where="model.path", remedy=remedy))
+    return shape
+
+
+def _gpus(subject: Subject) -> tuple[Gpu, ...]:
+    """The GPU of this machine if it is one of the cluster's, or else the usual ones."""
+    if subject.request.on_cluster and torch.cuda.is_available():
+        found = cast("Any", torch.cuda.get_device_properties(0))
+        return (GPUS[0]._replace(name=found.name, memory=float(found.total_memory)),)
+    return GPUS
+
+
+_PHASES: Final = {
+    "sampling": sizing.memory_while_sampling,
+    "scoring": sizing.memory_while_scoring,
+    "training": sizing.memory_while_training,
+}
+
+
+def check_memory(subject: Subject) -> Iterator[Finding]:
+    """Work out whether each phase of a step fits on a GPU."""
+    config, shape, gpus = subject.known, _shape(subject), _gpus(subject)
+    for gpu in gpus:
+        phases = {name: parts_of(config, shape, gpu) or {} for name, parts_of in _PHASES.items()}
+        worst = max(phases, key=lambda name: sizing.total(phases[name]))
+        needed = sizing.total(phases[worst])
+        cache = sizing.engine_room(config, shape, gpu).cache
+        largest = max(phases[worst], key=lambda part: phases[worst][part])
+        said = (
+            f"{gpu.name}: {needed / GB:.0f} of {gpu.memory / GB:.0f} GB while {worst}, of which "
+            f"{largest} {phases[worst][largest] / GB:.0f}"
+        )
+        if cache > 0 and needed <= gpu.memory:
+            yield passed(f"{said}; {cache / GB:.0f} GB for an engine's cache")
+            continue
+        if cache <= 0:
+            said = f"{gpu.name}: the engine's weights leave no room for its cache"
+        remedy = "lower optim.micro_batch or cluster.engines.memory_frac, or use more GPUs"
+        yield (failed if gpu is gpus[-1] else warning)(said, remedy=remedy)
+
+
+_FIRST_AND_BEST: Final = 2
+_BEING_WRITTEN: Final = 1
+
+
+def check_disk(subject: Subject) -> Finding:
+    """Compare what checkpoints take at most, one being written, with what the disk of `out` has."""
+    config, shape = subject.known, _shape(subject)
+    models = config.checkpoint.keep + _FIRST_AND_BEST + _BEING_WRITTEN
+    states = config.checkpoint.keep + _BEING_WRITTEN
+    taken = models * sizing.checkpoint_bytes(config, shape)
+    taken += states * sizing.trainer_state_bytes(shape)
+    try:
+        free = shutil.disk_usage(_existing(config.out)).free
+    except OSError as error:
+        return unchecked(f"there is no disk to look at: {error.strerror}")
+    needed = f"{taken / _GIB:.1f} GiB"
+    said = (
+        f"{models} models and {states} states of the optimiser take up to {needed}; "
+        f"{free / _GIB:.1f} GiB are free here"
+    )
+    if taken <= free:
+        return passed(said)
+    if subject.request.on_cluster:
+        return failed(said, remedy="choose a larger disk, or lower checkpoint.keep")
+    return unchecked(said, remedy=f"have {needed} where `out` is there")
+
+
+_LARGEST_SHARE: Final = 0.5
+"""Of a step's time: what judging may take before more servers are the cheapest way to speed it."""
+
+
+def check_judge_capacity(subject: Subject) -> Finding:
+    """Compare the time of judging with the time of sampling that it hides behind."""
+    gpu = _gpus(subject)[0]
+    times = sizing.step_time(subject.known, _shape(subject), gpu)
+    if times.judging is None:
+        return unchecked("the judge is no server of yours, whose speed could be worked out")
+    said = (
+        f"judging takes about {times.judging:.0f} s beside sampling of {times.sampling:.0f} s, in "
+        f"a step of {times.total:.0f} s ({gpu.name}, a judge of 20 B)"
+    )
+    if isfinite(times.total) and times.judging > _LARGEST_SHARE * times.total:
+        return warning(said, remedy="add servers, or shorten what they read")
+    return passed(said)
+
+
+def check_only_on_gpus(subject: Subject) -> Iterator[Finding]:
+    """Name what the production run does and this rehearsal could not do."""
+    cluster = subject.known.cluster
+    if cluster.device == "cpu":
+        return
+    yield unchecked(
+        f"weights sent by {cluster.sync_backend} to {cluster.engine_count} engines of "
+        f"{cluster.engines.tensor_parallel} GPUs, and ZeRO {cluster.deepspeed.zero_stage} over "
+        f"{cluster.policy_gpus} GPUs: one process of each ran here, over gloo"
+    )
+    sleeps = cluster.engines_sleep or cluster.policy_sleeps
+    attention = f"{cluster.attention}: eager attention ran here"
+    room = "engines and policy that make room for each other: a CPU has nothing to give back"
+    for is_so, key, said in (
+        ("flash" in cluster.attention, "deepspeed.attention", attention),
+        (cluster.deepspeed.packing, "deepspeed.packing", "packed responses: padded ones ran"),
+        (sleeps, "colocation", room),
+        (not cluster.engines.enforce_eager, "engines.enforce_eager", "CUDA graphs of the engines"),
+    ):
+        if is_so:
+            yield unchecked(said, where=f"cluster.{key}")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import urlsplit
 from zlib import crc32
@@ -41,17 +41,15 @@ def why_only_there(address: str | None, cluster: ClusterConfig) -> str:
         What of the cluster it belongs to; nothing where it should answer from everywhere, or where
         nothing in the configuration serves it.
     """
-    host = (urlsplit(address).hostname or "") if address is not None else ""
+    host = urlsplit(address or "").hostname
+    if not host or cluster.device == "cpu":
+        return ""
     try:
         ip = ipaddress.ip_address(host)
+        is_here, is_inside = ip.is_loopback or ip.is_unspecified, not ip.is_global
     except ValueError:
         is_here = host == "localhost" or host.endswith(".localhost")
         is_inside = "." not in host or host.endswith(_INSIDE)
-    else:
-        is_here = ip.is_loopback or ip.is_unspecified
-        is_inside = not ip.is_global
-    if not host or cluster.device == "cpu":
-        return ""
     if is_here:
         return "on the GPUs that the run leaves to it" if cluster.judge_gpus_per_node else ""
     return "in the cluster's own network" if is_inside else ""
@@ -110,11 +108,9 @@ def _scores(call: FakeCall) -> float:
 
 def _aimed_at(url: str, model: JudgeConfig) -> JudgeConfig:
     """The same judge at another address: prompt, parameters, transport and attempts stay."""
-    name = model.model
-    if not name.startswith(_OPENAI_COMPATIBLE):
-        name = f"openai/{name.rpartition('/')[2]}"
+    is_known = model.model.startswith(_OPENAI_COMPATIBLE)
     update = {
-        "model": name,
+        "model": model.model if is_known else f"openai/{model.model.rpartition('/')[2]}",
         "api_base": url,
         "api_key_env": None,
         "litellm_config": None,
@@ -136,7 +132,8 @@ def check_reachable(subject: Subject) -> Finding:
 
     What does not answer is a failure, unless only the cluster can be expected to reach it.
     """
-    spec, model = subject.known.judge.spec, subject.known.judge.language_model
+    config, request = subject.known, subject.request
+    spec, model = config.judge.spec, config.judge.language_model
     addresses = model.addresses if model else (None,)
     try:
         silent = anyio.run(_silent, spec, addresses)
@@ -144,28 +141,23 @@ def check_reachable(subject: Subject) -> Finding:
         silent = dict.fromkeys(addresses, str(error))
     if not silent:
         return passed(f"{model.model if model else spec.type!r} is there")
-    return _unanswered(subject, silent, asked=len(addresses))
-
-
-def _unanswered(subject: Subject, silent: Mapping[str | None, str], *, asked: int) -> Finding:
-    cluster, choice = subject.known.cluster, subject.request.judge
-    is_needed = chosen(subject) == "config" or subject.request.on_cluster
     # One that should answer says more than one that need not.
-    reasons = {address: why_only_there(address, cluster) for address in silent}
+    reasons = {address: why_only_there(address, config.cluster) for address in silent}
     first = min(silent, key=lambda address: bool(reasons[address]))
-    said = silent[first] + (f" ({len(silent)} of {asked} servers)" if asked > 1 else "")
-    if not is_needed and choice != "auto":
-        said = f"{said}; --judge {choice} does without it"
-        return warning(said, remedy="have it answer before the run")
-    if not is_needed and reasons[first]:
-        return warning(
-            f"{said}; it is {reasons[first]}, and a stand-in judges here",
-            remedy="start it before the run, and rehearse there with --on-cluster",
-        )
+    said = silent[first]
+    if len(addresses) > 1:
+        said += f" ({len(silent)} of {len(addresses)} servers)"
     remedy = "repair the judge or judge.spec; the address must be one that the run reaches"
-    if not is_needed:
-        remedy += ". Where only the cluster reaches it: --judge fake"
-    return failed(said, remedy=remedy)
+    if chosen(subject) == "config" or request.on_cluster:
+        return failed(said, remedy=remedy)
+    if request.judge != "auto":
+        said += f"; --judge {request.judge} does without it"
+        return warning(said, remedy="have it answer before the run")
+    if reasons[first]:
+        said += f"; it is {reasons[first]}, and a stand-in judges here"
+        remedy = "start it before the run, and rehearse there with --on-cluster"
+        return warning(said, remedy=remedy)
+    return failed(said, remedy=f"{remedy}. Where only the cluster reaches it: --judge fake")
 
 
 def check_contract(subject: Subject) -> Finding:
@@ -179,12 +171,10 @@ def check_contract(subject: Subject) -> Finding:
     judge = chosen(subject)
     who = "" if judge == "config" else f" (the {judge} judge)"
     if result.outcome is not Outcome.SCORED:
-        reasons = (result.reason.value if result.reason else "no reason", result.detail)
-        return failed(
-            f"the judgement of task {task.task_id} is {result.outcome.value}: "
-            f"{', '.join(filter(None, reasons))}{who}",
-            remedy="every response would be treated like this one: repair the judge first",
-        )
+        why = ", ".join(filter(None, (result.reason or "no reason", result.detail)))
+        said = f"the judgement of task {task.task_id} is {result.outcome.value}: {why}{who}"
+        remedy = "every response would be treated like this one: repair the judge first"
+        return failed(said, remedy=remedy)
     seconds = f" in {result.latency_s:.2f} s" if result.latency_s is not None else ""
     return passed(
         f"task {task.task_id}: {len(task.rubric)} criteria scored{seconds}, "
@@ -192,9 +182,18 @@ def check_contract(subject: Subject) -> Finding:
     )
 
 
+@asynccontextmanager
+async def _replicas(spec: JudgeSpec) -> AsyncGenerator[tuple[Judge, ...]]:
+    judges = load_replicas(spec)
+    try:
+        yield judges
+    finally:
+        for judge in judges:
+            await close(judge)
+
+
 async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str | None, str]:
     """Ask all replicas at once; those that do not answer, with what they say instead."""
-    judges = load_replicas(spec)
     said: dict[str | None, str] = {}
 
     async def ask(judge: Judge, address: str | None) -> None:
@@ -206,23 +205,12 @@ async def _silent(spec: JudgeSpec, addresses: Sequence[str | None]) -> dict[str 
         except RubricError as error:
             said[address] = str(error)
 
-    try:
-        async with anyio.create_task_group() as group:
-            for judge, address in zip(judges, addresses, strict=True):
-                group.start_soon(ask, judge, address)
-    finally:
-        await _close_all(judges)
+    async with _replicas(spec) as judges, anyio.create_task_group() as group:
+        for judge, address in zip(judges, addresses, strict=True):
+            group.start_soon(ask, judge, address)
     return {address: said[address] for address in addresses if address in said}
 
 
 async def _judge_one(spec: JudgeSpec, task: Task) -> JudgeResult:
-    judges = load_replicas(spec)
-    try:
+    async with _replicas(spec) as judges:
         return await judges[0].judge(task.judge_view(task.reference_answer or _ANSWER))
-    finally:
-        await _close_all(judges)
-
-
-async def _close_all(judges: tuple[Judge, ...]) -> None:
-    for judge in judges:
-        await close(judge)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import transformers
 from transformers import AutoConfig, AutoTokenizer
@@ -13,14 +13,16 @@ from transformers import AutoConfig, AutoTokenizer
 from rubric_core import PolicyView
 from rubric_core.files import read_file
 from rubric_train_openrlhf.cluster.launching.preparation import REMEDY, refused_head_width
-from rubric_train_openrlhf.cluster.rehearse.checking import Finding, failed, passed, warning
-from rubric_train_openrlhf.config import PathModel
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
+    Finding,
+    Subject,
+    failed,
+    passed,
+    warning,
+)
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-
 
 _INDEX: Final = "model.safetensors.index.json"
 _TEXTS: Final = ("Explain the result.", "naïve café — 12.5 µm", "a  b\n\n- c")
@@ -29,25 +31,28 @@ _VIEW: Final = PolicyView(task_id="rehearsal", question="…")
 _TOKENIZERS: Final = ("tokenizer.json", "tokenizer_config.json")
 
 
-def check_model(subject: Subject) -> Iterable[Finding]:
+def check_model(subject: Subject) -> Iterator[Finding]:
     """Architecture and weights: every file that the index names."""
-    folder = _folder(subject)
+    folder = subject.model_folder
     if folder is not None and folder.exists() and not folder.is_dir():
         remedy = "give the folder that holds config.json, weights and tokenizer"
-        return [failed(f"{str(folder)!r} is a file", remedy=remedy)]
+        raise EndedError(failed(f"{str(folder)!r} is a file", remedy=remedy))
     if folder is None or not (folder / "config.json").is_file():
         remedy = "copy the model there; for a rehearsal config.json and the tokenizer are enough"
-        return [subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)]
+        raise EndedError(
+            subject.absent(f"no config.json at {str(folder)!r} on this machine", remedy=remedy)
+        )
     try:
         architecture = cast("Any", AutoConfig.from_pretrained(folder, local_files_only=True))
     # What a broken or an unknown config.json makes transformers raise is not known beforehand.
     except Exception as error:  # noqa: BLE001
-        return [_unusable(folder / "config.json", error)]
+        raise EndedError(_unusable(folder / "config.json", error)) from None
     kind = (architecture.architectures or [type(architecture).__name__])[0]
     if "CausalLM" not in kind and "LMHead" not in kind:
         said = f"{str(folder)!r} holds a {kind}, which writes no text"
-        return [failed(said, remedy="give a causal language model")]
-    return [*_misfits(subject, architecture), _weights(subject, folder, kind)]
+        raise EndedError(failed(said, remedy="give a causal language model"))
+    yield from _misfits(subject, architecture)
+    yield _weights(subject, folder, kind)
 
 
 def _misfits(subject: Subject, architecture: Any) -> Iterator[Finding]:
@@ -80,8 +85,8 @@ def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
             files = set(json.loads(read_file(index))["weight_map"].values())
             missing = sorted(name for name in files if not (folder / name).is_file())
         else:
-            found = any(next(folder.glob(f"*.{end}"), None) for end in ("safetensors", "bin"))
-            missing = [] if found else ["model.safetensors"]
+            is_there = any(any(folder.glob(f"*.{end}")) for end in ("safetensors", "bin"))
+            missing = [] if is_there else ["model.safetensors"]
     except (OSError, ValueError, AttributeError, KeyError, TypeError) as error:
         return _unusable(index, error)
     if missing:
@@ -90,43 +95,40 @@ def _weights(subject: Subject, folder: Path, kind: str) -> Finding:
     return passed(f"{kind} with its weights at {str(folder)!r}")
 
 
-def check_tokenizer(subject: Subject) -> Iterable[Finding]:
+def check_tokenizer(subject: Subject) -> Iterator[Finding]:
     """Its own chat template, its end token, and text that comes back as it was."""
-    folder = _folder(subject)
+    folder = subject.model_folder
     if folder is None or not any((folder / name).is_file() for name in _TOKENIZERS):
         # Beside its weights a tokenizer is not elsewhere, but forgotten.
-        forgotten = folder is not None and any(folder.glob("*.safetensors"))
-        finding = failed if forgotten else subject.absent
-        return [
-            finding(
+        is_forgotten = folder is not None and any(folder.glob("*.safetensors"))
+        raise EndedError(
+            (failed if is_forgotten else subject.absent)(
                 f"no tokenizer at {str(folder)!r} on this machine: its chat template and its "
                 "special tokens could not be checked",
                 remedy="copy tokenizer.json and tokenizer_config.json there",
             )
-        ]
+        )
     try:
         codec = load_codec(folder)
     except PolicyLoadError as error:
         remedy = "copy the tokenizer's files again from where the model came from"
-        return [failed(str(error), remedy=remedy)]
+        raise EndedError(failed(str(error), remedy=remedy)) from None
     if not isinstance(codec, ChatCodec):
         said = f"the policy at {str(folder)!r} reads its prompts through slots, unknown to vLLM"
-        return [failed(said, remedy="use one with an ordinary tokenizer")]
+        raise EndedError(failed(said, remedy="use one with an ordinary tokenizer"))
     try:
         shown = codec.prompt_text(_VIEW)
     except PolicyLoadError as error:
-        return [failed(f"{error}: {error.__cause__}")]
+        raise EndedError(failed(f"{error}: {error.__cause__}")) from None
     subject.codec = codec
     changed = [text for text in _TEXTS if codec.decode(_VIEW, codec.encode_text(text)) != text]
-    said = "the tokenizer does not give back what it encodes: {!r} comes back changed"
-    return [
-        *(
-            failed(said.format(text), remedy="use the model's fast tokenizer")
-            for text in changed[:1]
-        ),
-        *_check_end(folder, codec),
-        passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}"),
-    ]
+    if changed:
+        said = (
+            f"the tokenizer does not give back what it encodes: {changed[0]!r} comes back changed"
+        )
+        yield failed(said, remedy="use the model's fast tokenizer")
+    yield from _check_end(folder, codec)
+    yield passed(f"end token {codec.eos_token_id}; a prompt is rendered as {shown!r}")
 
 
 def _unusable(file: Path, error: Exception) -> Finding:
@@ -142,12 +144,13 @@ def _check_end(folder: Path, codec: ChatCodec) -> Iterator[Finding]:
     """An answer in the chat template must end in the token that ends a response."""
     tokenizer: Any = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     if not tokenizer.chat_template:
-        yield warning(
-            f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
-            f"{codec.prompt_text(_VIEW)!r}",
-            remedy="as it should be for a base model; an instruct model needs its template",
+        raise EndedError(
+            warning(
+                f"the tokenizer at {str(folder)!r} has no chat template: a question is asked as "
+                f"{codec.prompt_text(_VIEW)!r}",
+                remedy="as it should be for a base model; an instruct model needs its template",
+            )
         )
-        return
     answer = [{"role": "user", "content": "…"}, {"role": "assistant", "content": _ANSWER}]
     text: str = tokenizer.apply_chat_template(answer, tokenize=False)
     behind = text.rpartition(_ANSWER)[2]
@@ -158,8 +161,3 @@ def _check_end(folder: Path, codec: ChatCodec) -> Iterator[Finding]:
             f"{tokenizer.eos_token!r}: responses would run on to rollout.max_new_tokens",
             remedy="set eos_token in tokenizer_config.json to what ends a turn",
         )
-
-
-def _folder(subject: Subject) -> Path | None:
-    model = subject.known.model
-    return model.path if isinstance(model, PathModel) else None

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib.util import find_spec
-from math import isfinite
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rubric_judge.console import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
-from rubric_train_openrlhf.cluster.rehearse import (
-    aftermath,
-    asymmetry,
-    checking,
-    configuration,
-    judge,
-    machines,
-    model,
-    tasks,
+from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    TWO_STEPS,
+    Check,
+    Finding,
+    Report,
+    Request,
+    Status,
+    Subject,
+    failed,
+    passed,
+    run_checks,
+    unchecked,
 )
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.errors import TrainConfigError
@@ -29,51 +31,46 @@ from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.rehearse.checking import Finding
     from rubric_train_openrlhf.config import TrainConfig
 
 REPORT: Final = "rehearse.json"
 
+_READ: Final = ("configuration",)
+_CAN_RUN: Final = ("configuration", "what OpenRLHF can do")
+_API_BASE: Final = "judge.spec.api_base"
 BEFORE: Final = (
-    checking.Check("configuration", configuration.check_configuration),
-    checking.Check("what OpenRLHF can do", configuration.check_refusals),
-    checking.Check(
-        "flags", configuration.check_flags, needs=("configuration", "what OpenRLHF can do")
-    ),
-    checking.Check("known traps", configuration.check_traps, needs=("configuration",)),
-    checking.Check("training tasks", tasks.check_training_tasks, where="data.train"),
-    checking.Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
-    checking.Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
-    checking.Check("split", tasks.check_splits, where="data.validation"),
-    checking.Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
-    checking.Check("warm start", tasks.check_warm_start, where="sft"),
-    checking.Check("model", model.check_model, where="model.path"),
-    checking.Check("tokenizer", model.check_tokenizer, where="model.path"),
-    checking.Check("questions", tasks.check_questions, where="data.train"),
-    checking.Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
-    checking.Check("judge reachable", judge.check_reachable, where="judge.spec"),
-    checking.Check("judge's contract", judge.check_contract, where="judge.spec"),
-    checking.Check("output folder", machines.check_output_folder, where="out"),
-    checking.Check("disk", machines.check_disk, needs=("configuration",), where="out"),
-    checking.Check("memory", machines.check_memory, needs=("configuration",), where="cluster"),
-    checking.Check(
-        "judge's capacity",
-        machines.check_judge_capacity,
-        needs=("configuration",),
-        where="judge.spec.api_base",
-    ),
-    checking.Check("starting time", machines.check_bytecode),
+    Check("configuration", configuration.check_configuration),
+    Check("what OpenRLHF can do", configuration.check_refusals),
+    Check("flags", configuration.check_flags, needs=_CAN_RUN),
+    Check("known traps", configuration.check_traps, needs=_READ),
+    Check("training tasks", tasks.check_training_tasks, where="data.train"),
+    Check("held-out tasks", tasks.check_heldout_tasks, where="data.validation"),
+    Check("tasks of a step", tasks.check_enough_tasks, where="rollout.prompts"),
+    Check("split", tasks.check_splits, where="data.validation"),
+    Check("leaks", tasks.check_leaks, where="data.leak_ngram"),
+    Check("warm start", tasks.check_warm_start, where="sft"),
+    Check("model", model.check_model, where="model.path"),
+    Check("tokenizer", model.check_tokenizer, where="model.path"),
+    Check("questions", tasks.check_questions, where="data.train"),
+    Check("prompt lengths", tasks.check_prompt_lengths, where="cluster.max_len"),
+    Check("judge reachable", judge.check_reachable, where="judge.spec"),
+    Check("judge's contract", judge.check_contract, where="judge.spec"),
+    Check("output folder", configuration.check_output_folder, where="out"),
+    Check("disk", configuration.check_disk, needs=_READ, where="out"),
+    Check("memory", configuration.check_memory, needs=_READ, where="cluster"),
+    Check("judge's capacity", configuration.check_judge_capacity, needs=_READ, where=_API_BASE),
+    Check("starting time", configuration.check_bytecode),
 )
 """Before anything is started."""
-_RUN_NEEDS: Final = ("configuration", "what OpenRLHF can do", "flags", "judge's contract")
+_RUN_NEEDS: Final = (*_CAN_RUN, "flags", "judge's contract")
 
 
 def rehearse(
-    request: checking.Request,
+    request: Request,
     *,
     progress: Progress | None = None,
-    on_failure: Callable[[Finding], None] | None = None,
-) -> checking.Report:
+    on_failure: Callable[[Finding], object] = lambda _: None,
+) -> Report:
     """Check a production configuration, run two steps of it on a CPU, and write the report.
 
     Args:
@@ -90,34 +87,27 @@ def rehearse(
             that is no rehearsal.
         DiskWriteError: the report could not be written.
     """
-    _check_deadline(request.deadline_s)
-    try:
-        _clear(request.folder)
-    except OSError as error:
-        raise TrainConfigError(
-            f"{str(request.folder)!r} cannot be made or cleared: {error.strerror or error}; choose "
-            "another --out",
-            location="--out",
-        ) from error
+    _clear(request)
     started_s = time.perf_counter()
-    subject = checking.Subject(request)
-    shown = progress or Progress.silent()
+    subject, shown = Subject(request), progress or Progress.silent()
+    findings: list[Finding] = []
+
+    def tell_failures() -> None:
+        for one in findings:
+            if one.status is Status.FAILED:
+                on_failure(one)
+
     with Steps(shown) as steps:
-        findings = checking.run_checks(BEFORE, subject, on_check=steps.to)
-        run = partial(
-            _run_two_steps,
-            failures=[found for found in findings if found.status is checking.Status.FAILED],
-            tell=on_failure or _silent,
-            progress=shown,
-        )
-        runs = (checking.Check(checking.TWO_STEPS, run, needs=_RUN_NEEDS),)
+        ask = partial(run_checks, subject=subject, on_check=steps.to, earlier=findings)
+        findings += ask(BEFORE)
         if request.run:
-            findings += checking.run_checks(runs, subject, on_check=steps.to, earlier=findings)
-            if subject.rehearsed is not None:
-                after = _after(subject.rehearsed, subject.arguments)
-                findings += checking.run_checks(after, subject, on_check=steps.to, earlier=findings)
-                findings += checking.run_checks(machines.ONLY_ON_GPUS, subject, on_check=steps.to)
-    report = checking.Report(
+            run = partial(_run_two_steps, on_start=tell_failures, progress=shown)
+            findings += ask((Check(TWO_STEPS, run, needs=_RUN_NEEDS),))
+            if (small := subject.rehearsed) is not None:
+                findings += ask(_after(small, subject.arguments))
+                # Last, so that a reader sees what the verdict does not cover.
+                findings += ask((Check("only on GPUs", configuration.check_only_on_gpus),))
+    report = Report(
         config=str(request.source),
         stand_ins=tuple(subject.stand_ins),
         findings=tuple(findings),
@@ -128,53 +118,34 @@ def rehearse(
 
 
 def _run_two_steps(
-    subject: checking.Subject,
-    *,
-    failures: Sequence[Finding],
-    tell: Callable[[Finding], None],
-    progress: Progress,
+    subject: Subject, *, on_start: Callable[[], None], progress: Progress
 ) -> Iterator[Finding]:
     request = subject.request
-    lacking = [name for name in ("openrlhf", "vllm") if find_spec(name) is None]
-    if lacking:
-        yield checking.unchecked(
-            f"not installed here: {' and '.join(lacking)}",
-            remedy="install the extra openrlhf-cpu, or openrlhf on a machine with GPUs",
-        )
+    if lacking := [name for name in ("openrlhf", "vllm") if find_spec(name) is None]:
+        remedy = "install the extra openrlhf-cpu, or openrlhf on a machine with GPUs"
+        yield unchecked(f"not installed here: {' and '.join(lacking)}", remedy=remedy)
         return
-    for failure in failures:
-        tell(failure)
+    on_start()
     with staged(subject) as small:
         subject.rehearsed = small
         with FollowedPhases(small.out, progress) as phases:
             ended = run_process(
-                small,
-                folder=request.folder,
-                deadline_s=request.deadline_s,
-                on_poll=phases.poll,
+                small, folder=request.folder, deadline_s=request.deadline_s, on_poll=phases.poll
             )
     subject.arguments = ended.arguments
     if ended.status is None:
-        yield checking.failed(
-            f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}",
-            where=str(ended.log),
-            remedy="give it longer with --deadline-s, or read where it hangs",
-        )
+        said = f"not done after {ended.wall_s:.0f} s; the last it said: {ended.cause}"
+        remedy = "give it longer with --deadline-s, or read where it hangs"
+        yield failed(said, where=str(ended.log), remedy=remedy)
     elif ended.status:
-        yield checking.failed(
-            f"ended with status {ended.status}: {ended.cause}",
-            where=str(ended.log),
-            remedy="the cluster would stop there too; the log has all of it",
-        )
+        said = f"ended with status {ended.status}: {ended.cause}"
+        remedy = "the cluster would stop there too; the log has all of it"
+        yield failed(said, where=str(ended.log), remedy=remedy)
     else:
-        yield checking.passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
+        yield passed(f"ran to the end in {ended.wall_s:.0f} s, real trainer and engine")
 
 
-def _silent(_: object) -> None:
-    """Show nothing."""
-
-
-_AFTER: Final[dict[str, Callable[[TrainConfig, RunFolder], Finding | Iterator[Finding]]]] = {
+_AFTER: Final = {
     "rows": aftermath.check_steps,
     "rewards": aftermath.check_rewards,
     "advantages": aftermath.check_advantages,
@@ -184,41 +155,41 @@ _AFTER: Final[dict[str, Callable[[TrainConfig, RunFolder], Finding | Iterator[Fi
 }
 
 
-def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[checking.Check, ...]:
+def _after(small: TrainConfig, arguments: frozenset[bytes]) -> tuple[Check, ...]:
     folder = RunFolder(small.out)
-    search = partial(asymmetry.check_asymmetry, small, folder, arguments=arguments)
+    search = partial(aftermath.check_asymmetry, small, folder, arguments=arguments)
     return (
         *(
-            checking.Check(name, lambda _, ask=ask: ask(small, folder), needs=(checking.TWO_STEPS,))
+            Check(name, lambda _, ask=ask: ask(small, folder), needs=(TWO_STEPS,))
             for name, ask in _AFTER.items()
         ),
         # Also of a run that failed, whose logs and errors may say more than those of another.
-        checking.Check("asymmetry", lambda _: search()),
+        Check("asymmetry", lambda _: search()),
     )
 
 
-def _check_deadline(deadline_s: float) -> None:
-    if not isfinite(deadline_s) or deadline_s <= 0:
+def _clear(request: Request) -> None:
+    """Make room for a new rehearsal where an old one stands, and nowhere else."""
+    if not 0 < request.deadline_s < float("inf"):
         raise TrainConfigError(
-            f"--deadline-s {deadline_s:g} is no time to wait; give a positive number of seconds",
+            f"--deadline-s {request.deadline_s:g} is no time to wait; give a positive number of "
+            "seconds",
             location="--deadline-s",
         )
-
-
-def _clear(folder: Path) -> None:
-    """Make room for a new rehearsal where an old one stands, and nowhere else."""
-    if folder.exists() and not folder.is_dir():
-        raise TrainConfigError(
-            f"{str(folder)!r} is a file; --out names a folder, which is made where it is missing",
-            location="--out",
-        )
-    if folder.exists() and any(folder.iterdir()):
-        if not (folder / REPORT).is_file():
-            raise TrainConfigError(
-                f"{str(folder)!r} is not empty and holds no {REPORT}; choose another --out",
-                location="--out",
-            )
-        shutil.rmtree(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder, problem = request.folder, ""
+    try:
+        if folder.exists() and not folder.is_dir():
+            problem = "is a file; --out names a folder, which is made where it is missing"
+        elif (folder / REPORT).is_file():
+            shutil.rmtree(folder)
+        elif folder.exists() and any(folder.iterdir()):
+            problem = f"is not empty and holds no {REPORT}; choose another --out"
+        if not problem:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        problem = f"cannot be made or cleared: {why}; choose another --out"
+    if problem:
+        raise TrainConfigError(f"{str(folder)!r} {problem}", location="--out")
     # A rehearsal that is cut off leaves a folder that the next one may use.
     write_text(folder / REPORT, "{}\n")

@@ -16,17 +16,16 @@ from math import gcd
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import psutil
-
 from rubric_core import Task, write_tasks
 from rubric_core.files import read_file
+from rubric_train_openrlhf.cluster.orphans import words_of
 from rubric_train_openrlhf.cluster.rehearse.judge import judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
     made_tasks,
     shrink_model,
     stand_in_model,
 )
-from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config, parse_config
+from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 
@@ -44,52 +43,61 @@ _WORKERS: Final = 2
 _LEARNING_RATE: Final = 5e-3
 """Moves a random model so far in a step that an engine with the weights of the last one is seen."""
 _QUESTIONS: Final = 2
-_SFT_STEPS: Final = 2
-_SFT_BATCH: Final = 4
 _LORA_RANK: Final = 4
 _GPU_ONLY: Final = ("ds.deepcompile", "ds.experts_implementation", "ds.use_liger_kernel")
 
 
-@dataclass(frozen=True)
-class StandIns:
-    """What a rehearsal runs on."""
-
-    model: Path
-    train: Path
-    validation: Path | None
-    spec: JudgeSpec
-    longest_prompt: int
-    """Tokens."""
-    out: Path
-
-
-def rehearsal_config(config: TrainConfig, stand_ins: StandIns) -> TrainConfig:
+def rehearsal_config(
+    config: TrainConfig, folder: Path, *, spec: JudgeSpec, longest_prompt: int
+) -> TrainConfig:
     """Shrink what costs time and memory, and keep every choice of algorithm.
 
     Objective, advantages, shaping, dynamic sampling, updates per rollout, precision, ZeRO stage,
     colocation, seed and further flags stay; batch, lengths, processes and models shrink. The
     learning rate rises, and the warm-up goes, so that two steps are enough to move the weights.
+
+    Args:
+        config: of the production run.
+        folder: of the rehearsal, with its model and its tasks.
+        spec: the judge's.
+        longest_prompt: of the tasks, in tokens.
     """
-    values: dict[str, Any] = config.model_dump(mode="json")
-    values["model"] = {"type": "path", "path": str(stand_ins.model)}
-    values["data"] |= {
-        "train": str(stand_ins.train),
-        "validation": None if stand_ins.validation is None else str(stand_ins.validation),
+    has_heldout = config.data.validation is not None
+    tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
+    values: dict[str, Any] = config.model_dump(mode="json") | {
+        "model": {"type": "path", "path": str(folder / "model")},
+        "steps": STEPS,
+        "threads": 1,
+        "device": "auto",
+        "out": str(folder / "run"),
     }
-    values["judge"]["spec"] = stand_ins.spec.model_dump(mode="json")
-    values["judge"]["workers"] = min(_WORKERS, config.judge.workers)
-    values |= {"steps": STEPS, "threads": 1, "device": "auto", "out": str(stand_ins.out)}
+    changes: dict[str, dict[str, Any]] = {
+        "data": {
+            "train": str(folder / "train.jsonl"),
+            "validation": str(folder / "validation.jsonl") if has_heldout else None,
+        },
+        "judge": {
+            "spec": spec.model_dump(mode="json"),
+            "workers": min(_WORKERS, config.judge.workers),
+        },
+        "rollout": {"max_new_tokens": tokens},
+        "sft": {"steps": 2, "batch_size": 4, "warmup_steps": 1},
+        "validation": {
+            "every": 1,
+            "questions": _QUESTIONS,
+            "samples": min(2, config.validation.samples),
+        },
+        "checkpoint": {"every": 1},
+        "cluster": {"max_len": longest_prompt + tokens},
+    }
+    for section, change in changes.items():
+        if values[section] is not None:
+            values[section] |= change
+    if (penalty := config.shaping.length_penalty) is not None:
+        buffer = max(1, min(penalty.buffer_tokens, tokens // 2))
+        values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
     _shrink_batch(values, config)
-    _shrink_lengths(values, config, longest_prompt=stand_ins.longest_prompt)
-    _shrink_cluster(values, config)
-    if config.sft is not None:
-        values["sft"] |= {"steps": _SFT_STEPS, "batch_size": _SFT_BATCH, "warmup_steps": 1}
-    values["validation"] |= {
-        "every": 1,
-        "questions": _QUESTIONS,
-        "samples": min(2, config.validation.samples),
-    }
-    values["checkpoint"]["every"] = 1
+    _shrink_cluster(values["cluster"], config)
     return parse_config(values, source="the rehearsal's configuration")
 
 
@@ -105,58 +113,40 @@ def what_shrinks(config: TrainConfig, small: TrainConfig) -> str:
     )
 
 
-def _shrink_batch(values: dict[str, Any], config: TrainConfig) -> None:
+def _shrink_batch(values: dict[str, dict[str, Any]], config: TrainConfig) -> None:
     """Few responses, in as many updates as the production run makes of its own."""
     updates = min(config.optim.updates_per_rollout, _MOST_UPDATES)
     step = updates // gcd(updates, GROUP_SIZE)
     prompts = -(-_FEWEST_PROMPTS // step) * step
-    batch = prompts * GROUP_SIZE
-    share = batch // updates
-    # Two passes an update where it has so many responses: gradients are then added up too.
-    micro_batch = share // 2 if share % 2 == 0 else share
+    share = prompts * GROUP_SIZE // updates
     values["rollout"] |= {"prompts": prompts, "group_size": GROUP_SIZE}
     values["optim"] |= {
         "updates_per_rollout": updates,
-        "micro_batch": micro_batch,
+        # Two passes an update where it has so many responses: gradients are then added up too.
+        "micro_batch": share // 2 if share % 2 == 0 else share,
         "learning_rate": _LEARNING_RATE,
         "warmup_steps": 0,
     }
-    values["cluster"]["deepspeed"]["forward_micro_batch"] = GROUP_SIZE
-    values["cluster"]["warm_start"]["micro_batch"] = 1
-
-
-def _shrink_lengths(values: dict[str, Any], config: TrainConfig, *, longest_prompt: int) -> None:
-    tokens = min(_NEW_TOKENS, config.rollout.max_new_tokens)
-    values["rollout"]["max_new_tokens"] = tokens
-    values["cluster"]["max_len"] = longest_prompt + tokens
-    penalty = config.shaping.length_penalty
-    if penalty is not None:
-        buffer = max(1, min(penalty.buffer_tokens, tokens // 2))
-        values["shaping"]["length_penalty"] = {"buffer_tokens": buffer}
 
 
 def _shrink_cluster(values: dict[str, Any], config: TrainConfig) -> None:
     """One process that trains and one engine, laid out as the production run's are."""
-    cluster: dict[str, Any] = values["cluster"]
-    cluster |= {
+    flags = config.cluster.extra_flags
+    values |= {
         "nodes": 1,
         "gpus_per_node": 1 if config.cluster.colocation == "all" else 2,
         "judge_gpus_per_node": 0,
         "device": "cpu",
         "ray": {},
+        "extra_flags": {name: flags[name] for name in flags if name not in _GPU_ONLY},
     }
-    cluster["engines"] |= {
-        "count": 1,
-        "tensor_parallel": 1,
-        "sleep": None,
-        "enforce_eager": True,
-    }
-    cluster["deepspeed"] |= {"sleep": None, "attention": "eager", "packing": False}
-    if (lora := cluster["warm_start"]["lora"]) is not None:
+    engines = {"count": 1, "tensor_parallel": 1, "sleep": None, "enforce_eager": True}
+    values["engines"] |= engines
+    trainer = {"sleep": None, "attention": "eager", "packing": False}
+    values["deepspeed"] |= {**trainer, "forward_micro_batch": GROUP_SIZE}
+    values["warm_start"]["micro_batch"] = 1
+    if (lora := values["warm_start"]["lora"]) is not None:
         lora["rank"] = min(lora["rank"], _LORA_RANK)
-    cluster["extra_flags"] = {
-        name: value for name, value in cluster["extra_flags"].items() if name not in _GPU_ONLY
-    }
 
 
 _TRAIN: Final = 8
@@ -171,28 +161,16 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
         RubricError: tasks, model or judge cannot be had.
     """
     config, folder = subject.known, subject.request.folder
-    train, heldout = rehearsal_tasks(subject)
+    train, heldout = _rehearsal_tasks(subject)
     write_tasks(folder / "train.jsonl", train)
-    validation = None
     if config.data.validation is not None:
-        validation = folder / "validation.jsonl"
-        write_tasks(validation, heldout)
-    model = folder / "model"
-    _write_model(subject, model, texts=[task.question for task in (*train, *heldout)])
-    codec = load_codec(model)
-    prompts = (codec.encode_prompt(task.policy_view()) for task in (*train, *heldout))
+        write_tasks(folder / "validation.jsonl", heldout)
+    tasks = (*train, *heldout)
+    _write_model(subject, folder / "model", texts=[task.question for task in tasks])
+    codec = load_codec(folder / "model")
+    longest = max(len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks)
     with judging_with(subject) as spec:
-        small = rehearsal_config(
-            config,
-            StandIns(
-                model=model,
-                train=folder / "train.jsonl",
-                validation=validation,
-                spec=spec,
-                longest_prompt=max(len(prompt.token_ids) for prompt in prompts),
-                out=folder / "run",
-            ),
-        )
+        small = rehearsal_config(config, folder, spec=spec, longest_prompt=longest)
         if small.dynamic_sampling is not None and small.judge.language_model is None:
             # A model with random weights earns nothing from a program: no group has a spread.
             subject.stand_in("dynamic sampling: off, since a random model earns nothing here")
@@ -201,18 +179,20 @@ def staged(subject: Subject) -> Generator[TrainConfig]:
         yield small
 
 
-def rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
+def _rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
     """A few tasks to train on and a few held-out ones: the run's own with the shortest questions.
 
     Where the run's are not on this machine, tasks of ours.
     """
-    ours = made_tasks()
-    train = _shortest(subject.tasks.get("data.train", ()), _TRAIN, answered=subject.known.sft)
+    config, ours = subject.known, made_tasks()
+    usable = subject.tasks.get("data.train", ())
+    if config.sft is not None:
+        usable = tuple(task for task in usable if task.reference_answer)
+    train, heldout = _shortest(usable, _TRAIN), _shortest(subject.heldout_tasks, _HELDOUT)
     if not train:
         subject.stand_in(f"tasks: {_TRAIN} made for rehearsals; data.train is not on this machine")
         train = ours[:_TRAIN]
-    heldout = _shortest(subject.tasks.get("data.validation", ()), _HELDOUT)
-    if not heldout and subject.known.data.validation is not None:
+    if not heldout and config.data.validation is not None:
         subject.stand_in(
             f"held-out tasks: {_HELDOUT} made for rehearsals; data.validation is not on this "
             "machine"
@@ -221,22 +201,18 @@ def rehearsal_tasks(subject: Subject) -> tuple[Sequence[Task], Sequence[Task]]:
     return train, heldout
 
 
-def _shortest(tasks: Sequence[Task], n: int, *, answered: object = None) -> Sequence[Task]:
-    """Those that cost least to read, with a reference answer where a warm start needs one."""
-    usable = [task for task in tasks if answered is None or task.reference_answer]
-    return sorted(usable, key=lambda task: len(task.question))[:n]
+def _shortest(tasks: Sequence[Task], n: int) -> Sequence[Task]:
+    """Those that cost least to read."""
+    return sorted(tasks, key=lambda task: len(task.question))[:n]
 
 
 def _write_model(subject: Subject, out: Path, *, texts: Sequence[str]) -> None:
-    config = subject.known
-    model = config.model
-    has_config = isinstance(model, PathModel) and (model.path / "config.json").is_file()
-    if isinstance(model, PathModel) and has_config and subject.codec is not None:
-        what = shrink_model(model.path, out, seed=config.seed)
-        subject.stand_in(f"model: a {what} and the tokenizer of {str(model.path)!r}")
+    folder, name, seed = subject.model_folder, subject.model_name, subject.known.seed
+    if folder and (folder / "config.json").is_file() and subject.codec is not None:
+        what = shrink_model(folder, out, seed=seed)
+        subject.stand_in(f"model: a {what} and the tokenizer of {name!r}")
         return
-    name = str(model.path) if isinstance(model, PathModel) else model.type
-    what = stand_in_model(name, out, texts=texts, seed=config.seed)
+    what = stand_in_model(name, out, texts=texts, seed=seed)
     subject.stand_in(
         f"model: a {what} and a tokenizer built in code; {name!r} is not on this machine, so its "
         "tokenizer could not be checked"
@@ -278,7 +254,7 @@ def run_process(
     *,
     folder: Path,
     deadline_s: float,
-    on_poll: Callable[[], None] | None = None,
+    on_poll: Callable[[], object] = lambda: None,
 ) -> Ended:
     """Run `rubric-train run` and wait for it.
 
@@ -308,8 +284,7 @@ def run_process(
         )
         try:
             while process.poll() is None and time.monotonic() - started_s < deadline_s:
-                if on_poll is not None:
-                    on_poll()
+                on_poll()
                 if polls % _LOOK_EVERY == 0:
                     arguments |= _arguments_below(process.pid)
                 polls += 1
@@ -322,14 +297,17 @@ def run_process(
 
 def _arguments_below(pid: int) -> set[bytes]:
     """Arguments and variables of a process and of all that it has started."""
-    seen: set[bytes] = set()
+    import psutil  # comes with OpenRLHF, without which nothing is run
+
     with contextlib.suppress(psutil.NoSuchProcess):
-        for one in [root := psutil.Process(pid), *root.children(recursive=True)]:
-            for name in ("cmdline", "environ"):
-                # A system that does not show them, or a process that has ended.
-                with contextlib.suppress(OSError):
-                    seen.update(read_file(Path(f"/proc/{one.pid}/{name}")).split(b"\0"))
-    return seen
+        below = [root := psutil.Process(pid), *root.children(recursive=True)]
+        return {
+            word
+            for one in below
+            for name in ("cmdline", "environ")
+            for word in words_of(one.pid, name)
+        }
+    return set()
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -7,9 +7,8 @@ template; few layers and narrow ones.
 from __future__ import annotations
 
 import shutil
-import tomllib
 from collections.abc import Iterable
-from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,33 +17,33 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedTokenizerFast
 
 from rubric_core import Criterion, Grounding, Rubric, Task
-from rubric_core.files import read_file
+from rubric_core.files import toml_beside
+
+_TABLES: Final = toml_beside(__file__, "stand_ins.toml")
 
 
 def made_tasks() -> tuple[Task, ...]:
     """Tasks whose rubrics both a program and a language model can score, one document each."""
-    return tuple(_task(*fact) for fact in _tables()["facts"])
+    return tuple(_task(*fact) for fact in _TABLES["facts"])
 
 
 def _task(thing: str, action: str, means: str, outcome: str, passage: str) -> Task:
+    criteria = (
+        ("action", 3, "Says what happens", action),
+        ("means", 2, "Names what is needed", means),
+        ("outcome", 1, "Names the outcome", outcome),
+    )
     return Task(
         question=f"How does {thing} work? Name what it does, what it needs, and what comes of it.",
         grounding=Grounding(text=f"{passage} Key facts: {action}; {means}; {outcome}."),
         rubric=Rubric(
             criteria=tuple(
                 Criterion(id=name, weight=weight, description=said, expected_keywords=(keyword,))
-                for name, weight, said, keyword in (
-                    ("action", 3, "Says what happens", action),
-                    ("means", 2, "Names what is needed", means),
-                    ("outcome", 1, "Names the outcome", outcome),
-                )
+                for name, weight, said, keyword in criteria
             )
         ),
         reference_answer=f"It {action} by means of {means}, which leads to {outcome}.",
     )
-
-
-_VOCABULARY: Final = 2048
 
 
 class Family(NamedTuple):
@@ -64,27 +63,24 @@ class Family(NamedTuple):
     """Jinja, one message after the other."""
 
 
-def family_of(name: str) -> Family:
+def _family_of(name: str) -> Family:
     """Tell a family by a model's name; Llama 3 where it says nothing."""
-    families = (Family(**family) for family in _tables()["families"])
+    families = (Family(**family) for family in _TABLES["families"])
     return next(one for one in families if any(word in name.lower() for word in one.named))
 
 
-@cache
-def _tables() -> dict[str, Any]:
-    return tomllib.loads(read_file(Path(__file__).with_name("stand_ins.toml")).decode())
+_VOCABULARY: Final = 2048
 
 
-def write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
+def _write_tokenizer(family: Family, out: Path, *, texts: Iterable[str]) -> Any:
     """Learn a byte-level vocabulary and save it with a family's special tokens and template."""
     backend: Any = Tokenizer(models.BPE())
     byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.pre_tokenizer = byte_level
     backend.decoder = decoders.ByteLevel()
-    special = list(dict.fromkeys([family.pad, family.bos, family.eos, *family.special]))
     trainer = trainers.BpeTrainer(
         vocab_size=_VOCABULARY,
-        special_tokens=special,
+        special_tokens=list(dict.fromkeys([family.pad, family.bos, family.eos, *family.special])),
         initial_alphabet=sorted(byte_level.alphabet()),
         show_progress=False,
     )
@@ -110,18 +106,26 @@ _HEAD_DIM: Final = 32
 _EXPERTS: Final = 4
 _POSITIONS: Final = 32_768
 _INITIAL_STD: Final = 0.02
+_SIZES: Final = {
+    # What many families call by names of their own is reached by these through `attribute_map`.
+    "hidden_size": _HIDDEN,
+    "intermediate_size": _INTERMEDIATE,
+    "moe_intermediate_size": _INTERMEDIATE,
+    "shared_expert_intermediate_size": _INTERMEDIATE,
+    "num_hidden_layers": _LAYERS,
+    "max_window_layers": _LAYERS,
+    "num_local_experts": _EXPERTS,
+    "num_experts": _EXPERTS,
+    "n_routed_experts": _EXPERTS,
+}
 _TOKENIZER_FILES: Final = (
-    "added_tokens.json",
+    "*token*",
     "chat_template.jinja",
     "merges.txt",
-    "special_tokens_map.json",
     "spiece.model",
-    "tokenizer.json",
-    "tokenizer.model",
-    "tokenizer_config.json",
-    "vocab.json",
-    "vocab.txt",
+    "vocab.*",
 )
+"""Patterns of names."""
 
 
 def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
@@ -136,12 +140,11 @@ def shrink_model(folder: Path, out: Path, *, seed: int) -> str:
         What it is, for the report.
     """
     config: Any = AutoConfig.from_pretrained(folder, local_files_only=True)
-    _shrink_config(config)
-    model = _save_model(config, out, seed=seed)
-    for name in _TOKENIZER_FILES:
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, out / name)
-    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
+    what = _save_model(config, out, seed=seed)
+    for file in chain.from_iterable(map(folder.glob, _TOKENIZER_FILES)):
+        if file.is_file():
+            shutil.copyfile(file, out / file.name)
+    return what
 
 
 def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> str:
@@ -156,24 +159,22 @@ def stand_in_model(name: str, out: Path, *, texts: Iterable[str], seed: int) -> 
     Returns:
         What it is, for the report.
     """
-    family = family_of(name)
-    tokenizer = write_tokenizer(family, out, texts=texts)
-    ids: dict[str, int] = tokenizer.get_vocab()
+    family = _family_of(name)
+    tokenizer = _write_tokenizer(family, out, texts=texts)
     config: Any = AutoConfig.for_model(
         family.model_type,
         vocab_size=len(tokenizer),
         max_position_embeddings=_POSITIONS,
-        bos_token_id=ids[family.bos],
-        eos_token_id=ids[family.eos],
-        pad_token_id=ids[family.pad],
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
     )
+    return _save_model(config, out, seed=seed)
+
+
+def _save_model(config: Any, out: Path, *, seed: int) -> str:
+    """Shrink a configuration, and save weights in bfloat16 from a generator of their own."""
     _shrink_config(config)
-    model = _save_model(config, out, seed=seed)
-    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
-
-
-def _save_model(config: Any, out: Path, *, seed: int) -> Any:
-    """Weights in bfloat16, from a generator of their own."""
     state = torch.get_rng_state()
     model: Any = AutoModelForCausalLM.from_config(config)
     torch.set_rng_state(state)
@@ -185,36 +186,25 @@ def _save_model(config: Any, out: Path, *, seed: int) -> Any:
     model.to(torch.bfloat16).save_pretrained(out)
     # Otherwise a server would stop at the end token of a model that is not this one.
     (out / "generation_config.json").unlink(missing_ok=True)
-    return model
+    return f"{type(model).__name__} of {model.num_parameters():,} random weights"
 
 
 def _shrink_config(config: Any) -> None:
     """Make a configuration of any text model small; what it does not have is left alone."""
     heads, kv_heads = _heads(config)
-    # What many families call by names of their own is reached by these through `attribute_map`.
-    sizes = {
-        "hidden_size": _HIDDEN,
-        "intermediate_size": _INTERMEDIATE,
-        "moe_intermediate_size": _INTERMEDIATE,
-        "shared_expert_intermediate_size": _INTERMEDIATE,
-        "num_hidden_layers": _LAYERS,
-        "max_window_layers": _LAYERS,
-        "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads,
-        # Latent attention has widths of its own instead.
-        "head_dim": None if getattr(config, "kv_lora_rank", None) else _HEAD_DIM,
-        "num_local_experts": _EXPERTS,
-        "num_experts": _EXPERTS,
-        "n_routed_experts": _EXPERTS,
-    }
+    sizes = {**_SIZES, "num_attention_heads": heads, "num_key_value_heads": kv_heads}
+    # Latent attention has widths of its own instead.
+    if not getattr(config, "kv_lora_rank", None):
+        sizes["head_dim"] = _HEAD_DIM
     for name, size in sizes.items():
-        if size is not None and getattr(config, name, None) is not None:
+        if getattr(config, name, None) is not None:
             setattr(config, name, size)
     config.dtype = "bfloat16"
     if getattr(config, "head_dim", None) is None:
         config.hidden_size = heads * _HEAD_DIM
     if getattr(config, "layer_types", None):
-        config.layer_types = _one_of_each(config.layer_types)
+        # Two layers, of two kinds where the model has two.
+        config.layer_types = (list(dict.fromkeys(config.layer_types)) * _LAYERS)[:_LAYERS]
     if getattr(config, "num_experts_per_tok", None):
         config.num_experts_per_tok = min(config.num_experts_per_tok, _EXPERTS)
     if hasattr(config, "quantization_config"):
@@ -225,12 +215,4 @@ def _heads(config: Any) -> tuple[int, int]:
     """Heads and key-value heads in the proportion that the model has."""
     heads = int(config.num_attention_heads)
     kv_heads = int(getattr(config, "num_key_value_heads", None) or heads)
-    if kv_heads == heads:
-        return 2, 2
-    return min(4, heads // kv_heads), 1
-
-
-def _one_of_each(layer_types: list[str]) -> list[str]:
-    """Two layers, of two kinds where the model has two."""
-    kinds = list(dict.fromkeys(layer_types))
-    return (kinds * _LAYERS)[:_LAYERS]
+    return (2, 2) if kv_heads == heads else (min(4, heads // kv_heads), 1)

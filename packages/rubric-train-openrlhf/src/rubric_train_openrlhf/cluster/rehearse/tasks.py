@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from transformers import AutoTokenizer
 
@@ -12,12 +12,15 @@ from rubric_core import RubricFileError, SchemaError, Task
 from rubric_core import read_tasks as read_parquet
 from rubric_core.data.leak import leaked_ngrams
 from rubric_core.files import read_each_line
-from rubric_train_openrlhf.cluster.rehearse.checking import failed, passed, unchecked, warning
-from rubric_train_openrlhf.config import PathModel
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Subject
-
+from rubric_train_openrlhf.cluster.rehearse.checking import (
+    EndedError,
+    Finding,
+    Subject,
+    failed,
+    passed,
+    unchecked,
+    warning,
+)
 
 _REPORTED: Final = 5
 """Lines that are reported one by one; the rest are counted."""
@@ -46,6 +49,62 @@ def check_heldout_tasks(subject: Subject) -> Iterable[Finding]:
     return _read(subject, path, key=HELDOUT)
 
 
+def _read(subject: Subject, path: Path, *, key: str) -> Iterator[Finding]:
+    if path.exists() and not path.is_file():
+        remedy = "give the path of a JSONL or Parquet file of tasks"
+        raise EndedError(failed(f"{str(path)!r} is a folder, not a file", remedy=remedy))
+    if not path.is_file():
+        remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
+        raise EndedError(subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy))
+    tasks: list[Task] = []
+    wrong: list[RubricFileError] = []
+    try:
+        for place, row in _rows(path):
+            if isinstance(row, RubricFileError):
+                wrong.append(row)
+            else:
+                tasks.append(row)
+                subject.places.setdefault(row.task_id, place)
+    except RubricFileError as error:
+        wrong.append(error)
+    subject.tasks[key] = tuple({task.task_id: task for task in tasks}.values())
+    if wrong:
+        remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
+        yield from _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
+        return
+    if not tasks:
+        raise EndedError(
+            failed(f"{str(path)!r} holds no task", remedy="write one with `rubric-synth run`")
+        )
+    yield passed(f"{len(tasks)} tasks in {str(path)!r}")
+    if repeated := len(tasks) - len(subject.tasks[key]):
+        said = f"{repeated} rows are tasks that stand there already"
+        yield warning(said, remedy="drop them; the run reads each task once")
+
+
+def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
+    """Every row with its place, or what is wrong with it: this goes on after a bad line."""
+    if path.suffix.lower() != ".jsonl":
+        for number, task in enumerate(read_parquet(path), start=1):
+            yield f"{path}, row {number}", task
+        return
+    for line, row in read_each_line(path):
+        try:
+            if isinstance(row, SchemaError):
+                raise row
+            yield f"{path}:{line}", Task.from_json(row)
+        except SchemaError as error:
+            wrong = RubricFileError(str(error), path=path, line=line, field=error.field)
+            yield f"{path}:{line}", wrong
+
+
+def _first(problems: Sequence[str], others: str, *, remedy: str) -> Iterator[Finding]:
+    """The first problems one by one, and how many more there are."""
+    yield from (failed(one, remedy=remedy) for one in problems[:_REPORTED])
+    if (more := len(problems) - _REPORTED) > 0:
+        yield failed(f"and {more} more {others}")
+
+
 def check_enough_tasks(subject: Subject) -> Finding:
     """A step should not ask the same question twice."""
     prompts, tasks = subject.known.rollout.prompts, len(subject.train_tasks)
@@ -60,9 +119,8 @@ def check_enough_tasks(subject: Subject) -> Finding:
 
 def check_splits(subject: Subject) -> Finding:
     """No document may be on both sides of the split."""
-    heldout = subject.tasks.get(HELDOUT, ())
-    shared = {task.doc_hash for task in subject.train_tasks} & {task.doc_hash for task in heldout}
-    if shared:
+    train, heldout = subject.train_tasks, subject.heldout_tasks
+    if shared := {task.doc_hash for task in train} & {task.doc_hash for task in heldout}:
         return failed(
             f"{len(shared)} documents have tasks to train on and held-out ones, the first "
             f"{min(shared)!r}: the held-out reward would measure memory",
@@ -76,7 +134,7 @@ def check_splits(subject: Subject) -> Finding:
 def check_leaks(subject: Subject) -> Iterable[Finding]:
     """No question may hold a run of words of its passage or its rubric."""
     n = subject.known.data.leak_ngram
-    tasks = {**_by_id(subject.tasks.get(HELDOUT, ())), **_by_id(subject.train_tasks)}
+    tasks = {task.task_id: task for task in (*subject.heldout_tasks, *subject.train_tasks)}
     leaks = [
         f"the question of task {key} shares {n} or more words in a row with its "
         f"{', '.join(overlap.source for overlap in overlaps)}"
@@ -104,107 +162,44 @@ def check_warm_start(subject: Subject) -> Finding:
     return passed(f"{answered} of {len(tasks)} tasks have a reference answer")
 
 
-def _first(problems: Sequence[str], others: str, *, remedy: str, where: str = "") -> list[Finding]:
-    """The first problems one by one, and how many more there are."""
-    more = len(problems) - _REPORTED
-    found = [failed(one, where=where, remedy=remedy) for one in problems[:_REPORTED]]
-    return found if more <= 0 else [*found, failed(f"and {more} more {others}", where=where)]
-
-
-def _read(subject: Subject, path: Path, *, key: str) -> Iterable[Finding]:
-    if path.exists() and not path.is_file():
-        remedy = "give the path of a JSONL or Parquet file of tasks"
-        return [failed(f"{str(path)!r} is a folder, not a file", remedy=remedy)]
-    if not path.is_file():
-        remedy = "copy it here, give `--data`, or write it with `rubric-synth run`"
-        return [subject.absent(f"no file at {str(path)!r} on this machine", remedy=remedy)]
-    tasks: list[Task] = []
-    wrong: list[RubricFileError] = []
-    try:
-        for place, row in _rows(path):
-            if isinstance(row, RubricFileError):
-                wrong.append(row)
-                continue
-            tasks.append(row)
-            subject.places.setdefault(row.task_id, place)
-    except RubricFileError as error:
-        wrong.append(error)
-    subject.tasks[key] = tuple(_by_id(tasks).values())
-    if wrong:
-        remedy = "repair the row or drop it" if wrong[0].line else "give a file of tasks"
-        return _first([str(error) for error in wrong], f"rows of {path}", remedy=remedy)
-    if not tasks:
-        remedy = "write one with `rubric-synth run`"
-        return [failed(f"{str(path)!r} holds no task", remedy=remedy)]
-    repeated = len(tasks) - len(subject.tasks[key])
-    said = f"{repeated} rows are tasks that stand there already"
-    remedy = "drop them; the run reads each task once"
-    return [
-        passed(f"{len(tasks)} tasks in {str(path)!r}"),
-        *([warning(said, remedy=remedy)] if repeated else ()),
-    ]
-
-
-def _rows(path: Path) -> Iterator[tuple[str, Task | RubricFileError]]:
-    """Every row with its place, or what is wrong with it: this goes on after a bad line."""
-    if path.suffix.lower() != ".jsonl":
-        for number, task in enumerate(read_parquet(path), start=1):
-            yield f"{path}, row {number}", task
-        return
-    for line, row in read_each_line(path):
-        try:
-            if isinstance(row, SchemaError):
-                raise row
-            yield f"{path}:{line}", Task.from_json(row)
-        except SchemaError as error:
-            wrong = RubricFileError(str(error), path=path, line=line, field=error.field)
-            yield f"{path}:{line}", wrong
-
-
-def _by_id(tasks: Iterable[Task]) -> dict[str, Task]:
-    return {task.task_id: task for task in tasks}
-
-
-def check_questions(subject: Subject) -> Iterable[Finding]:
+def check_questions(subject: Subject) -> Iterator[Finding]:
     """Look for questions that would be read as something else, or scored in two ways."""
-    tasks = (*subject.train_tasks, *subject.tasks.get(HELDOUT, ()))
-    findings: list[Finding] = []
+    tasks = (*subject.train_tasks, *subject.heldout_tasks)
     same: dict[str, list[Task]] = {}
     for task in subject.train_tasks:
         same.setdefault(task.question, []).append(task)
     # Tasks of one question are judged by different rubrics or passages: else they were one.
-    if repeated := [group for group in same.values() if len(group) > 1]:
-        findings += [
-            warning(
-                f"{len(repeated)} questions are asked by several tasks, which reward the same "
-                f"answer differently, the first by {len(repeated[0])}: "
-                f"{_named(subject, repeated[0])}",
-                remedy="keep one task of each question, or say in the questions what differs",
-            )
-        ]
-    if odd := [task for task in tasks if "\0" in task.question]:
+    repeated = [group for group in same.values() if len(group) > 1]
+    if repeated:
+        yield warning(
+            f"{len(repeated)} questions are asked by several tasks, which reward the same "
+            f"answer differently, the first by {len(repeated[0])}: "
+            f"{_named(subject, repeated[0])}",
+            remedy="keep one task of each question, or say in the questions what differs",
+        )
+    odd = [task for task in tasks if "\0" in task.question]
+    if odd:
         said = f"{len(odd)} questions hold a NUL character: {_named(subject, odd)}"
-        remedy = "remove it: the text was probably read from a file that is none"
-        findings += [warning(said, remedy=remedy)]
+        yield warning(said, remedy="remove it: the text was probably read from a file that is none")
     # One of these ends or begins a turn, as if the template had written it.
     special = _special_tokens(subject)
-    if odd := [task for task in tasks if any(token in task.question for token in special)]:
-        token = min(token for token in special if token in odd[0].question)
+    marked = [task for task in tasks if any(token in task.question for token in special)]
+    if marked:
+        token = min(token for token in special if token in marked[0].question)
         said = (
-            f"{len(odd)} questions hold special tokens of the model, which it does not read as "
-            f"text, the first {token!r}: {_named(subject, odd)}"
+            f"{len(marked)} questions hold special tokens of the model, which it does not read as "
+            f"text, the first {token!r}: {_named(subject, marked)}"
         )
-        findings += [warning(said, remedy="reword the questions, or drop the tasks")]
-    return findings or [
-        passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
-    ]
+        yield warning(said, remedy="reword the questions, or drop the tasks")
+    if not (repeated or odd or marked):
+        yield passed(f"{len(tasks)} questions, each asked once, and nothing in them but text")
 
 
 def _special_tokens(subject: Subject) -> set[str]:
-    model = subject.known.model
-    if subject.codec is None or not isinstance(model, PathModel):
+    folder = subject.model_folder
+    if subject.codec is None or folder is None:
         return set()
-    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(model.path, local_files_only=True)
+    tokenizer: Any = cast("Any", AutoTokenizer).from_pretrained(folder, local_files_only=True)
     added: Iterable[Any] = tokenizer.added_tokens_decoder.values()
     return {str(token) for token in added if token.special} | set(tokenizer.all_special_tokens)
 
@@ -227,16 +222,15 @@ def check_prompt_lengths(subject: Subject) -> Iterable[Finding]:
         f"cluster.max_len={config.cluster.max_len} − "
         f"rollout.max_new_tokens={config.rollout.max_new_tokens} = {limit} tokens"
     )
-    tasks = (*subject.train_tasks, *subject.tasks.get(HELDOUT, ()))
-    if codec is None:
+    tasks = (*subject.train_tasks, *subject.heldout_tasks)
+
+    def length(task: Task) -> int:
         # No tokenizer joins two words in one token.
-        unit = "words, each a token or more"
-        lengths = {task.task_id: len(task.question.split()) for task in tasks}
-    else:
-        unit = "tokens"
-        lengths = {
-            task.task_id: len(codec.encode_prompt(task.policy_view()).token_ids) for task in tasks
-        }
+        words = task.question.split()
+        return len(codec.encode_prompt(task.policy_view()).token_ids if codec else words)
+
+    unit = "tokens" if codec else "words, each a token or more"
+    lengths = {task.task_id: length(task) for task in tasks}
     over = sorted((key for key in lengths if lengths[key] > limit), key=lambda key: -lengths[key])
     if over:
         said = [
@@ -246,14 +240,12 @@ def check_prompt_lengths(subject: Subject) -> Iterable[Finding]:
         remedy = "raise cluster.max_len, lower rollout.max_new_tokens, or drop the task"
         return _first(said, f"of {len(lengths)} prompts are too long", remedy=remedy)
     if codec is None:
-        return [_bounded_by_bytes(subject, tasks, limit=limit, room=room)]
+        return [_bounded_by_bytes(subject, tasks, limit, room)]
     longest = max(lengths.values())
     return [passed(f"the longest of {len(tasks)} prompts has {longest} tokens, of {room}")]
 
 
-def _bounded_by_bytes(
-    subject: Subject, tasks: tuple[Task, ...], *, limit: int, room: str
-) -> Finding:
+def _bounded_by_bytes(subject: Subject, tasks: Sequence[Task], limit: int, room: str) -> Finding:
     """Without a tokenizer: one that knows every byte makes no more tokens than there are bytes."""
     most = max(len(task.question.encode()) for task in tasks) + _TEMPLATE_BYTES
     if most <= limit:
@@ -261,11 +253,9 @@ def _bounded_by_bytes(
             f"no prompt has more than {most} bytes, chat template included, and so no more "
             f"tokens: {room}"
         )
-    model = subject.known.model
-    at = str(model.path) if isinstance(model, PathModel) else model.type
     return subject.absent(
-        f"no tokenizer at {at!r} to count with; the longest prompt has up to {most} bytes, and "
-        f"there is room for {room}",
+        f"no tokenizer at {subject.model_name!r} to count with; the longest prompt has up to "
+        f"{most} bytes, and there is room for {room}",
         where="model.path",
         remedy="copy the model's tokenizer files and config.json here",
     )

@@ -1,24 +1,22 @@
 """The engine that samples: OpenRLHF's vLLM actor, started with what its flags cannot say."""
 
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, cast
 
 from openrlhf.trainer.ray import vllm_engine
 from transformers import AutoTokenizer
 from vllm.v1.engine.exceptions import EngineDeadError
 
-from rubric_train_openrlhf.cluster.cpu.worker import CpuWorkerExtension
+from rubric_train_openrlhf.cluster.cpu import CpuWorkerExtension
 from rubric_train_openrlhf.cluster.failure import shown
 from rubric_train_openrlhf.cluster.orphans import end_once
 from rubric_train_openrlhf.cluster.sampling.engine_process import end_with_engine, engine_error
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun, read_policy_run
 from rubric_train_openrlhf.errors import ClusterError
 
-_EngineActor: Any = vllm_engine.RolloutRayActor.__ray_metadata__.modified_class
+_EngineActor: Any = cast("Any", vllm_engine.RolloutRayActor).__ray_metadata__.modified_class
 
 _BATCHED_TOKENS = 8192
 """Prompt tokens that an engine reads in one pass."""

@@ -65,7 +65,10 @@ def ask(method: Any, *args: object) -> Any:
             raise error.cause from None
         except RayActorError as error:
             if patience.ends(error):
-                raise _gone(error) from None
+                raise ClusterError(
+                    f"the judge coordinator does not answer ({type(error).__name__}); see the logs "
+                    "of the run and continue with --resume"
+                ) from None
         time.sleep(_TRY_AGAIN_S)
 
 
@@ -113,13 +116,6 @@ def _unreachable(task_id: str, reason: Reason, error: Exception) -> Verdict:
         error=type(cause).__name__,
     )
     return Verdict.unreachable(task_id, reason)
-
-
-def _gone(error: Exception) -> ClusterError:
-    return ClusterError(
-        f"the judge coordinator does not answer ({type(error).__name__}); see the logs of the run "
-        "and continue with --resume"
-    )
 
 
 class CoordinatorClient:

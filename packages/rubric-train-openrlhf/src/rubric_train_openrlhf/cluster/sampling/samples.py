@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from openrlhf.trainer.ppo_utils.samples_generator import SamplesGenerator
 from vllm import SamplingParams
@@ -23,14 +23,8 @@ from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.step.passes import draw_informative
 
 if TYPE_CHECKING:
+    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
     from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
-
-    class Spread(Protocol):
-        """The judge's side, as far as dynamic sampling asks it."""
-
-        def spread(self, step: int, groups: Sequence[Group]) -> list[bool]:
-            """Whether the rewards of each group differ."""
-            ...
 
 
 class RubricSamplesGenerator(SamplesGenerator):
@@ -42,7 +36,7 @@ class RubricSamplesGenerator(SamplesGenerator):
         *,
         run: PolicyRun,
         fleet: EngineFleet,
-        judge_side: Spread,
+        judge_side: CoordinatorClient,
         prompts: Sequence[Prompt],
         heldout: Sequence[Prompt] = (),
     ) -> None:

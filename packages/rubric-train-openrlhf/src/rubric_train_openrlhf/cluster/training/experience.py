@@ -5,17 +5,16 @@
 OpenRLHF's own reward arithmetic, penalties and normalisations are not run.
 """
 
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from openrlhf.trainer.ppo_utils.experience_maker import RemoteExperienceMaker
+from torch import Tensor
 
 from rubric_train_openrlhf.cluster.training.trained import Shares, update_order
 from rubric_train_openrlhf.errors import ClusterError
@@ -24,14 +23,8 @@ if TYPE_CHECKING:
     from openrlhf.trainer.ppo_utils.experience import Experience
 
     from rubric_train_openrlhf.cluster.sampling.groups import Group
+    from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient
     from rubric_train_openrlhf.step.credit import StepCredit
-
-    class Crediting(Protocol):
-        """The judge's side, as far as advantages ask it."""
-
-        def credit(self, step: int, groups: Sequence[Group]) -> StepCredit:
-            """Divide the credit of a step."""
-            ...
 
 
 @dataclass(frozen=True)
@@ -54,11 +47,7 @@ class RubricExperienceMaker(RemoteExperienceMaker):
     """|log π_engine − log π_policy| of each token trained on."""
 
     def __init__(
-        self,
-        *parts: Any,
-        judge_side: Crediting,
-        shares: Shares,
-        ratio_to_sampler: bool,
+        self, *parts: Any, judge_side: CoordinatorClient, shares: Shares, ratio_to_sampler: bool
     ) -> None:
         """Take OpenRLHF's parts, and what is ours.
 
@@ -109,24 +98,16 @@ class RubricExperienceMaker(RemoteExperienceMaker):
             )
         credit = self._judge_side.credit(self._step, self._groups)
         self._credit = credit
+        of_step = (credit.advantages_PG, credit.valid_PG, np.nan_to_num(credit.shaped_PG))
         advantages_N, valid_N, rewards_N = (
-            torch.tensor(values_PG.reshape(-1))
-            for values_PG in (
-                credit.advantages_PG,
-                credit.valid_PG,
-                np.nan_to_num(credit.shaped_PG),
-            )
+            torch.tensor(values_PG.reshape(-1)) for values_PG in of_step
         )
         for one in experiences:
             self._fill(one, advantages_N[one.index], valid_N[one.index], rewards_N[one.index])
         return experiences
 
     def _fill(
-        self,
-        experience: Experience,
-        advantages_B: torch.Tensor,
-        valid_B: torch.Tensor,
-        rewards_B: torch.Tensor,
+        self, experience: Any, advantages_B: Tensor, valid_B: Tensor, rewards_B: Tensor
     ) -> None:
         mask_BT = experience.action_mask * valid_B[:, None].to(experience.action_mask)
         advantages_BT = advantages_B.to(torch.float32)[:, None] * mask_BT

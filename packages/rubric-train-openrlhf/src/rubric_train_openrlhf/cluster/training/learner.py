@@ -4,8 +4,6 @@ OpenRLHF shuffles responses between updates, weighs means that are normalised al
 gradient of the last update alone, and divides by zero where every response of a pass is masked.
 """
 
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 import contextlib
@@ -42,11 +40,7 @@ class MeasuredLoss(torch.nn.Module):
         self.ratio_sum = 0.0
 
     def forward(
-        self,
-        log_probs: Tensor,
-        old_log_probs: Tensor,
-        advantages: Tensor,
-        **others: Any,
+        self, log_probs: Tensor, old_log_probs: Tensor, advantages: Tensor, **others: Any
     ) -> tuple[Tensor | None, ...]:
         """Compute the loss as OpenRLHF does, and look at the ratio."""
         mask_BT = others["action_mask"].bool()
@@ -113,7 +107,9 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             self._windows[-1]["grad_norm"] = float(result["metrics"]["actor_grad_norm"])
         return _countable(result)
 
-    def broadcast_to_vllm(self, *, rejoin: bool = False) -> bool:
+    def broadcast_to_vllm(  # pyright: ignore[reportIncompatibleMethodOverride]  # tells something
+        self, *, rejoin: bool = False
+    ) -> bool:
         """Send the policy's weights to the engines.
 
         Args:
@@ -122,8 +118,11 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         Returns:
             Whether every engine has them; False where one died over it.
         """
-        transfer = WeightTransfer(self.vllm_engines)
-        with self._sent_by(transfer):
+        engines, transfer = self.vllm_engines, WeightTransfer(self.vllm_engines)
+        # OpenRLHF's loop calls engines that may die.
+        self.vllm_engines = transfer.engines
+        with _replaced(ray=transfer), contextlib.ExitStack() as after:
+            after.callback(setattr, self, "vllm_engines", engines)
             if rejoin and not self.use_cuda_ipc and torch.distributed.get_rank() == 0:
                 self._model_update_group = None
                 backend = self.strategy.args.vllm.sync_backend
@@ -135,24 +134,8 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
             self._model_update_group = transfer.group
         return well
 
-    @contextlib.contextmanager
-    def _sent_by(self, transfer: WeightTransfer) -> Generator[None]:
-        """Have OpenRLHF's loop call engines that may die."""
-        engines = self.vllm_engines
-        self.vllm_engines = transfer.engines
-        try:
-            with _replaced(ray=transfer):
-                yield
-        finally:
-            self.vllm_engines = engines
-
     def _record(
-        self,
-        experience: Any,
-        result: dict[str, Any],
-        *,
-        kl_ctl: float,
-        passes: int,
+        self, experience: Any, result: dict[str, Any], *, kl_ctl: float, passes: int
     ) -> None:
         if not self._windows or "grad_norm" in self._windows[-1]:
             self._windows.append(dict.fromkeys(_SUMMED, 0.0))
@@ -209,9 +192,7 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
         return {**figures, "updates": float(len(self._windows))}
 
     def _with_tokens(
-        self,
-        windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]],
-        *parts: Any,
+        self, windows: Callable[..., Iterable[tuple[Any, dict[str, Any]]]], *parts: Any
     ) -> Iterator[tuple[Any, dict[str, Any]]]:
         """Leave out updates without a valid response; what they would divide by is zero."""
         for one_pass, info in windows(*parts):
@@ -232,12 +213,13 @@ class RubricLearner(ppo_actor.ActorPPOTrainer):
 @contextlib.contextmanager
 def _replaced(**names: object) -> Generator[None]:
     """Put our own in the place of what the loop of OpenRLHF calls, for one step."""
-    before = {name: getattr(ppo_actor, name) for name in names}
-    vars(ppo_actor).update(names)
+    inside = ppo_actor.__dict__
+    before = {name: inside[name] for name in names}
+    inside.update(names)
     try:
         yield
     finally:
-        vars(ppo_actor).update(before)
+        inside.update(before)
 
 
 def _in_order(loader: Callable[..., Any], *parts: Any, **options: Any) -> Any:
@@ -249,10 +231,9 @@ def _countable(result: dict[str, Any]) -> dict[str, Any]:
     """Keep 0/0 out of OpenRLHF's own means."""
     if result["num_action_tokens"]:
         return result
-    metrics = {
+    zeros = {
         name: torch.zeros_like(value)
-        if isinstance(value, torch.Tensor) and result["weights"][name] == "token"
-        else value
         for name, value in result["metrics"].items()
+        if isinstance(value, Tensor) and result["weights"][name] == "token"
     }
-    return {**result, "metrics": metrics, "num_action_tokens": _NO_TOKEN}
+    return {**result, "metrics": result["metrics"] | zeros, "num_action_tokens": _NO_TOKEN}

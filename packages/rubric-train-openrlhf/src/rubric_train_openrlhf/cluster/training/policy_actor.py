@@ -4,8 +4,6 @@ What OpenRLHF builds inside is replaced where it is looked up, in the process of
 before the actor builds it: number format, groups of the optimiser, schedule and divergence.
 """
 
-# pyright: reportAttributeAccessIssue=false
-
 # ruff: noqa: SLF001
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ import math
 from collections.abc import Callable, Generator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from openrlhf.trainer.ray import launcher, ppo_actor
@@ -30,8 +28,8 @@ from rubric_train_openrlhf.run.writing import disk_errors, sync_files, whole_fol
 if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.training.trained import TrainedSample
 
-_PolicyActor: Any = ppo_actor.PolicyModelActor.__ray_metadata__.modified_class
-_ReferenceActor: Any = launcher.ReferenceModelActor.__ray_metadata__.modified_class
+_PolicyActor: Any = cast("Any", ppo_actor.PolicyModelActor).__ray_metadata__.modified_class
+_ReferenceActor: Any = cast("Any", launcher.ReferenceModelActor).__ray_metadata__.modified_class
 
 _SINGLE = "fp32"
 """How DeepSpeed's flags would call float32, which OpenRLHF's do not know."""

@@ -5,8 +5,6 @@ OpenRLHF's evaluates neither before training nor after it, keeps the value of an
 pass beside a checkpoint, and ends an epoch in a partial batch.
 """
 
-# pyright: reportAttributeAccessIssue=false
-
 from __future__ import annotations
 
 import contextlib
@@ -14,7 +12,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import ray
 import structlog
@@ -54,7 +52,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger()
 
-_Trainer: Any = ppo_trainer.PPOTrainer.__ray_metadata__.modified_class
+_Trainer: Any = cast("Any", ppo_trainer.PPOTrainer).__ray_metadata__.modified_class
 """The plain class under `@ray.remote`."""
 
 

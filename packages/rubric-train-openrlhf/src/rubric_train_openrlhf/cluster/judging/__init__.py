@@ -1,1 +1,0 @@
-"""The judge's side of a run: the only processes that hold a passage or a criterion."""
