@@ -132,12 +132,14 @@ class Sentence:
         """The runs of three words that hold a function word."""
         return [run for run in trigrams(self.lowered) if not FUNCTION_WORDS.isdisjoint(run)]
 
+    @property
+    def well_formed(self) -> bool:
+        """Whether this reads as prose: length, end mark, function words, variety, letters."""
+        return self.flaw is None
+
     @cached_property
     def flaw(self) -> str | None:
-        """The first thing that keeps this from reading as prose; None for a well-formed sentence.
-
-        Length, end mark, function words, variety, letters.
-        """
+        """The first thing that keeps this from reading as prose, if any does."""
         n_words = len(self.words)
         if not _MIN_WORDS <= n_words <= _MAX_WORDS:
             return "too short" if n_words < _MIN_WORDS else "too long"

@@ -114,8 +114,7 @@ class JudgePool:
 
         Cancellation passes through: the calls in flight are cancelled and nothing is returned.
         """
-        if deadline_s is not None and not deadline_s > 0:
-            raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")
+        _check_deadline(deadline_s)
         check_replicate(replicate)
         results: list[JudgeResult | None] = [None] * len(views)
         judge = fingerprint(self._judge)
@@ -127,9 +126,7 @@ class JudgePool:
                     on_result(position, result)
 
         def settle(call: Call, result: JudgeResult, latency_s: float | None) -> None:
-            self._state.tally.judged(
-                call.view, result, latency_s=latency_s, times=len(call.positions)
-            )
+            self._state.tally.judged(call.view, result, latency_s, len(call.positions))
             if self._ledger is not None:
                 self._ledger.record(call.key, call.view, result, judge=judge, replicate=replicate)
             place(call.positions, result)
@@ -222,3 +219,8 @@ class JudgePool:
             detail=f"{doing} when the step's deadline_s={deadline_s} was over",
             attempts=call.spent + begun,
         )
+
+
+def _check_deadline(deadline_s: float | None) -> None:
+    if deadline_s is not None and not deadline_s > 0:
+        raise ValueError(f"deadline_s={deadline_s!r} must be above 0, or left out")

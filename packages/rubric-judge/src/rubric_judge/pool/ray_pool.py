@@ -25,7 +25,7 @@ from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider.model_config import LimitsConfig
 
-_LIVES = 2
+_MOST_ACTORS = 2
 """Actors that one judgement is given to, before it is taken for what kills them."""
 _CLOSE_WITHIN_S = 10.0
 
@@ -70,7 +70,7 @@ class RemoteJudge:
 
     async def judge(self, view: JudgeView) -> JudgeResult:
         """Judge one response, in a micro-batch with others."""
-        for _ in range(_LIVES):
+        for _ in range(_MOST_ACTORS):
             loop = asyncio.get_running_loop()
             future = loop.create_future()
             # What a loop that ended had gathered is nobody's any more.
@@ -88,8 +88,8 @@ class RemoteJudge:
         return JudgeResult.unavailable(
             Reason.JUDGE_ERROR,
             judge=self.name,
-            attempts=_LIVES,
-            detail=f"{_LIVES} Ray actors died with this judgement; see their logs",
+            attempts=_MOST_ACTORS,
+            detail=f"{_MOST_ACTORS} Ray actors died with this judgement; see their logs",
         )
 
     async def check(self) -> None:

@@ -106,7 +106,7 @@ class Replicas:
                 f"{prints[0]!r}, {prints[1]!r}; use a pool for each"
             )
         self.all = tuple(Replica(judge, limit=limit) for judge in judges)
-        self._homes = OrderedDict[str, Replica]()
+        self._by_group = OrderedDict[str, Replica]()
 
     @property
     def has_room(self) -> bool:
@@ -128,11 +128,11 @@ class Replicas:
         """
         if len(self.all) == 1:
             return self.all[0] if self.all[0].has_room else None
-        home = self._homes.get(group)
-        if home is not None and not home.is_down and (home.has_room or not begins):
-            self._homes.move_to_end(group)
-            return home if home.has_room else None
-        return self._new_home(group)
+        replica = self._by_group.get(group)
+        if replica is not None and not replica.is_down and (replica.has_room or not begins):
+            self._by_group.move_to_end(group)
+            return replica if replica.has_room else None
+        return self._assign(group)
 
     def other_than(self, replica: Replica) -> Replica | None:
         """Return another replica for a second call; the same where no other is up.
@@ -146,19 +146,18 @@ class Replicas:
         """Return whether a call that did not reach this replica can go elsewhere."""
         return any(one is not replica and not one.is_down for one in self.all)
 
-    def _new_home(self, group: str) -> Replica | None:
+    def _assign(self, group: str) -> Replica | None:
         now_s = time.monotonic()
         candidates = [one for one in self.all if one.is_open(now_s)] or list(self.all)
-        free = [one for one in candidates if one.has_room]
-        if not free:
+        free = (one for one in candidates if one.has_room)
+        if (replica := min(free, key=_load, default=None)) is None:
             return None
-        home = min(free, key=_load)
-        home.take_group()
-        self._homes[group] = home
-        self._homes.move_to_end(group)
-        if len(self._homes) > _GROUPS_REMEMBERED:
-            self._homes.popitem(last=False)
-        return home
+        replica.take_group()
+        self._by_group[group] = replica
+        self._by_group.move_to_end(group)
+        if len(self._by_group) > _GROUPS_REMEMBERED:
+            self._by_group.popitem(last=False)
+        return replica
 
 
 def _load(replica: Replica) -> tuple[int, int]:

@@ -51,13 +51,13 @@ class Call:
     first: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     second: Hedge | None = None
 
-    def lose(self, result: JudgeResult | None) -> None:
+    def add_spent(self, result: JudgeResult | None) -> None:
         """Count what was done for nothing; None of a call that was cancelled."""
         self.spent += 1 if result is None else result.attempts
         if result is not None and result.usage is not None:
             self.usage = result.usage.plus(self.usage)
 
-    def whole(self, result: JudgeResult) -> JudgeResult:
+    def with_spent(self, result: JudgeResult) -> JudgeResult:
         """Return the result with all that it took."""
         if not self.spent:
             return result

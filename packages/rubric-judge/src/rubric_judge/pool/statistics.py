@@ -141,7 +141,7 @@ class Tally:
         self._outcome(result, times)
 
     def judged(
-        self, view: JudgeView, result: JudgeResult, *, latency_s: float | None, times: int
+        self, view: JudgeView, result: JudgeResult, latency_s: float | None, times: int
     ) -> None:
         """Count a judgement that was asked for, however many calls it took.
 

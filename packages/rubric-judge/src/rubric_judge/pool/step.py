@@ -118,7 +118,7 @@ class PoolState:
     hedger: Hedger | None
     warm: bool
     tally: Tally = field(default_factory=Tally)
-    home: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
+    loop: LoopGuard = field(default_factory=lambda: LoopGuard("pool"))
     slots: anyio.CapacityLimiter = field(init=False)
     _change: anyio.Event | None = None
 
@@ -128,7 +128,7 @@ class PoolState:
         Raises:
             EventLoopError: steps are under way on another loop.
         """
-        if self.home.enter(step):
+        if self.loop.enter(step):
             self.slots = anyio.CapacityLimiter(self.limit)
             self._change = None
             self.tally.in_flight.clear()
@@ -191,7 +191,7 @@ class Step:
         finally:
             for slot in tuple(self._held):  # of a call that was cancelled before it began
                 self._give_back(slot)
-            self._state.home.leave(self)
+            self._state.loop.leave(self)
         if self._exits:
             raise self._exits[0]
 
@@ -230,7 +230,7 @@ class Step:
     def _give_back(self, slot: object) -> None:
         replica = self._held.pop(slot, None)
         # Where the loop has ended, nobody waits for it, and the next loop has slots of its own.
-        if replica is not None and self._state.home.holds(self):
+        if replica is not None and self._state.loop.holds(self):
             replica.in_flight.discard(slot)
             self._state.slots.release_on_behalf_of(slot)
             self._state.changed()
@@ -252,7 +252,7 @@ class Step:
             call.second = None
             # Of the two, one is the result; the other's attempts were made all the same.
             is_second = call.answer is not None and call.answer is not result
-            call.lose(result if is_second else second.result)
+            call.add_spent(result if is_second else second.result)
         # Without either, only the answer of the second has cancelled the first.
         return cast("JudgeResult", call.answer or result)
 
@@ -294,14 +294,14 @@ class Step:
             and replicas.another_is_up(call.replica)
         ):
             call.moves += 1
-            call.lose(result)
+            call.add_spent(result)
             call.first = anyio.CancelScope()
             self._state.tally.moved += 1
             self._schedule.again(call)
             return
         self._schedule.settled(call)
         self._settle(
-            call, call.whole(result), time.perf_counter() - (call.begun_s or call.started_s)
+            call, call.with_spent(result), time.perf_counter() - (call.begun_s or call.started_s)
         )
 
     async def _hedge_stragglers(self, group: TaskGroup, hedger: Hedger) -> None:
