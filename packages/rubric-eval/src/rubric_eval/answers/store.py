@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
 from pydantic import ValidationError
 
@@ -15,14 +15,6 @@ from rubric_core.files import open_file, open_to_append
 from rubric_eval.errors import EvalFolderError, EvalWriteError
 from rubric_eval.records import AnswerRow
 from rubric_eval.records.files import is_of_another
-
-
-class ReadAnswers(NamedTuple):
-    """The rows of a file, and where they end."""
-
-    rows: list[AnswerRow]
-    whole_bytes: int
-    """Bytes of the lines that are whole; what follows was torn when its writer ended."""
 
 
 def read_answers(path: Path, *, only: Container[str] | None = None) -> list[AnswerRow]:
@@ -39,7 +31,7 @@ def read_answers(path: Path, *, only: Container[str] | None = None) -> list[Answ
         EvalFolderError: a line in the middle is damaged.
         OSError: the file cannot be read.
     """
-    return list(settled(read_file(path, only=only).rows).values())
+    return list(settled(read_file(path, only=only)[0]).values())
 
 
 def line_of(path: Path, row: AnswerRow) -> int | None:
@@ -61,13 +53,18 @@ def settled(rows: Iterable[AnswerRow]) -> dict[tuple[str, int, str], AnswerRow]:
     return last
 
 
-def read_file(path: Path, *, only: Container[str] | None = None) -> ReadAnswers:
-    """Read the rows of a file, in the order of writing; see `read_answers`."""
+def read_file(path: Path, *, only: Container[str] | None = None) -> tuple[list[AnswerRow], int]:
+    """Read the rows of a file, in the order of writing; see `read_answers`.
+
+    Returns:
+        The rows, and the bytes of the lines that are whole: what follows was torn when its writer
+        ended.
+    """
     try:
         with open_file(path) as file:
             content = file.read()
     except FileNotFoundError:
-        return ReadAnswers([], 0)
+        return [], 0
     rows: list[AnswerRow] = []
     whole = offset = 0
     torn: int | None = None
@@ -86,7 +83,7 @@ def read_file(path: Path, *, only: Container[str] | None = None) -> ReadAnswers:
             )
         rows.append(row)
         whole = offset
-    return ReadAnswers(rows, whole)
+    return rows, whole
 
 
 def _row(line: bytes, path: Path, number: int) -> AnswerRow | None:
@@ -177,12 +174,11 @@ class AnswerFile:
 
     def _open(self) -> None:
         try:
-            read = read_file(self._path)
-            self._size = read.whole_bytes
+            rows, self._size = read_file(self._path)
             self._set_aside()
         except OSError as error:
             raise self._unwritable(error) from error
-        for row in settled(read.rows).values():
+        for row in settled(rows).values():
             self._note(row)
 
     def _set_aside(self) -> None:

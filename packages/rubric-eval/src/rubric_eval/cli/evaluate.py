@@ -16,6 +16,7 @@ from rich.table import Table
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, evaluated, note, working
 from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, console, figures_table
+from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutTable
@@ -231,11 +232,11 @@ def _print(table: TransferTable, *, out: Path) -> None:
         figures=(*benchmarks, "Avg.", "Avg. Δ"),
     )
     for row in table.rows:
-        delta = "–" if row.average_delta is None else f"{100 * row.average_delta:+.2f}"
         shown = [_accuracy(cell) for cell in row.cells]
+        delta = _percent(row.average_delta, "+.2f")
         accuracy.add_row(row.model, *shown, f"{100 * row.average:.2f}", delta)
     if any(cell.chance is not None for cell in columns):
-        chance = ["–" if one.chance is None else f"{100 * one.chance:.0f}" for one in columns]
+        chance = [_percent(one.chance, ".0f") for one in columns]
         accuracy.add_row("chance", *chance, "", "", style="dim")
     console().print(accuracy)
     ends = figures_table(
@@ -246,11 +247,14 @@ def _print(table: TransferTable, *, out: Path) -> None:
     for row in table.rows:
         for cell in row.cells:
             shares = (cell.no_answer_frac, cell.truncated_frac, cell.unavailable_frac)
-            percent = ["–" if share is None else f"{100 * share:.1f}" for share in shares]
-            tokens = "–" if cell.tokens_mean is None else f"{cell.tokens_mean:.0f}"
-            ends.add_row(row.model, cell.title, *percent, tokens)
+            percent = [_percent(share, ".1f") for share in shares]
+            ends.add_row(row.model, cell.title, *percent, or_dash(cell.tokens_mean, ".0f"))
     console().print(ends)
     console().print(f"written: {EvalFolder(out).transfer}", soft_wrap=True)
+
+
+def _percent(share: float | None, form: str) -> str:
+    return or_dash(None if share is None else 100 * share, form)
 
 
 def _accuracy(cell: TransferCell) -> str:

@@ -15,10 +15,11 @@ from rubric_core import ConfigError, config_error
 from rubric_eval.cli.app import print_edited, working
 from rubric_judge.console import current
 from rubric_judge.console.command import configure_log, console, figures_table
+from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
-    from rubric_eval.hacking import Correlation, HackingPanel, NewJudge
+    from rubric_eval.hacking import HackingPanel, NewJudge
     from rubric_eval.statistics import Interval
 
 
@@ -77,7 +78,9 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         raise config_error(error, model=CompareSettings, source="the options") from None
     with working() as progress, progress.phase("comparing"):
         found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
-    _print(found)
+    _print_scores(found)
+    _print_differences(found)
+    _print_rest(found)
     print_edited(found.edited)
     console().print(f"written: {place}", soft_wrap=True)
     return 0
@@ -91,9 +94,7 @@ def _pair(names: str) -> tuple[str, ...]:
     return both
 
 
-def _print(found: EvalComparison) -> None:
-    _print_scores(found)
-    _print_differences(found)
+def _print_rest(found: EvalComparison) -> None:
     stdout = console()
     for average in found.averages:
         suite = f" of suite {average.suite}" if average.suite else ""
@@ -142,7 +143,7 @@ def _cells(one: PairedResult) -> tuple[str, ...]:
         one.in_percent(sign="+"),
         _p(one.p),
         _p(one.p_adjusted) + (" *" if one.is_significant else "  "),
-        "–" if one.detectable is None else f"{100 * one.detectable:.1f}",
+        or_dash(one.detectable and 100 * one.detectable, ".1f"),
     )
 
 
@@ -307,8 +308,8 @@ def _print_panel(found: HackingPanel, place: Path) -> None:
         table.add_row(
             one.model,
             f"{one.words.mean:.0f}",
-            _rho(one.reward_length),
-            _rho(one.reward_length_within),
+            or_dash(one.reward_length and one.reward_length.rho, "+.2f"),
+            or_dash(one.reward_length_within and one.reward_length_within.rho, "+.2f"),
             f"{one.hedges.mean:.2f}",
             _share(one.appeals),
             _share(one.echoes),
@@ -325,10 +326,6 @@ def _print_panel(found: HackingPanel, place: Path) -> None:
         stdout.print(f"note: {note}", soft_wrap=True)
     print_edited(found.edited)
     stdout.print(f"written: {place}", soft_wrap=True)
-
-
-def _rho(correlation: Correlation | None) -> str:
-    return "–" if correlation is None else f"{correlation.rho:+.2f}"
 
 
 def _share(interval: Interval | None) -> str:

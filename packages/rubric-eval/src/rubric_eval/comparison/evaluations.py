@@ -70,12 +70,11 @@ _Parts = dict[tuple[Literal["criterion", "field"], str], dict[str, float]]
 
 def _fields(pair: Pair) -> _Parts:
     fields = dict(zip(pair.a.ids, pair.a.fields, strict=False))
-    found: defaultdict[tuple[Literal["criterion", "field"], str], dict[str, float]]
-    found = defaultdict(dict)
+    found: _Parts = {("field", name): {} for name in sorted(set(fields.values()) - {""})}
     for question, difference in zip(pair.ids, pair.differences_N, strict=True):
-        if fields.get(question):
-            found["field", fields[question]][question] = float(difference)
-    return dict(sorted(found.items()))
+        if name := fields.get(question):
+            found["field", name][question] = float(difference)
+    return {part: by_question for part, by_question in found.items() if by_question}
 
 
 def _criteria(pair: Pair) -> _Parts:
@@ -173,13 +172,14 @@ def compare_measured(
         )
     scores = [score(one, settings) for models in columns.values() for one in models.values()]
     results = paired_results(pairs, settings)
-    parts, small = _parts(pairs, settings)
+    found = [breakdown(one, settings) for one in pairs]
+    small = max(count for _, count in found)
     return EvalComparison(
         settings=settings,
         scores=tuple(scores),
         differences=tuple(results),
         averages=tuple(averages(pairs, settings)),
-        exploratory=tuple(parts),
+        exploratory=tuple(part for parts, _ in found for part in parts),
         notes=tuple(_notes(measured, pairs, scores, results, small=small)),
     )
 
@@ -215,11 +215,6 @@ def _chosen_pairs(models: Sequence[str], settings: CompareSettings) -> list[tupl
         for at in sorted({0, place - 1})
         if 0 <= at < place
     ]
-
-
-def _parts(pairs: Sequence[Pair], settings: CompareSettings) -> tuple[list[Part], int]:
-    found = [breakdown(one, settings) for one in pairs]
-    return [part for parts, _ in found for part in parts], max(small for _, small in found)
 
 
 def _notes(

@@ -60,20 +60,16 @@ class Comparison(BaseModel):
 
     def heldout_json(self) -> dict[str, object]:
         """Stages by name with `controls` beside them, as summaries keep them."""
-        return {
-            **{name: row.model_dump(mode="json") for name, row in self.stages.items()},
-            "controls": {name: row.model_dump(mode="json") for name, row in self.controls.items()},
-        }
+        content = self.model_dump(mode="json")
+        return {**content["stages"], "controls": content["controls"]}
 
     def to_json(self) -> dict[str, object]:
         """Content of comparison.json, which the run's report shows."""
+        content = self.model_dump(mode="json")
         return {
-            "judge": self.judge,
-            "confidence": self.confidence,
-            "samples": self.samples,
+            **{name: content[name] for name in ("judge", "confidence", "samples")},
             "heldout": self.heldout_json(),
-            "differences": [item.model_dump(mode="json") for item in self.differences],
-            "claim": self.claim,
+            **{name: content[name] for name in ("differences", "claim")},
         }
 
     def markdown(self) -> str:
@@ -130,14 +126,16 @@ def compare(
     extra = dict(controls or {})
     everything = {**named, **extra}
     _check_comparable(named, extra)
-    pairs = _default_pairs(named, extra) if differences is None else list(differences)
+    names = list(named)
+    later = [(b, a) for a, b in pairwise(names)] + [(names[-1], control) for control in extra]
+    pairs = later if differences is None else list(differences)
     for name in (name for pair in pairs for name in pair):
         if name not in everything:
             raise ComparisonError(f"no evaluation named {name!r}; there are {list(everything)!r}")
     rows = {
         name: ComparisonRow(
             **heldout.interval(confidence=confidence).model_dump(),
-            label=(labels or {}).get(name, _label(name)),
+            label=(labels or {}).get(name, name.replace("_", " ")),
             zero_frac=heldout.zero_frac,
             criteria=heldout.criteria,
         )
@@ -178,15 +176,6 @@ def _check_comparable(named: Mapping[str, Heldout], controls: Mapping[str, Heldo
             )
 
 
-def _default_pairs(
-    named: Mapping[str, Heldout], controls: Mapping[str, Heldout]
-) -> list[tuple[str, str]]:
-    names = list(named)
-    return [(later, earlier) for earlier, later in pairwise(names)] + [
-        (names[-1], control) for control in controls
-    ]
-
-
 def _difference(
     everything: Mapping[str, Heldout], pair: tuple[str, str], *, confidence: float
 ) -> Difference:
@@ -196,10 +185,6 @@ def _difference(
         a.rewards_N, [by_id[task_id] for task_id in a.task_ids], confidence=confidence
     )
     return Difference(**interval.model_dump(), a=pair[0], b=pair[1])
-
-
-def _label(name: str) -> str:
-    return name.replace("_", " ")
 
 
 def _cell(text: str) -> str:

@@ -272,7 +272,12 @@ async def _evaluate(
                 with Ledger(folder.ledger) as ledger:
                     work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
                     await work.run(answers)
-                    _refuse_lost(ledger)
+                    if ledger.unwritten:
+                        raise LedgerError(
+                            f"{ledger.unwritten} judgements could not be written: make room, and "
+                            "run the same command again",
+                            path=ledger.path,
+                        )
                 done = _finished(folder, run, wanted)
                 table = heldout_table(folder, done)
                 write_json(folder.heldout, table)
@@ -303,15 +308,6 @@ async def _check_judges(
             ]
     for judge in judges:
         await JudgePool(judge.replicas).check()
-
-
-def _refuse_lost(ledger: Ledger) -> None:
-    if ledger.unwritten:
-        raise LedgerError(
-            f"{ledger.unwritten} judgements could not be written: make room, and run the same "
-            "command again",
-            path=ledger.path,
-        )
 
 
 def _finished(folder: EvalFolder, run: EvalRun, wanted: EvalRun) -> EvalRun:

@@ -8,8 +8,9 @@ truncated    1 where the response was cut; only of a model that says so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Self
 
+from rubric_core import Finish
 from rubric_eval.lm_tasks.answers import (
     is_expression,
     is_number,
@@ -18,20 +19,32 @@ from rubric_eval.lm_tasks.answers import (
     stated_number,
 )
 
+if TYPE_CHECKING:
+    from rubric_eval.records import AnswerRow
 
-@runtime_checkable
-class Answered(Protocol):
-    """A response, as text, of a model that says how it ended."""
 
-    @property
-    def is_truncated(self) -> bool | None:
-        """Whether it was cut; None where nobody knows."""
-        ...
+class Response(str):
+    """The text of an answer, which knows how it ended; empty where none came."""
+
+    __slots__ = ("row",)
+
+    row: AnswerRow
+
+    def __new__(cls, row: AnswerRow) -> Self:
+        """Take the text of a row."""
+        self = super().__new__(cls, row.text or "")
+        self.row = row
+        return self
 
     @property
     def is_available(self) -> bool:
         """Whether an answer came at all."""
-        ...
+        return self.row.text is not None
+
+    @property
+    def is_truncated(self) -> bool | None:
+        """Whether it was cut; None where none came."""
+        return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
 
 
 def target(doc: Mapping[str, Any]) -> str:
@@ -77,9 +90,9 @@ def letter(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
 
 def _metrics(response: str, found: str | None, *, correct: bool) -> dict[str, float]:
     """An answer that never came is left out of every mean: it is no wrong one."""
-    if isinstance(response, Answered) and not response.is_available:
+    if isinstance(response, Response) and not response.is_available:
         return {}
     metrics = {"exact_match": float(correct), "no_answer": float(found is None)}
-    if isinstance(response, Answered) and response.is_truncated is not None:
+    if isinstance(response, Response) and response.is_truncated is not None:
         metrics["truncated"] = float(response.is_truncated)
     return metrics

@@ -199,7 +199,9 @@ def load_items(benchmark: str, data: str | Path | None = None) -> Loaded:
         MissingExtraError: the Hub is asked for without the extra.
     """
     if data is None:
-        return _from_hub(benchmark)
+        hub = SOURCES[benchmark]
+        items = read_items(benchmark, enumerate(_hub_rows(hub), start=1), source=hub.hub)
+        return Loaded(tuple(items), hub.hub)
     folder = SMALL_DATA if str(data) == SMALL else Path(data).expanduser()
     path = _find(benchmark, folder)
     rows = _csv_rows(path) if path.suffix == ".csv" else read_lines(path)
@@ -233,12 +235,6 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, dict[str, object]]]:
             raise BenchmarkDataError(
                 f"{path}:{reader.line_num + 1}: no CSV in UTF-8 ({error}); write it again"
             ) from None
-
-
-def _from_hub(benchmark: str) -> Loaded:
-    source = SOURCES[benchmark]
-    items = read_items(benchmark, enumerate(_hub_rows(source), start=1), source=source.hub)
-    return Loaded(tuple(items), source.hub)
 
 
 def _hub_rows(source: HubBenchmark) -> Iterator[dict[str, object]]:

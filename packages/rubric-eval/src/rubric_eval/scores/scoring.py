@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -250,9 +251,7 @@ class JudgeDesk:
             if content not in self._listeners:
                 self._listeners[content] = []
                 contents.append(content)
-            self._listeners[content].append(
-                lambda result, index=index: settle(index, result),
-            )
+            self._listeners[content].append(partial(settle, index))
         return contents
 
 
@@ -357,21 +356,19 @@ class Scoring:
     def _abort(self) -> HeldoutAbortError:
         failed = self._failures
         kept = sum(row.reward is not None for row in self.scores.values())
+        sides = {reason.partition(":")[0] for reason in failed.by_reason}
+        names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
+        who = " and ".join(name for side, name in names.items() if side in sides)
         return HeldoutAbortError(
             f"model {self.model!r}, judge {self.judge!r}: no judgement for {failed.total} of "
             f"{self.expected} answers: {failed}. At most {100 * self.max_unavailable_frac:g} % "
-            f"(--max-unavailable-frac), and never all, may lack one. {self._remedy()} Nothing is "
+            f"(--max-unavailable-frac), and never all, may lack one. See to the {who}: whether it "
+            "is up, and what its own log says. Nothing is "
             f"lost: all answers that came, and judgements of {kept} of this model's, are kept in "
             f"{self.folder.root}; the same command goes on from there",
             unavailable_frac=failed.total / self.expected,
             reasons=dict(sorted(failed.by_reason.items())),
         )
-
-    def _remedy(self) -> str:
-        sides = {reason.partition(":")[0] for reason in self._failures.by_reason}
-        names = {"model": f"model {self.model!r}", "judge": f"judge {self.judge!r}"}
-        failed = " and ".join(name for side, name in names.items() if side in sides)
-        return f"See to the {failed}: whether it is up, and what its own log says."
 
 
 def _waiting(answers: MemoryObjectReceiveStream[Answered], *, most: int) -> list[Answered]:

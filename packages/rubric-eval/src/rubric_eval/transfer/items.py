@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from rubric_core import Finish
-from rubric_eval.lm_tasks.scoring import stated
+from rubric_eval.lm_tasks.scoring import Response, stated
 from rubric_eval.records import AnswerRow, ItemRow
 from rubric_eval.records.inputs import text_sha256
 
@@ -14,30 +13,6 @@ if TYPE_CHECKING:
     from rubric_eval.lm_tasks.sources import Item
     from rubric_eval.transfer.building import Built
     from rubric_eval.transfer.suites import Benchmark
-
-
-class Response(str):
-    """The text of an answer, which knows how it ended; empty where none came."""
-
-    __slots__ = ("row",)
-
-    row: AnswerRow
-
-    def __new__(cls, row: AnswerRow) -> Self:
-        """Take the text of a row."""
-        self = super().__new__(cls, row.text or "")
-        self.row = row
-        return self
-
-    @property
-    def is_available(self) -> bool:
-        """Whether an answer came at all."""
-        return self.row.text is not None
-
-    @property
-    def is_truncated(self) -> bool | None:
-        """Whether it was cut; None where none came."""
-        return None if self.row.finish is None else self.row.finish is Finish.TRUNCATED
 
 
 def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[str, Any]]:

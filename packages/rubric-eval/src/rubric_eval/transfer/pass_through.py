@@ -7,7 +7,6 @@ the second one the first one's answers. So the path that is given gets the model
 from __future__ import annotations
 
 import argparse
-import contextlib
 import hashlib
 import json
 import logging
@@ -159,13 +158,12 @@ def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
     """
     main = harness("lm_eval.__main__").cli_evaluate
     command = arguments[0] if arguments and arguments[0] in _COMMANDS else None
-    with contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder:
         given = list(arguments)
         if command in {"ls", "list", "validate"}:
             given = _with_tasks(given, say)
         elif arguments and not {"-h", "--help"} & set(arguments):
-            folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-            given = _run_arguments(read_arguments(arguments), folder, say)
+            given = _run_arguments(read_arguments(arguments), Path(folder), say)
         return _call(main, given)
 
 

@@ -64,9 +64,8 @@ SUITES: Final = {
 
 def suite_of(task: str) -> SuiteName | None:
     """Return the suite that has a benchmark of this name; None for one that is in no suite."""
-    return next(
-        (name for name, suite in SUITES.items() if task in (one.task for one in suite)), None
-    )
+    known = benchmark_of(task)
+    return next((name for name, suite in SUITES.items() if known in suite), None)
 
 
 def benchmark_of(task: str) -> Benchmark | None:
