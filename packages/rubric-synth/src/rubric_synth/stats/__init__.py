@@ -1,9 +1,9 @@
 """What a dataset looks like: numbers, a page to look at, and examples to read.
 
 report     what is measured, as `stats.json` holds it, and how numbers are gathered
-tally      what is counted of each task
+controls   answers that should not score well, and what they earn
 examples   tasks and refused drafts to read, chosen by a hash
 charts     what is drawn
 page       the parts put into the template
-measure    a dataset folder read once into all of it
+tally      what is counted of each task; a dataset folder read once into all of it
 """

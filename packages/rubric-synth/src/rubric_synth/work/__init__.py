@@ -2,6 +2,5 @@
 
 segments   append-only files of checked lines
 index      where the lines of each document are
-lock       one run at a time
-folder     the three together: calls and outcomes
+folder     both together, for one run at a time: calls and outcomes
 """
