@@ -6,6 +6,7 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import warnings
@@ -41,17 +42,25 @@ _loading = threading.Lock()
 def _litellm() -> Any:
     """Import the libraries; litellm has no types to speak of."""
     keep_litellm_offline()
-    import instructor  # noqa: F401
+    import instructor
     import litellm
 
+    _ = instructor  # loaded with the rest, and used at the first call with a schema
     module: Any = litellm
     module.suppress_debug_info = True
     for name in (*_TALKATIVE, "openai"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # What the first calls would load in the middle of the event loop.
-    import_module("openai.resources")
-    module.encoding  # noqa: B018  # loaded at the first look
+    import_module("openai.resources")  # or the first call would, in the middle of the event loop
     return module
+
+
+def _warm_up(litellm: Any, model: str) -> None:
+    """Load what litellm would load in the middle of the first calls; nothing is sent."""
+    messages = [{"role": "user", "content": "ready?"}]
+    with suppress(Exception):  # a model that litellm does not know is reported elsewhere
+        litellm.get_supported_openai_params(model=model)
+        if not (litellm.callbacks or litellm.success_callback):  # who would be told of no call
+            asyncio.run(litellm.acompletion(model=model, messages=messages, mock_response="ready"))
 
 
 async def _complete(**request: Any) -> Any:
@@ -92,8 +101,7 @@ class LiteLLMClient:
         with _loading:  # the cache would let two threads load at once
             litellm = _litellm()
         for model in self._models():
-            with suppress(Exception):  # a model that litellm does not know is reported below
-                litellm.get_supported_openai_params(model=model)
+            _warm_up(litellm, model)
         if self._groups is None:
             _require_provider(litellm, config)
             self._unset = _unset(litellm, config.model) if self._key is None else ()

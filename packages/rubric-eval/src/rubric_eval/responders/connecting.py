@@ -86,7 +86,7 @@ class ChatResponder:
         return {
             "kind": "chat",
             "model": self._config.model.removeprefix(VLLM_ROUTE),
-            "transport": self._config.transport,
+            "transport": cast("JsonValue", told["transport"]),
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
             "root": served.root if served else None,
