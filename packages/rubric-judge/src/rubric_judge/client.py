@@ -49,7 +49,10 @@ def _litellm() -> Any:
     module.suppress_debug_info = True
     for name in (*_TALKATIVE, "openai"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    import_module("openai.resources")  # or the first call would, in the middle of the event loop
+    # Or the first call would load them, in the middle of the event loop.
+    for name in ("openai.resources", "litellm._service_logger"):
+        import_module(name)
+    module.encoding  # noqa: B018  # loaded at the first look
     return module
 
 
