@@ -149,7 +149,7 @@ class LiteLLMClient:
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
         await self.prepare()
-        supported = _litellm().get_supported_openai_params
+        supported: Callable[..., list[str] | None] = _litellm().get_supported_openai_params
         taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
         return tuple(
