@@ -139,7 +139,9 @@ class LiteLLMClient:
             except JudgeTransportError:
                 raise
             except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
-                answer = refusal_or_raise(error, litellm)
+                import openai
+
+                answer = refusal_or_raise(error, litellm, unreachable=openai.APIConnectionError)
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
