@@ -29,7 +29,6 @@ WAYS: dict[str, dict[str, object]] = {
     "hosted_vllm": {"model": "hosted_vllm/fake", "transport": "litellm"},
     "direct": {"model": "fake", "transport": "direct"},
 }
-LITELLM = ("openai", "hosted_vllm")
 
 
 class _Anything(BaseModel):
@@ -63,7 +62,7 @@ every_way = pytest.mark.parametrize("way", WAYS)
 async def closed_connections() -> AsyncIterator[None]:
     """Close what litellm keeps open, which belongs to the event loop of one test."""
     yield
-    await LLMJudge(JudgeConfig(model="openai/fake", api_base="http://127.0.0.1:1")).aclose()
+    await LLMJudge(JudgeConfig(model="openai/gpt-4.1-mini")).aclose()
 
 
 async def _judge(
@@ -178,7 +177,7 @@ async def test_a_prompt_that_the_provider_refuses_is_a_refusal(
 async def test_a_call_that_brings_no_answer_is_unavailable_with_its_reason(
     make_view: ViewFactory, fault: Fault, way: str
 ) -> None:
-    with FakeEndpoint(1.0, faults=[fault]) as endpoint:
+    with FakeEndpoint(1.0, faults=[fault] * 2) as endpoint:  # litellm's route to vLLM asks twice
         result = await _judge(endpoint, make_view(), way, **ONE_ATTEMPT)
     assert (result.outcome, result.reason) == (Outcome.UNAVAILABLE, UNAVAILABLE[fault])
     assert (result.scores, result.attempts) == ({}, 1)
@@ -222,7 +221,7 @@ async def test_a_lasting_fault_is_tried_the_configured_number_of_times(
     ("fault", "says"),
     [
         (Fault.UNAUTHORIZED, "in `api_key_env`"),
-        (Fault.NOT_FOUND, "write into `api_base`"),
+        (Fault.NOT_FOUND, "`api_base`"),
         (Fault.BAD_REQUEST, "check `model`, `api_base`, `max_tokens`"),
     ],
 )

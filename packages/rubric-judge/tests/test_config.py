@@ -412,3 +412,39 @@ def test_a_hosted_providers_key_does_not_go_to_another_server(
     assert own is not None
     assert own.get_secret_value() == "no-key"
     assert api_key(JudgeConfig(model="openai/m")) is None
+
+
+@pytest.mark.parametrize(
+    ("model", "transport", "is_direct", "served_name"),
+    [
+        ("openai/gpt-oss-20b", None, True, "gpt-oss-20b"),
+        ("hosted_vllm/openai/gpt-oss-20b", None, True, "openai/gpt-oss-20b"),
+        ("openai/gpt-oss-20b", "direct", True, "openai/gpt-oss-20b"),
+        ("hosted_vllm/openai/gpt-oss-20b", "direct", True, "openai/gpt-oss-20b"),
+        ("openai/gpt-oss-20b", "litellm", False, "gpt-oss-20b"),
+        ("anthropic/model", None, False, "anthropic/model"),
+    ],
+)
+def test_ones_own_server_is_called_directly_by_the_name_that_litellm_would_send(
+    model: str, transport: str | None, served_name: str, *, is_direct: bool
+) -> None:
+    options = {"model": model, "transport": transport, "api_base": "http://127.0.0.1:1/v1"}
+    config = JudgeConfig.model_validate(options)
+    assert (config.is_direct, config.served_name) == (is_direct, served_name)
+    again = JudgeConfig.model_validate(config.model_dump())
+    assert (again.is_direct, again.served_name) == (is_direct, served_name)
+    assert not JudgeConfig(model=model, litellm_config=Path("router.yaml")).is_direct
+    litellms = {**options, "parameters": {"extra_body": {"seed": 1}}}
+    if is_direct and transport is None:
+        with pytest.raises(ValidationError, match="'extra_body' in `parameters` is litellm's"):
+            JudgeConfig.model_validate(litellms)
+    else:
+        JudgeConfig.model_validate(litellms)
+
+
+def test_the_fingerprint_says_how_the_model_is_called_and_by_which_name() -> None:
+    def fingerprint(transport: str | None) -> str:
+        options = {"model": "openai/m", "transport": transport, "api_base": "http://127.0.0.1:1/v1"}
+        return LLMJudge(JudgeConfig.model_validate(options)).fingerprint
+
+    assert len({fingerprint(transport) for transport in (None, "direct", "litellm")}) == 3

@@ -1,4 +1,4 @@
-"""litellm's calls: what is left out of them, and what is not."""
+"""litellm's calls: prices, callbacks, and what is loaded before the first."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ asyncio.run(main())
 async def closed_connections() -> AsyncIterator[None]:
     """Close what litellm keeps open, which belongs to the event loop of one test."""
     yield
-    await LLMJudge(JudgeConfig(model=ROUTES[0], api_base="http://127.0.0.1:1")).aclose()
+    await LLMJudge(JudgeConfig(model="openai/gpt-4.1-mini")).aclose()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def litellm() -> Iterator[Any]:
 
 async def _judge_twice(view: JudgeView, **config: object) -> list[JudgeResult]:
     with FakeEndpoint(0.5) as endpoint:
-        settings = {"api_base": endpoint.url, **config}
+        settings = {"api_base": endpoint.url, "transport": "litellm", **config}
         async with LLMJudge(JudgeConfig.model_validate(settings)) as judge:
             results = [await judge.judge(view) for _ in range(2)]
     assert {result.outcome for result in results} == {Outcome.SCORED}
@@ -147,7 +147,9 @@ async def test_no_warning_quotes_an_answer_of_the_wrong_types(
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         with FakeEndpoint(0.5) as endpoint:
-            config = JudgeConfig(model=route, api_base=endpoint.url, max_transport_attempts=1)
+            config = JudgeConfig(
+                model=route, transport="litellm", api_base=endpoint.url, max_transport_attempts=1
+            )
             async with LLMJudge(config) as judge:
                 result = await judge.judge(make_view())
         warnings.warn("another", UserWarning, stacklevel=1)

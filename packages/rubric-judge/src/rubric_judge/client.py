@@ -6,6 +6,7 @@ reply's schema and asks once. Every error of the libraries ends here and leaves 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import threading
 import warnings
@@ -21,9 +22,8 @@ from rubric_core import ConfigError, Reason
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.provider.chat import ChatReply, ChatRequest
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
-from rubric_judge.provider.litellm_router import make_router
 from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.router_calls import RoutedCall
+from rubric_judge.provider.router_calls import RoutedCall, make_router
 from rubric_judge.provider.router_file import read_router_file
 from rubric_judge.provider.router_groups import Groups
 from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
@@ -41,17 +41,28 @@ _loading = threading.Lock()
 def _litellm() -> Any:
     """Import the libraries; litellm has no types to speak of."""
     keep_litellm_offline()
-    import instructor  # noqa: F401
+    import instructor
     import litellm
 
+    _ = instructor  # loaded with the rest, and used at the first call with a schema
     module: Any = litellm
     module.suppress_debug_info = True
     for name in (*_TALKATIVE, "openai"):
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # What the first calls would load in the middle of the event loop.
-    import_module("openai.resources")
+    # Or the first call would load them, in the middle of the event loop.
+    for name in ("openai.resources", "litellm._service_logger"):
+        import_module(name)
     module.encoding  # noqa: B018  # loaded at the first look
     return module
+
+
+def _warm_up(litellm: Any, model: str) -> None:
+    """Load what litellm would load in the middle of the first calls; nothing is sent."""
+    messages = [{"role": "user", "content": "ready?"}]
+    with suppress(Exception):  # a model that litellm does not know is reported elsewhere
+        litellm.get_supported_openai_params(model=model)
+        if not (litellm.callbacks or litellm.success_callback):  # who would be told of no call
+            asyncio.run(litellm.acompletion(model=model, messages=messages, mock_response="ready"))
 
 
 async def _complete(**request: Any) -> Any:
@@ -92,8 +103,7 @@ class LiteLLMClient:
         with _loading:  # the cache would let two threads load at once
             litellm = _litellm()
         for model in self._models():
-            with suppress(Exception):  # a model that litellm does not know is reported below
-                litellm.get_supported_openai_params(model=model)
+            _warm_up(litellm, model)
         if self._groups is None:
             _require_provider(litellm, config)
             self._unset = _unset(litellm, config.model) if self._key is None else ()
@@ -129,7 +139,9 @@ class LiteLLMClient:
             except JudgeTransportError:
                 raise
             except Exception as error:  # noqa: BLE001  # litellm's errors have no common base
-                answer = refusal_or_raise(error, litellm)
+                import openai
+
+                answer = refusal_or_raise(error, litellm, unreachable=openai.APIConnectionError)
         except JudgeTransportError as error:
             if self._unset:
                 error.detail += f"; not set: {', '.join(self._unset)}"
@@ -139,7 +151,7 @@ class LiteLLMClient:
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the fields that litellm would refuse to send; see `Transport.unsupported`."""
         await self.prepare()
-        supported = _litellm().get_supported_openai_params
+        supported: Callable[..., list[str] | None] = _litellm().get_supported_openai_params
         taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
         return tuple(

@@ -81,12 +81,12 @@ class ChatResponder:
     @property
     def identity(self) -> Mapping[str, JsonValue]:
         """The model, its deployments and parameters, and its weights as the server names them."""
-        served = self._served
+        served, told = self._served, self._model.identity
         return {
             "kind": "chat",
             "model": self._config.model.removeprefix(VLLM_ROUTE),
-            "transport": self._config.transport,
-            "deployments": cast("JsonValue", self._model.identity["deployments"]),
+            "transport": cast("JsonValue", told["transport"]),
+            "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
             "root": served.root if served else None,
             "parent": served.parent if served else None,

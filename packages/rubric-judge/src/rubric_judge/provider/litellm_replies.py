@@ -45,8 +45,15 @@ def chat_reply(completion: Any) -> ChatReply:
     )
 
 
-def refusal_or_raise(failed: BaseException, litellm: Any) -> ChatReply:
+def refusal_or_raise(
+    failed: BaseException, litellm: Any, *, unreachable: type[Exception]
+) -> ChatReply:
     """Return a refusal to answer the prompt.
+
+    Args:
+        failed: what litellm raised.
+        litellm: the module.
+        unreachable: what the client beneath it raises where there is no connection.
 
     Raises:
         JudgeTransportError: any other failure.
@@ -57,7 +64,7 @@ def refusal_or_raise(failed: BaseException, litellm: Any) -> ChatReply:
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
         raise transport_error(Reason.RATE_LIMITED, what, retry_after=pause_s)
-    raise _failure(failed)
+    raise _failure(failed, unreachable)
 
 
 def no_deployment(error: BaseException, litellm: Any) -> bool:
@@ -83,23 +90,22 @@ def _usage(completion: Any) -> Usage | None:
     )
 
 
-def _failure(error: BaseException) -> JudgeTransportError:
+def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTransportError:
     import aiohttp
     import httpx
-    import openai
 
-    unreachable = (
+    of_connections = (
         ConnectionError,
         aiohttp.ClientConnectionError,
         aiohttp.ClientPayloadError,
         httpx.TransportError,
-        openai.APIConnectionError,
+        unreachable,
     )
     outermost, *causes = causes_of(error)
     status = getattr(error, "status_code", None)
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
-    broken = any(isinstance(cause, unreachable) for cause in causes or [outermost])
+    broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
     is_status = isinstance(status, int)
     if broken and (not is_status or reason_of_status(status) is Reason.SERVER_ERROR):
         return transport_error(Reason.CONNECTION, why_unreachable(error, ""))

@@ -87,6 +87,12 @@ def wrong(path: Path, key: str, what: str) -> ConfigError:
     return ConfigError(f"{path}: {key}: {what}", location=key)
 
 
+def remedy(name: object, known: Iterable[str], *, otherwise: str) -> str:
+    """Return the name that was probably meant, or what to say where none is near."""
+    close = nearest_key(name, known) if isinstance(name, str) else None
+    return f"did you mean {shown_name(close)!r}?" if close else otherwise
+
+
 def check_names(path: Path, value: object, *, key: str, depth: int = 0) -> None:
     """Refuse a key that is no text, wherever under one key.
 
@@ -158,9 +164,8 @@ def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -
             raise wrong(path, keys[name], what)
     strategy = settings.get("routing_strategy")
     if strategy is not None and strategy not in _STRATEGIES:
-        close = nearest_key(strategy, _STRATEGIES) if isinstance(strategy, str) else None
-        remedy = f"did you mean {close!r}?" if close else f"use one of {', '.join(_STRATEGIES)}"
-        raise wrong(path, keys["routing_strategy"], f"is no way of routing: {remedy}")
+        there = remedy(strategy, _STRATEGIES, otherwise=f"use one of {', '.join(_STRATEGIES)}")
+        raise wrong(path, keys["routing_strategy"], f"is no way of routing: {there}")
     defaults = settings.get("default_litellm_params")
     if isinstance(defaults, dict):
         _check_parameters(path, cast("_Options", defaults), key=keys["default_litellm_params"])

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import cast
 
 from rubric_core import ConfigError
-from rubric_core.configuration import nearest_key, shown_name
+from rubric_core.configuration import shown_name
 from rubric_judge.provider.router_checks import (
     KEY_PREFIX,
     SECRET,
     check_deployment,
     check_names,
     check_settings,
+    remedy,
     wrong,
 )
 from rubric_judge.yaml_files import read_yaml
@@ -159,10 +160,9 @@ def read_router_file(path: Path, *, model: str) -> RouterFile:
     alias_targets = ((group, "model_group_alias") for group in aliases.values())
     for name, key in ((model, "model"), *_named_groups(path, settings), *alias_targets):
         if name not in (groups if key == "model_group_alias" else known):
-            close = nearest_key(name, known)
-            there = ", ".join(sorted(map(shown_name, known)))
-            remedy = f"did you mean {shown_name(close)!r}?" if close else f"there are {there}"
-            what = f"no model_name in model_list is {shown_name(name)!r}: {remedy}"
+            there = f"there are {', '.join(sorted(map(shown_name, known)))}"
+            meant = remedy(name, known, otherwise=there)
+            what = f"no model_name in model_list is {shown_name(name)!r}: {meant}"
             raise wrong(path, key, what)
     return RouterFile(path, deployments, settings, ignored)
 
@@ -174,10 +174,9 @@ def _content(path: Path) -> _Options:
     sections = cast("_Options", content)
     for name in sections:
         if name not in _SECTIONS:
-            close = nearest_key(str(name), _SECTIONS)
-            remedy = f"did you mean {close!r}?" if close else f"use {', '.join(sorted(_SECTIONS))}"
+            meant = remedy(str(name), _SECTIONS, otherwise=f"use {', '.join(sorted(_SECTIONS))}")
             key = shown_name(name)
-            raise ConfigError(f"{path}: unknown key {key!r}: {remedy}", location=key)
+            raise ConfigError(f"{path}: unknown key {key!r}: {meant}", location=key)
         if name != "general_settings":
             check_names(path, sections[name], key=name)
     return sections
