@@ -84,17 +84,19 @@ def adapter_base(folder: Path) -> Path | None:
     folder that is there.
     """
     path = folder / _ADAPTER
-    if not path.is_file():
-        return None
-    try:
-        settings = json.loads(read_file(path))
-    except (ValueError, RecursionError):
-        return None
-    name = cast("dict[str, object]", settings) if isinstance(settings, dict) else {}
-    base = name.get("base_model_name_or_path")
+    base = _settings(path).get("base_model_name_or_path") if path.is_file() else None
     if not isinstance(base, str) or not base:
         return None
     return next((one for one in (Path(base), folder / base) if one.is_dir()), None)
+
+
+def _settings(path: Path) -> dict[str, object]:
+    """Read the object of a JSON file; none of a file that holds anything else."""
+    try:
+        content = json.loads(read_file(path))
+    except (ValueError, RecursionError):
+        return {}
+    return cast("dict[str, object]", content) if isinstance(content, dict) else {}
 
 
 def _digest(path: Path) -> str:
@@ -125,8 +127,7 @@ def prompt_form(folder: Path) -> PromptForm:
     if any((folder / name).is_file() for name in _FILES):
         return "chat"
     try:
-        content = json.loads(read_file(folder / "tokenizer_config.json"))
-    except (OSError, ValueError):  # what is wrong is said when the tokenizer loads
+        settings = _settings(folder / "tokenizer_config.json")
+    except OSError:  # what is wrong is said when the tokenizer loads
         return "plain"
-    settings = cast("dict[str, object]", content) if isinstance(content, dict) else {}
     return "chat" if settings.get("chat_template") else "plain"

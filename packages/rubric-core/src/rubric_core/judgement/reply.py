@@ -61,9 +61,7 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Rep
     scores = _scores(rubric, reply["scores"])
     total = _number(reply["total"], "total")
     max_total = _number(reply["max_total"], "max_total")
-    reasoning = reply.get("reasoning", "")
-    if not isinstance(reasoning, str):
-        raise ReplyError(f"reasoning is {_kind(reasoning)}, not a string", reason=Reason.WRONG_TYPE)
+    reasoning = _string(reply.get("reasoning", ""), "reasoning")
     slack = TOTAL_TOLERANCE * max(1.0, rubric.total_weight)
     awarded = math.fsum(scores.values())
     if abs(total - awarded) > slack:
@@ -121,22 +119,19 @@ def _cut_off(text: str, error: json.JSONDecodeError) -> bool:
         return False
     kept = text.rstrip(_WHITE_SPACE)
     rest = kept[error.pos :]
-    begun = not rest
-    match error.msg.partition(" starting")[0].removesuffix(" at"):
+    problem = error.msg.partition(" starting")[0].removesuffix(" at")
+    match problem:
         case "Unterminated string":
-            begun = True
+            return True
         case "Invalid control character":
-            begun = False
+            return False
         case "Invalid \\uXXXX escape":
-            begun = _BEGUN_ESCAPE.fullmatch(rest) is not None
-        case "Expecting value":
-            begun = begun or rest in _BEGUN_VALUES
+            return _BEGUN_ESCAPE.fullmatch(rest) is not None
         case "Expecting ',' delimiter" if rest:
             number = kept[len(kept.rstrip(_OF_NUMBERS)) :]
-            begun = len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
+            return len(rest) < len(number) and _NUMBER.fullmatch(number + "0") is not None
         case _:
-            pass
-    return begun
+            return not rest or (problem == "Expecting value" and rest in _BEGUN_VALUES)
 
 
 def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapping[str, object]:
@@ -156,14 +151,7 @@ def _by_criterion(rubric: Rubric, value: object, *, key: str, each: str) -> Mapp
 
 def _quotes(rubric: Rubric, value: object) -> dict[str, str]:
     given = _by_criterion(rubric, value, key="evidence", each="quote")
-    quotes: dict[str, str] = {}
-    for name in rubric.ids:
-        quote = given[name]
-        if not isinstance(quote, str):
-            detail = f"the quote of {name!r} is {_kind(quote)}, not a string"
-            raise ReplyError(detail, reason=Reason.WRONG_TYPE)
-        quotes[name] = _writable(quote)
-    return quotes
+    return {name: _writable(_string(given[name], f"the quote of {name!r}")) for name in rubric.ids}
 
 
 def _scores(rubric: Rubric, value: object) -> dict[str, float]:
@@ -176,6 +164,12 @@ def _scores(rubric: Rubric, value: object) -> dict[str, float]:
             raise ReplyError(detail, reason=Reason.SCORE_OUT_OF_RANGE)
         scores[criterion.id] = score
     return scores
+
+
+def _string(value: object, what: str) -> str:
+    if not isinstance(value, str):
+        raise ReplyError(f"{what} is {_kind(value)}, not a string", reason=Reason.WRONG_TYPE)
+    return value
 
 
 def _number(value: object, what: str) -> float:

@@ -230,12 +230,8 @@ class Task(Sealed):
         Source: paper, §app:data_pipeline, Data schema.
         """
         if not reveal_grounding:
-            return {
-                "task_id": self.task_id,
-                "question": self.question,
-                "doc_hash": self.doc_hash,
-                "criteria": [c.model_dump() for c in self.rubric],
-            }
+            shown = {"task_id": self.task_id, "question": self.question, "doc_hash": self.doc_hash}
+            return {**shown, "criteria": [c.model_dump() for c in self.rubric]}
         analysis = self.document_analysis
         row: dict[str, object] = {
             "question": self.question,
@@ -276,13 +272,10 @@ class TaskRow(Sealed):
 
     def task(self) -> Task:
         """Return the task, with its passage out of sight."""
-        grounding = Grounding(self.passage)
-        return Task(
-            question=self.question,
-            grounding=grounding,
-            rubric=Rubric(criteria=self.criteria),
-            question_rationale=self.question_rationale,
-            document_analysis=self.document_analysis,
-            doc_hash=self.doc_hash or grounding.sha256,
-            reference_answer=self.reference_answer,
+        fields = dict(self)
+        grounding, rubric = (
+            Grounding(fields.pop("passage")),
+            Rubric(criteria=fields.pop("criteria")),
         )
+        doc_hash = self.doc_hash or grounding.sha256
+        return Task(**{**fields, "grounding": grounding, "rubric": rubric, "doc_hash": doc_hash})

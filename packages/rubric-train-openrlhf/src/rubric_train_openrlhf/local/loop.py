@@ -87,7 +87,7 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[StepRecord, J
     to_train = UpdateBatch(
         rollouts=batch.rollouts,
         advantages_B=torch.from_numpy(credit.advantages_PG.reshape(-1)).to(run.policy.device),
-        valid_B=torch.from_numpy(credit.valid_PG.reshape(-1)),
+        valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
     responses = int(to_train.valid_B.sum())
     with run.watch.progress.phase("updating", total=responses, unit="responses") as phase:
