@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rubric_judge.console.command import Terminated, sigterm_raised, typed_command
+from rubric_judge.console.display import Pace, PhaseSnapshot, duration_text, phase_line
 from rubric_judge.console.progress import Phase, Progress, Steps, current
-from rubric_judge.console.snapshot import Pace, PhaseSnapshot, duration_text, phase_line
 
 __all__ = [
     "Pace",

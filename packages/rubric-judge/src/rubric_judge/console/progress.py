@@ -13,8 +13,18 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
 from typing import Final, Self
 
-from rubric_judge.console.display import Display, display_of
-from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
+from rich.console import Console
+
+from rubric_judge.console.display import (
+    QUIET_S,
+    Bars,
+    Display,
+    Lines,
+    Pace,
+    PhaseSnapshot,
+    PhaseState,
+    phase_line,
+)
 
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
@@ -105,7 +115,11 @@ class Progress:
             program: begins each line.
             at_once: whether lines tell also of what is over in a second.
         """
-        return cls(display_of(program, clock=time.monotonic, at_once=at_once))
+        console = Console(stderr=True, markup=False, highlight=False)
+        if console.is_terminal:
+            return cls(Bars(console))
+        quiet_s = 0.0 if at_once else QUIET_S
+        return cls(Lines(program, clock=time.monotonic, quiet_s=quiet_s))
 
     @classmethod
     def silent(cls) -> Self:
