@@ -279,3 +279,50 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
         and "figure" in ast.unparse(node)
     }
     assert loading == {"rubric_judge.page.pictures"}
+
+
+# Modules that still have a console or table of rich, a lock, or an atomic writer: no more may come.
+OWN_CONSOLE = {
+    "rubric_eval.cli.transfer",
+    "rubric_synth.cli.console",
+    "rubric_synth.cli.describing",
+    "rubric_train_openrlhf.cli",
+    "rubric_train_openrlhf.cluster.rehearse.checking",
+}
+OWN_LOCK = {"rubric_train_openrlhf.cluster.orphans"}
+OWN_ATOMIC_WRITER = {"rubric_train_openrlhf.run.writing"}
+
+
+def _calls(tree: ast.Module) -> set[str]:
+    """What a module calls, as it is written: `structlog.configure`, `Console`."""
+    return {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+
+
+def _replaces(node: ast.AST) -> bool:
+    """Whether a file takes the place of another: `path.replace(other)`; texts take two words."""
+    match node:
+        case ast.Call(func=ast.Attribute(attr="replace"), args=[_], keywords=[]):
+            return True
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="os"), attr="replace" | "rename")):
+            return True
+        case _:
+            return False
+
+
+def test_consoles_locks_and_atomic_files_have_one_home(modules: dict[str, ast.Module]) -> None:
+    """Commands print through `rubric_judge.console`; locks and files are those of `rubric_core`."""
+    calls = {name: _calls(tree) for name, tree in modules.items()}
+    consoles = {name for name, tree in modules.items() if "rich" in _imports(tree)}
+    logs = {name for name, found in calls.items() if found & {"structlog.configure"}}
+    locks = {name for name, found in calls.items() if found & {"fcntl.flock", "fcntl.lockf"}}
+    atomic = {
+        name
+        for name, tree in modules.items()
+        if name != "rubric_core.files" and any(map(_replaces, ast.walk(tree)))
+    }
+
+    rooms = ("rubric_judge.console.",)
+    assert {name for name in consoles if not name.startswith(rooms)} <= OWN_CONSOLE
+    assert logs == {"rubric_judge.console.command"}
+    assert {name for name in locks if name != "rubric_core.locks"} <= OWN_LOCK
+    assert atomic <= OWN_ATOMIC_WRITER

@@ -7,14 +7,8 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from rubric_core import JudgeResult, JudgeView, Reason, Task
-from rubric_judge.attack import (
-    FAMILIES,
-    AttackReport,
-    FamilyCredit,
-    Target,
-    over_credit,
-    plan_attacks,
-)
+from rubric_judge.attack import FAMILIES, AttackReport, Target, over_credit, plan_attacks
+from rubric_judge.attack.report import FamilyCredit
 from rubric_judge.testing import ScriptedJudge
 
 Attacked = Callable[..., AttackReport]

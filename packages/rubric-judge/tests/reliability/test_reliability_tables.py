@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from rubric_core import Task
-from rubric_judge.cli.app import print_tables
+from rubric_judge.console.command import print_tables
 from rubric_judge.reliability import Rating, ReliabilityReport, collect, measure
 from rubric_judge.reliability.report import as_markdown, tables_of
 

@@ -91,12 +91,10 @@ def _log(judgements: Sequence[Judgement], log_metric: Callable[[str, float], Non
     """Give TRL the means over the batch: of the score, over what was judged."""
     for name in ("rubric/invalid", "rubric/unavailable"):
         log_metric(name, fmean(one.metrics[name] for one in judgements))
-    judged = [one for one in judgements if not one.unavailable]
-    if judged:
-        log_metric("rubric/score", fmean(one.metrics["rubric/score"] for one in judged))
-    by_criterion: dict[str, list[float]] = {}
+    judged: dict[str, list[float]] = {}
     for one in judgements:
-        for name, z in one.criteria.items():
-            by_criterion.setdefault(name, []).append(z)
-    for name, values in by_criterion.items():
+        score = {} if one.unavailable else {"rubric/score": one.metrics["rubric/score"]}
+        for name, value in (score | one.criteria).items():
+            judged.setdefault(name, []).append(value)
+    for name, values in judged.items():
         log_metric(name, fmean(values))

@@ -18,24 +18,17 @@ except ImportError as error:
         f"{error.name!r} is not installed: {install_command('rubric-judge', 'reliability')}"
     ) from None
 
-from rubric_judge.attack.cases import Attack, Base, Case, Target
+from rubric_judge.attack.cases import Target
 from rubric_judge.attack.credit import over_credit
 from rubric_judge.attack.plan import FAMILIES, AttackPlan, default_tasks, plan_attacks
-from rubric_judge.attack.report import AttackReport, ControlCredit, FamilyCredit, WorstCase
-from rubric_judge.attack.suites import Suite, read_suite
+from rubric_judge.attack.report import AttackReport
+from rubric_judge.attack.suites import read_suite
 
 __all__ = [
     "FAMILIES",
-    "Attack",
     "AttackPlan",
     "AttackReport",
-    "Base",
-    "Case",
-    "ControlCredit",
-    "FamilyCredit",
-    "Suite",
     "Target",
-    "WorstCase",
     "default_tasks",
     "over_credit",
     "plan_attacks",

@@ -176,10 +176,10 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     names = [pictures.wrap_name(one.family, _NAME_CHARS) for one in shown]
     lines = sum(1 + name.count("\n") for name in names)
     figure, (axes,) = pictures.new_figure(7.2, 1.3 + 0.12 * len(shown) + 0.17 * lines)
-    places = list(range(len(shown)))
-    rates = [one.rate or 0.0 for one in shown]
+    places = range(len(shown))
+    rates = [one.rate for one in shown]
     axes.barh(places, rates, height=0.62, color=pictures.COLOURS[0], alpha=0.85)
-    for place, one in zip(places, shown, strict=True):
+    for place, one in enumerate(shown):
         axes.plot([one.low, one.high], [place, place], color="#222222", linewidth=1.2)
         axes.text(
             1.02, place, f"{one.over_credited} of {one.scored}",
@@ -188,12 +188,12 @@ def draw_figures(report: AttackReport, folder: Path) -> list[Path]:
     axes.set_yticks(places, names)
     axes.set(xlim=(0, 1), ylim=(len(shown) - 0.4, -0.6))
     axes.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
+    pictures.draw_grid(axes, "x")
     axes.tick_params(axis="y", length=0)
-    level = f"{report.confidence:.0%}"
-    axes.set_xlabel(f"cases credited more than they deserve, with {level} intervals")
-    left_out = len(report.families) - len(shown)
-    of = f", the {len(shown)} worst of {len(report.families)} families" if left_out else ""
+    axes.set_xlabel(
+        f"cases credited more than they deserve, with {report.confidence:.0%} intervals"
+    )
+    families = len(report.families)
+    of = f", the {len(shown)} worst of {families} families" if families > len(shown) else ""
     pictures.draw_title(axes, f"Attacks on {report.judge}{of}")
     return pictures.save_figure(figure, folder, "over_credit")

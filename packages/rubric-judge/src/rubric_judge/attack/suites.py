@@ -51,7 +51,6 @@ class Suite:
     """What was found in a folder."""
 
     families: Mapping[str, Builder]
-    read: tuple[Path, ...]
     skipped: tuple[Path, ...]
     """Files of a form that is not known; licences and read-me files are not among them."""
 
@@ -73,13 +72,13 @@ def read_suite(folder: Path) -> Suite:
     if not folder.is_dir():
         raise ConfigError(f"--suite {folder}: there is no such folder", location="suite")
     rows: defaultdict[str, list[TemplateRow]] = defaultdict(list)
-    read: list[Path] = []
     skipped: list[Path] = []
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         if path.name.upper().startswith(("LICENSE", "README")):
             continue
         found = list(_rows(path))
-        (read if found else skipped).append(path)
+        if not found:
+            skipped.append(path)
         for row in found:
             rows[f"{folder.resolve().name}:{row.category}"].append(row)
     if not rows:
@@ -90,7 +89,7 @@ def read_suite(folder: Path) -> Suite:
             location="suite",
         )
     families = {name: _builder(_with_own_ids(members)) for name, members in rows.items()}
-    return Suite(families, tuple(read), tuple(skipped))
+    return Suite(families, tuple(skipped))
 
 
 def _with_own_ids(rows: Sequence[TemplateRow]) -> list[TemplateRow]:

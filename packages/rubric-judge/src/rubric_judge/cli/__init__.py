@@ -1,8 +1,40 @@
-"""The command `rubric-judge`: parse, call, print; no logic."""
+"""The command `rubric-judge`: its subcommands, which parse, call, print; no logic.
+
+The module of a command imports nothing heavy before it is called.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rubric_judge.cli.app import app
-from rubric_judge.cli.entry import main
+from rubric_judge.cli.attack import attack
+from rubric_judge.cli.imports import export_rubrics, import_rubrics, init
+from rubric_judge.cli.lint import lint
+from rubric_judge.cli.rejudge import rejudge
+from rubric_judge.cli.reliability import reliability
+from rubric_judge.cli.score import score
+from rubric_judge.cli.serve import serve
+from rubric_judge.console.command import run_command, typed_command
 
 __all__ = ["app", "main"]
+
+for _command in (attack, init, lint, rejudge, reliability, score, serve):
+    app.command(_command)
+app.command(import_rubrics, name="import")
+app.command(export_rubrics, name="export")
+
+
+def main() -> None:
+    """Run the command; known errors end with one message on stderr and status 2."""
+    run_command(app, stopped=_stopped)
+
+
+def _stopped(words: Sequence[str]) -> str:
+    said = "rubric-judge: stopped; nothing was written"
+    if not any(word.partition("=")[0] == "--ledger" for word in words):
+        return f"{said}, and without --ledger no judgement is kept"
+    again = typed_command("rubric-judge", words)
+    return (
+        f"{said} but the --ledger, and what that holds is not asked for again; go on with: {again}"
+    )

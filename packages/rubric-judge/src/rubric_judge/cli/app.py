@@ -1,4 +1,4 @@
-"""The application, its progress, and the tables of a report."""
+"""The application, its progress, and what commands write."""
 
 from __future__ import annotations
 
@@ -6,22 +6,13 @@ import os
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TypeVar
 
 from pydantic import BaseModel
-from rich import box
-from rich.table import Table
 
 from rubric_core import ConfigError
 from rubric_judge.console import Progress
-from rubric_judge.console.command import command_app, console
-
-if TYPE_CHECKING:
-    from rubric_judge.page.tables import TextTable
-
-_SHORT_CELL: Final = 14
-_SHORT_NAME: Final = 20
-"""Cells up to these are not broken into lines; the last column's always may be."""
+from rubric_judge.console.command import command_app
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 
@@ -29,25 +20,6 @@ app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 def working() -> Progress:
     """Return what is entered around the work of a command, and left before results are printed."""
     return Progress.of(app.name[0])
-
-
-def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
-    """Print a report's tables on stdout, and where the rest of it is."""
-    stdout = console()
-    for table in tables:
-        if table.rows:
-            printed = Table(
-                title=table.title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False
-            )
-            for place, name in enumerate(table.header):
-                longest = max(len(row[place]) for row in table.rows)
-                fits = longest <= (_SHORT_CELL if place else _SHORT_NAME)
-                fixed = fits and place < len(table.header) - 1
-                printed.add_column(name, no_wrap=fixed, overflow="fold")
-            for cells in table.rows:
-                printed.add_row(*cells)
-            stdout.print(printed)
-    stdout.print(footer)
 
 
 _Report = TypeVar("_Report", bound=BaseModel)

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from rubric_core import ConfigError
 from rubric_judge.cli.app import require_writable, working
-from rubric_judge.console.command import FAILED, console
+from rubric_judge.console.command import FAILED, console, print_rows
 
 if TYPE_CHECKING:
     from rubric_judge.lint import Finding
@@ -73,11 +72,14 @@ def _report(findings: Sequence[Finding], *, read: int, path: Path, examples: int
     for finding in sorted(findings, key=lambda finding: (finding.severity, finding.code)):
         by_code[finding.code].append(finding)
     if by_code:
-        table = Table("", "finding", "count", "tasks", "what to do")
-        for code, found in by_code.items():
-            lines = len({finding.line for finding in found})
-            table.add_row(found[0].severity, code, str(len(found)), str(lines), found[0].remedy)
-        stdout.print(table)
+        rows = [
+            (
+                found[0].severity, code, str(len(found)),
+                str(len({finding.line for finding in found})), found[0].remedy,
+            )
+            for code, found in by_code.items()
+        ]  # fmt: skip
+        print_rows(("", "finding", "count", "tasks", "what to do"), rows)
     for code, found in by_code.items():
         for finding in found[:examples]:
             criterion = f" {finding.criterion_id!r}" if finding.criterion_id else ""

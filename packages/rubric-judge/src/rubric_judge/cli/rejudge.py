@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
-from rich.table import Table
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome, read_tasks
 from rubric_judge.cli.app import require_writable, working
@@ -21,7 +20,7 @@ from rubric_judge.cli.judging import (
     require_positive,
     say_suspect,
 )
-from rubric_judge.console.command import FAILED, configure_log, console, print_pairs
+from rubric_judge.console.command import FAILED, configure_log, console, print_pairs, print_rows
 from rubric_judge.page.tables import or_dash
 from rubric_judge.responses import JudgedResponse, reward_of, write_judgements
 
@@ -76,8 +75,7 @@ def rejudge(  # noqa: PLR0913  # the flags of a command
     require_positive(workers=workers)
     require_count(replicate=replicate)
     configure_log(verbose=verbose)
-    inputs = (source, tasks, judge, before, tasks_before, ledger)
-    require_writable(out, flag="--out", inputs=inputs)
+    require_writable(out, flag="--out", inputs=(source, tasks, judge, before, tasks_before, ledger))
     with working() as progress:
         with progress.phase("reading responses and tasks"):
             stored = read_stored(source, judged=before, judge=of)
@@ -160,11 +158,9 @@ def _report(
     *,
     out: Path,
 ) -> None:
-    outcomes = Table("", "before", "after")
     before = Counter(one.before.outcome for one, _ in matched.pairs if one.before is not None)
     after = Counter(row.result.outcome for row in judged)
-    for outcome in Outcome:
-        outcomes.add_row(outcome.value, str(before[outcome]), str(after[outcome]))
+    rows = [(outcome.value, str(before[outcome]), str(after[outcome])) for outcome in Outcome]
     figures: list[tuple[str, object]] = [
         ("judged again", len(judged)),
         ("  under the same task", matched.same),
@@ -172,8 +168,8 @@ def _report(
         ("without a task", len(matched.unmatched)),
     ]
     if comparison is not None:
-        before_after = (f"{comparison.mean_before:.4f}", f"{comparison.mean_after:.4f}")
-        outcomes.add_row("mean reward", *before_after)
+        mean_before, mean_after = comparison.mean_before, comparison.mean_after
+        rows.append(("mean reward", f"{mean_before:.4f}", f"{mean_after:.4f}"))
         figures += [
             ("with both rewards", comparison.rewarded),
             ("  changed", f"{comparison.changed_frac:.1%}"),
@@ -181,7 +177,7 @@ def _report(
             ("  rank correlation", or_dash(comparison.rank_correlation, ".3f")),
             ("  order within a task kept", or_dash(comparison.order_kept_frac, ".3f")),
         ]
-    console().print(outcomes)
+    print_rows(("", "before", "after"), rows)
     print_pairs([*figures, ("written", out)])
     if matched.unmatched:
         print(_without_task(matched.unmatched), file=sys.stderr)

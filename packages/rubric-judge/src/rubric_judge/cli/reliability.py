@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from cyclopts import Parameter
 
 from rubric_core import ConfigError, Task, read_tasks
-from rubric_judge.cli.app import make_folder, print_tables, working, write_report
+from rubric_judge.cli.app import make_folder, working, write_report
 from rubric_judge.cli.judging import (
     Batch,
     judge_batches,
@@ -20,7 +20,7 @@ from rubric_judge.cli.judging import (
     require_positive,
 )
 from rubric_judge.console import current
-from rubric_judge.console.command import FAILED, configure_log
+from rubric_judge.console.command import FAILED, configure_log, print_tables
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport

@@ -127,18 +127,11 @@ def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | Ra
     from rubric_judge.load import load_replicas
     from rubric_judge.pool import Hedging, JudgePool, RayJudgePool
 
-    hedge = Hedging() if kind.hedge else None
+    hedge, n = Hedging() if kind.hedge else None, kind.micro_batch
     if kind.ray is not None:
-        return RayJudgePool(
-            spec, actors=kind.ray, micro_batch=kind.micro_batch, hedge=hedge, ledger=ledger
-        )
-    return JudgePool(
-        load_replicas(spec),
-        workers=kind.workers,
-        micro_batch=kind.micro_batch,
-        hedge=hedge,
-        ledger=ledger,
-    )
+        return RayJudgePool(spec, actors=kind.ray, micro_batch=n, hedge=hedge, ledger=ledger)
+    judges = load_replicas(spec)
+    return JudgePool(judges, workers=kind.workers, micro_batch=n, hedge=hedge, ledger=ledger)
 
 
 def _report(judged: Sequence[JudgedResponse], statistics: PoolStatistics, *, out: Path) -> None:

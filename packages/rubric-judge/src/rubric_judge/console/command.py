@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Sequence
 from io import TextIOWrapper
 from types import FrameType
-from typing import Any, Final, NoReturn, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast, get_args
 
 import structlog
 from cyclopts import App, CycloptsError, Parameter, Token, convert
@@ -24,6 +24,9 @@ from rich.table import Table
 
 from rubric_core import RubricError
 from rubric_core.files import os_problem
+
+if TYPE_CHECKING:
+    from rubric_judge.page.tables import TextTable
 
 
 class Terminated(SystemExit):
@@ -90,6 +93,9 @@ INTERRUPTED: Final = 130
 _BROKEN_PIPE: Final = 141
 """What a shell says of a program that SIGPIPE ended."""
 
+_UNBROKEN_CELL: Final = 14
+_UNBROKEN_NAME: Final = 20
+"""Cells of a report up to these are not broken into lines; the last column's always may be."""
 _SHORT_NAME: Final = 7
 """A name up to this is not broken, however narrow the terminal."""
 
@@ -196,10 +202,34 @@ def console(*, stderr: bool = False) -> Console:
 
 def print_pairs(pairs: Iterable[tuple[str, object]]) -> None:
     """Print names and what belongs to each, below each other on standard output."""
-    table = Table(show_header=False)
-    for name, value in pairs:
-        table.add_row(name, str(value))
+    print_rows((), ((name, str(value)) for name, value in pairs))
+
+
+def print_rows(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table on standard output; one without a header has none."""
+    table = Table(*header, show_header=bool(header))
+    for cells in rows:
+        table.add_row(*cells)
     console().print(table)
+
+
+def print_tables(tables: Sequence[TextTable], *, footer: str) -> None:
+    """Print a report's tables on stdout, and where the rest of it is."""
+    stdout = console()
+    for table in tables:
+        if table.rows:
+            printed = Table(
+                title=table.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False
+            )
+            for place, name in enumerate(table.header):
+                longest = max(len(row[place]) for row in table.rows)
+                fits = longest <= (_UNBROKEN_CELL if place else _UNBROKEN_NAME)
+                fixed = fits and place < len(table.header) - 1
+                printed.add_column(name, no_wrap=fixed, overflow="fold")
+            for cells in table.rows:
+                printed.add_row(*cells)
+            stdout.print(printed)
+    stdout.print(footer)
 
 
 def figures_table(title: str | None, *, names: Sequence[str], figures: Sequence[str] = ()) -> Table:

@@ -45,9 +45,8 @@ def check_grounding(task: Task) -> Iterator[Finding]:
     read = whole[:_PASSAGE_CHARS]
     known = content(read) | numbers(read)
     for criterion in task.rubric:
-        problem = _absent(criterion, known) or _unstated(criterion, read)
-        if problem:
-            yield finding("not_in_passage", problem, criterion_id=criterion.id)
+        if problem := _absent(criterion, known) or _unstated(criterion, read):
+            yield finding("not_in_passage", problem, criterion.id)
 
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
@@ -95,7 +94,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
             yield finding("leak", f"{shared} the passage")
         else:
             name = overlap.source.removeprefix("criterion ")
-            yield finding("rubric_leak", f"{shared} the criterion", criterion_id=name)
+            yield finding("rubric_leak", f"{shared} the criterion", name)
     asked = content(task.question)
     quoted = content(" ".join(_QUOTED.findall(task.question)))
     echoed = 0.0
@@ -107,7 +106,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
         # A name that the question has to give, to say what it asks about, is no secret.
         if not terms <= quoted:
             what = "the question holds every term that the criterion pays for"
-            yield finding("given_away", what, criterion_id=criterion.id)
+            yield finding("given_away", what, criterion.id)
     share = echoed / task.rubric.total_weight
     if share > _MOST_ECHO_SHARE:
         what = f"{share:.0%} of the weight is for terms that the question holds"

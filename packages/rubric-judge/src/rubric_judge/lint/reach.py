@@ -34,13 +34,11 @@ def check_reach(task: Task) -> Iterator[Finding]:
         try:
             parse_verification(criterion.verification_method)
         except VerificationError as error:
-            what = f"verification_method: {error.problem}"
-            yield finding("bad_directive", what, criterion_id=criterion.id)
+            yield finding("bad_directive", f"verification_method: {error.problem}", criterion.id)
         else:
             yield from _misspelt(criterion)
-        problem = _problem(criterion)
-        if problem:
-            yield finding("unreachable", problem, criterion_id=criterion.id)
+        if problem := _problem(criterion):
+            yield finding("unreachable", problem, criterion.id)
     yield from _past_the_budget(task)
 
 
@@ -53,12 +51,11 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
     close = get_close_matches(word, HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
     if close:
         what = f"verification_method starts almost as a directive: did you mean `{close[0]}:`?"
-        yield finding("free_text", what, criterion_id=criterion.id)
+        yield finding("free_text", what, criterion.id)
 
 
 def _problem(criterion: Criterion) -> str:
-    check = directive_of(criterion)
-    match check:
+    match directive_of(criterion):
         case SentenceScope(place="first", skip_first=True):
             return "looks in the first sentence and skips the first sentence"
         case SentenceScope(one=True) | SentenceScope(place="first" | "last"):
@@ -85,7 +82,7 @@ def _past_the_budget(task: Task) -> Iterator[Finding]:
         if limits and min(limits) < demanded:
             whose = "this criterion" if criterion_id else "the question"
             what = f"{whose} allows {min(limits)} words, the required elements alone are {demanded}"
-            yield finding("unreachable", what, criterion_id=criterion_id)
+            yield finding("unreachable", what, criterion_id)
 
 
 _DOMINANT_SHARE: Final = 0.5
@@ -99,7 +96,7 @@ def check_weights(task: Task) -> Iterator[Finding]:
     for criterion in rubric:
         if criterion.weight == 0:
             what = "the weight is 0: the judge is asked and nothing is awarded"
-            yield finding("zero_weight", what, criterion_id=criterion.id)
+            yield finding("zero_weight", what, criterion.id)
     weighty = [criterion for criterion in rubric if criterion.weight > 0]
     if len(weighty) < _FEWEST_CRITERIA:
         return
@@ -107,7 +104,7 @@ def check_weights(task: Task) -> Iterator[Finding]:
     share = heaviest.weight / rubric.total_weight
     if share > _DOMINANT_SHARE:
         what = f"has {share:.0%} of the weight of {len(weighty)} criteria"
-        yield finding("dominant_weight", what, criterion_id=heaviest.id)
+        yield finding("dominant_weight", what, heaviest.id)
     elif rubric.effective_criteria < len(weighty) / 2:
         what = f"{len(weighty)} criteria weigh as {rubric.effective_criteria:.1f} equal ones"
         yield finding("few_effective_criteria", what)

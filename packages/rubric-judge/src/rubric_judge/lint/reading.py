@@ -45,7 +45,7 @@ class Finding:
 _KINDS: Final = toml_beside(__file__, "findings.toml")
 
 
-def finding(code: str, what: str, *, criterion_id: str = "") -> Finding:
+def finding(code: str, what: str, criterion_id: str = "") -> Finding:
     """Return a finding with the severity and the remedy of its kind."""
     return Finding(code=code, what=what, criterion_id=criterion_id, **_KINDS[code])
 
@@ -62,20 +62,8 @@ _NEGATION = re.compile(
 _ENDING = re.compile(r"(?:n['’]t|['’]s)\b")
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,]\d+)*(?!\w)")
 
-# What every description says of its criterion, whatever that is about.
-_FRAME = frozenset(
-    map(
-        stem,
-        """
-        answer avoid award cannot clearly contain correctly credit criterion define describe exclude
-        excluding explain explicitly fail failure full give include mention model must name neglect
-        omit omitting partial point provide reader refrain response say score state student text
-        """.split(),  # noqa: SIM905  # a paragraph is read and changed more easily than a list
-    )
-)
-
-
-_SUBJECT = frozenset(map(stem, ("answer", "model", "reader", "response", "student", "text")))
+_WORDS: Final = toml_beside(__file__, "words.toml")
+_FRAME, _SUBJECT = (frozenset(map(stem, _WORDS[name].split())) for name in ("frame", "subject"))
 
 
 @lru_cache(maxsize=4096)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -29,9 +30,8 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 def lint_task(task: Task) -> Iterator[Finding]:
     """Yield what every check finds in one task."""
-    for check in CHECKS:
-        for one in check(task):
-            yield replace(one, task_id=task.task_id)
+    for one in chain.from_iterable(check(task) for check in CHECKS):
+        yield replace(one, task_id=task.task_id)
 
 
 def lint_tasks(path: Path) -> Iterator[tuple[int, tuple[Finding, ...]]]:

@@ -47,15 +47,14 @@ def check_wording(task: Task) -> Iterator[Finding]:
         texts = f"{criterion.description}\n{criterion.scoring_guide}"
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
-            what = "its text points to another criterion"
-            yield finding("refers_to_another", what, criterion_id=criterion.id)
+            yield finding("refers_to_another", "its text points to another criterion", criterion.id)
     terms = {criterion.id: content_of_all(terms_of(criterion)) for criterion in task.rubric}
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
     for one, other in pairs_of(task.rubric.criteria):
         if terms[one.id] == terms[other.id] and _alike(one, other, nearly=bool(terms[one.id])):
             what = f"asks for nearly the same as {one.id!r}"
-            yield finding("duplicate_criterion", what, criterion_id=other.id)
+            yield finding("duplicate_criterion", what, other.id)
 
 
 def _similar_ids(task: Task) -> Iterator[Finding]:
@@ -65,7 +64,7 @@ def _similar_ids(task: Task) -> Iterator[Finding]:
     for first, *others in spellings.values():
         if others:
             what = f"differs from {first!r} in case or spaces only"
-            yield finding("similar_ids", what, criterion_id=others[0])
+            yield finding("similar_ids", what, others[0])
 
 
 def _empty(criterion: Criterion) -> Iterator[Finding]:
@@ -73,11 +72,9 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
     if described or isinstance(directive_of(criterion), ProgramCheck):
         return
     if criterion.verification_method.strip() or terms_of(criterion):
-        what = "has neither description nor scoring guide"
-        yield finding("no_description", what, criterion_id=criterion.id)
+        yield finding("no_description", "has neither description nor scoring guide", criterion.id)
     else:
-        what = "has no text but its id and name"
-        yield finding("empty_criterion", what, criterion_id=criterion.id)
+        yield finding("empty_criterion", "has no text but its id and name", criterion.id)
 
 
 def _alike(one: Criterion, other: Criterion, *, nearly: bool) -> bool:
@@ -114,9 +111,8 @@ _FORBIDDING: Final = re.compile(
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
     for one, other in pairs_of(task.rubric.criteria):
-        problem = _contradiction(one, other)
-        if problem:
-            yield finding("contradiction", f"{problem} {one.id!r}", criterion_id=other.id)
+        if problem := _contradiction(one, other):
+            yield finding("contradiction", f"{problem} {one.id!r}", other.id)
 
 
 def _contradiction(one: Criterion, other: Criterion) -> str:

@@ -89,6 +89,14 @@ def wrap_name(name: str, chars: int) -> str:
     return "\n".join(line.replace("/ ", "/") for line in lines).replace("$", r"\$")
 
 
+def draw_grid(axes: Axes, axis: str, *, from_zero: bool = False) -> None:
+    """Draw hairlines across an axis, "x" or "y", behind everything else."""
+    axes.grid(axis=axis, color="#e6e6e6", linewidth=0.8)
+    axes.set_axisbelow(True)
+    if from_zero:
+        axes.set(**{f"{axis}lim": (0, None)})
+
+
 def draw_intervals(
     axes: Axes,
     places: Sequence[float],

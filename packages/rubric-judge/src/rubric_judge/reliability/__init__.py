@@ -20,25 +20,6 @@ except ImportError as error:
 
 from rubric_judge.reliability.measure import measure
 from rubric_judge.reliability.ratings import Rating, Ratings, collect, read_ratings
-from rubric_judge.reliability.report import (
-    CriterionNoise,
-    Estimate,
-    JudgeReliability,
-    PairAgreement,
-    PanelAgreement,
-    ReliabilityReport,
-)
+from rubric_judge.reliability.report import ReliabilityReport
 
-__all__ = [
-    "CriterionNoise",
-    "Estimate",
-    "JudgeReliability",
-    "PairAgreement",
-    "PanelAgreement",
-    "Rating",
-    "Ratings",
-    "ReliabilityReport",
-    "collect",
-    "measure",
-    "read_ratings",
-]
+__all__ = ["Rating", "Ratings", "ReliabilityReport", "collect", "measure", "read_ratings"]

@@ -104,7 +104,7 @@ def kappa(a_NM: NDArray[np.intp], b_NM: NDArray[np.intp]) -> Statistic:
         a, b = a_NM[rows].ravel(), b_NM[rows].ravel()
         both = (a != _MISSING) & (b != _MISSING)
         a, b = a[both], b[both]
-        if not len(a) or (np.ptp(a) == 0 and np.ptp(b) == 0 and a[0] == b[0]):
+        if len(np.union1d(a, b)) < 2:  # noqa: PLR2004  # one value cannot disagree
             return math.nan
         labels = np.arange(_TENTHS + 1)
         return float(cast("Any", cohen_kappa_score)(a, b, labels=labels, weights="quadratic"))

@@ -53,11 +53,12 @@ def draw_figures(report: ReliabilityReport, ratings: Ratings, folder: Path) -> l
         "judges": _judges(report, ratings),
         "sign_flips": _sign_flips(ratings),
     }
-    paths: list[Path] = []
-    for name, figure in figures.items():
-        if figure is not None:
-            paths += pictures.save_figure(figure, folder, name)
-    return paths
+    return [
+        path
+        for name, figure in figures.items()
+        if figure is not None
+        for path in pictures.save_figure(figure, folder, name)
+    ]
 
 
 def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
@@ -83,7 +84,7 @@ def _noise_by_criterion(report: ReliabilityReport) -> pictures.Figure | None:
         )
     axes.set_yticks(range(len(labels)), labels)
     axes.set_ylim(len(labels) - 0.5, -0.5)
-    _start_at_zero(axes)
+    pictures.draw_grid(axes, "x", from_zero=True)
     axes.set_xlabel(r"$\tau_j^2$: variance of the criterion's score z (0 to 1) over replicates")
     of = f", the {len(labels)} noisiest of {len(names)}" if len(names) > len(labels) else ""
     pictures.draw_title(axes, f"Test–retest noise by criterion{of}{_of_judges(judges, able)}")
@@ -99,26 +100,25 @@ def _noise_predicted_measured(report: ReliabilityReport) -> pictures.Figure | No
     names = [pictures.wrap_name(one.judge, _LABEL_CHARS) for one in judges]
     row = max(0.75, 0.1 + _LINE_INCHES * _most_lines(names))
     figure, (axes,) = pictures.new_figure(7.2, 1.9 + row * len(judges))
-    kinds = ("predicted", "independent", "measured")
-    labels = (
-        r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria",
-        r"$\sqrt{\sum_j \alpha_j^2 \tau_j^2}$, each its own",
-        "measured",
+    one_tau2 = r"$\sqrt{\tau^2 / M_\mathrm{eff}}$, one $\tau^2$ for all criteria"
+    own_tau2 = r"$\sqrt{\sum_j \alpha_j^2 \tau_j^2}$, each its own"
+    kinds = (
+        ("predicted", one_tau2, pictures.MUTED),
+        ("independent", own_tau2, pictures.COLOURS[0]),
+        ("measured", "measured", pictures.COLOURS[1]),
     )
-    for k, (kind, label, colour) in enumerate(
-        zip(kinds, labels, (pictures.MUTED, pictures.COLOURS[0], pictures.COLOURS[1]), strict=True)
-    ):
+    for k, (kind, label, colour) in enumerate(kinds):
         places = [place + 0.2 * (k - 1) for place in range(len(judges))]
         bounds = [_roots(getattr(one, kind)) for one in judges]
         pictures.draw_intervals(axes, places, bounds, colour=colour, label=label)
     axes.set_yticks(range(len(judges)), names)
     axes.set_ylim(len(judges) - 0.5, -0.5)
-    _start_at_zero(axes)
+    pictures.draw_grid(axes, "x", from_zero=True)
     axes.set_xlabel("standard deviation of the reward (0 to 1) over replicates")
     pictures.draw_title(
         axes, f"Noise of the reward: predicted and measured{_of_judges(judges, able)}"
     )
-    pictures.draw_legend(figure, axes, columns=len(labels))
+    pictures.draw_legend(figure, axes, columns=len(kinds))
     return figure
 
 
@@ -129,14 +129,13 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
     if not pairs:
         return None
     rewards_JN = single_judgements(ratings.z_JNRM, ratings.rewards_JNR).rewards_JN
-    shown = {
-        name: mark for name, mark in report.marks.items() if any(name in (p.a, p.b) for p in pairs)
-    }
-    note = [
+    marks = report.marks
+    note = "\n".join(
         pictures.wrap_name(f"{mark}: {name}", _NOTE_CHARS * len(pairs))
-        for name, mark in shown.items()
-    ]
-    height = 4.2 + _LINE_INCHES * sum(line.count("\n") + 1 for line in note)
+        for name, mark in marks.items()
+        if any(name in (pair.a, pair.b) for pair in pairs)
+    )
+    height = 4.2 + _LINE_INCHES * (note.count("\n") + 1)
     figure, panels = pictures.new_figure(0.6 + 3.6 * len(pairs), height, columns=len(pairs))
     for axes, pair in zip(panels, pairs, strict=True):
         a, b = ratings.judges.index(pair.a), ratings.judges.index(pair.b)
@@ -145,10 +144,10 @@ def _judges(report: ReliabilityReport, ratings: Ratings) -> pictures.Figure | No
             rewards_JN[a], rewards_JN[b], s=16, color=pictures.COLOURS[0], alpha=0.45, linewidths=0
         )
         axes.set(xlim=(-0.03, 1.03), ylim=(-0.03, 1.03))
-        axes.set_xlabel(f"reward, {shown[pair.a]}")
-        axes.set_ylabel(f"reward, {shown[pair.b]}")
+        axes.set_xlabel(f"reward, {marks[pair.a]}")
+        axes.set_ylabel(f"reward, {marks[pair.b]}")
         pictures.draw_title(axes, _pair_title(pair))
-    pictures.draw_note(figure, "\n".join(note))
+    pictures.draw_note(figure, note)
     if len(pairs) < len(able):
         pictures.draw_heading(figure, f"The {len(pairs)} pairs of {len(able)} that agree least")
     return figure
@@ -184,8 +183,7 @@ def _sign_flips(ratings: Ratings) -> pictures.Figure | None:
     highest = max(share for _, shares in points for share in shares)
     axes.set(xlim=(0, None), ylim=(0, max(0.58, 1.1 * highest)))
     axes.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    axes.grid(axis="y", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
+    pictures.draw_grid(axes, "y")
     axes.set_xlabel("|A|: size of the advantage, mean of two judgements of the group")
     axes.set_ylabel("advantages whose sign flips")
     of = _of_judges(judges, ratings.judges)
@@ -223,12 +221,6 @@ def _flip_shares(sizes: FloatArray, flipped: BoolArray) -> tuple[list[float], li
     )
 
 
-def _start_at_zero(axes: pictures.Axes) -> None:
-    axes.set_xlim(left=0)
-    axes.grid(axis="x", color="#e6e6e6", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
 def _of_judges(shown: Sequence[object], able: Sequence[object]) -> str:
     return f", {len(shown)} of {len(able)} judges" if len(shown) < len(able) else ""
 
@@ -242,6 +234,5 @@ def _bounds(estimate: Estimate) -> tuple[float, float | None, float | None]:
 
 
 def _roots(estimate: Estimate) -> tuple[float, float | None, float | None]:
-    value, low, high = _bounds(estimate)
-    ends = (None if end is None else math.sqrt(max(end, 0.0)) for end in (low, high))
-    return math.sqrt(max(value, 0.0)), *ends  # pyright: ignore[reportReturnType]  # two ends
+    roots = (None if end is None else math.sqrt(max(end, 0.0)) for end in _bounds(estimate))
+    return tuple(roots)  # pyright: ignore[reportReturnType]  # three numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 from typing import Final
 
@@ -17,7 +18,6 @@ from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio
 from rubric_judge.reliability.report import (
     CriterionNoise,
-    Estimate,
     JudgeReliability,
     PairAgreement,
     PanelAgreement,
@@ -127,7 +127,9 @@ class _Study:
             groups=round(float(parts.part_N.sum())),
             constant_frac=estimate(ratio(pairs.constant_N, pairs.part_N), of_groups=True),
             below_noise_frac=estimate(below_noise(parts), of_groups=True),
-            replicates_needed=_replicates_needed(within),
+            replicates_needed={}
+            if within.value is None
+            else {f"{rho:g}": noise.replicates_needed(within.value, rho) for rho in _TARGETS},
         )
 
     def criteria(self, j: int) -> list[CriterionNoise]:
@@ -159,10 +161,7 @@ class _Study:
         single = agreement.single_judgements(ratings.z_JNRM, ratings.rewards_JNR)
         x_N, y_N = single.rewards_JN[a], single.rewards_JN[b]
         rows = np.flatnonzero(~np.isnan(x_N) & ~np.isnan(y_N))
-
-        def estimate(statistic: Statistic, *, of_groups: bool = False) -> Estimate:
-            return self.resampling.estimate(statistic, rows, of_groups=of_groups)
-
+        estimate = partial(self.resampling.estimate, rows=rows)
         return PairAgreement(
             a=ratings.judges[a],
             b=ratings.judges[b],
@@ -207,10 +206,3 @@ class _Study:
 def _value(statistic: Statistic, tenths_JNM: IntArray) -> float | None:
     value = statistic(np.arange(len(tenths_JNM[0])))
     return None if math.isnan(value) else value
-
-
-def _replicates_needed(icc: Estimate) -> dict[str, int | None]:
-    if icc.value is None:
-        return {}
-    rho = icc.value
-    return {f"{target:g}": noise.replicates_needed(rho, target) for target in _TARGETS}

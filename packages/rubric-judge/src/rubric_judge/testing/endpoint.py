@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Self, cast
 
@@ -94,22 +95,18 @@ class FakeEndpoint:
         self._plan = FaultPlan(faults, self._generator)
         self._keep: Keep = keep
         self._served = served
-        self._started = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._ready: Future[str] = Future()
+        self._thread = threading.Thread(target=self._run, name="fake-endpoint", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        self._problem: BaseException | None = None
 
     def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self._run, name="fake-endpoint", daemon=True)
         self._thread.start()
-        self._started.wait()
-        if self._problem is not None:
-            raise self._problem
+        self.url = self._ready.result()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._loop is not None and self._stopping is not None and self._thread is not None:
+        if self._loop is not None and self._stopping is not None:
             self._loop.call_soon_threadsafe(self._stopping.set)
             self._thread.join()
 
@@ -117,9 +114,7 @@ class FakeEndpoint:
         try:
             asyncio.run(self._serve())
         except OSError as error:
-            self._problem = error
-        finally:
-            self._started.set()
+            self._ready.set_exception(error)
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -136,8 +131,7 @@ class FakeEndpoint:
             site = web.TCPSite(runner, "127.0.0.1", 0, backlog=_BACKLOG)
             await site.start()
             port = cast("tuple[str, int]", runner.addresses[0])[1]
-            self.url = f"http://127.0.0.1:{port}/v1"
-            self._started.set()
+            self._ready.set_result(f"http://127.0.0.1:{port}/v1")
             await self._stopping.wait()
         finally:
             await runner.cleanup()
