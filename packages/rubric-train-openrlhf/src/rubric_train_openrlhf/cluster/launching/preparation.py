@@ -149,9 +149,8 @@ def prepare(
             write_text(folder.config, dump_config(config))
             DeepSpeedStates(ClusterPaths(config.out).trainer_state).go_back()
         else:
-            resuming.begin(
-                folder, config=config, tasks_sha256=sha256, model_files=model_digests(model)
-            )
+            files = model_digests(model)
+            resuming.begin(folder, config=config, tasks_sha256=sha256, model_files=files)
         summary_file.begin(wall_s=summary_file.wall_s)
     return _ready(config, books["train"], model=model, is_resumed=found > 0, progress=progress)
 
