@@ -272,10 +272,13 @@ class TaskRow(Sealed):
 
     def task(self) -> Task:
         """Return the task, with its passage out of sight."""
-        fields = dict(self)
-        grounding, rubric = (
-            Grounding(fields.pop("passage")),
-            Rubric(criteria=fields.pop("criteria")),
+        grounding = Grounding(self.passage)
+        return Task(
+            question=self.question,
+            grounding=grounding,
+            rubric=Rubric(criteria=self.criteria),
+            question_rationale=self.question_rationale,
+            document_analysis=self.document_analysis,
+            doc_hash=self.doc_hash or grounding.sha256,
+            reference_answer=self.reference_answer,
         )
-        doc_hash = self.doc_hash or grounding.sha256
-        return Task(**{**fields, "grounding": grounding, "rubric": rubric, "doc_hash": doc_hash})
