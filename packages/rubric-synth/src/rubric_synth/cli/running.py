@@ -20,6 +20,7 @@ from rubric_judge.console.command import Terminated, typed_command
 from rubric_synth.cli import advice, console
 from rubric_synth.collect.collection import CollectProgress, collect
 from rubric_synth.config import SynthConfig
+from rubric_synth.dataset.writing import SynthReport
 from rubric_synth.errors import UnfinishedError
 from rubric_synth.pipeline.recorder import Progress as RunProgress
 from rubric_synth.pipeline.run import synthesise
@@ -159,6 +160,10 @@ def run(
     except (KeyboardInterrupt, Terminated) as stop:
         number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
         _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
+    _print_run(report, settings)
+
+
+def _print_run(report: SynthReport, settings: SynthConfig) -> None:
     console.print_reasons(report.out, report.rejected, settings)
     console.print_counts("Tasks", report.tasks)
     console.print_fallbacks(report.usage)
