@@ -283,7 +283,7 @@ async def _served(
 ) -> tuple[ServedModel | None, Weights | None]:
     async with ModelServer(config, address) as server:
         models = await server.models()
-        name = config.model.removeprefix(VLLM_ROUTE).removeprefix("openai/")
+        name = config.served_name
         found = next((model for model in models if model.name == name), None)
         if models and found is None:
             known = ", ".join(repr(model.name) for model in models)
