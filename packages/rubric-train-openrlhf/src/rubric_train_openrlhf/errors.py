@@ -40,14 +40,14 @@ class TrainConfigError(TrainError, ConfigError):
     """A training configuration that cannot be run."""
 
 
-class _PathError(TrainError):
+class _AtPathError(Exception):
     def __init__(self, message: str, *, path: Path | str | None = None) -> None:
         """Keep the path beside the message."""
         super().__init__(message)
         self.path = path
 
 
-class PolicyLoadError(_PathError, FileNotFoundError):
+class PolicyLoadError(_AtPathError, TrainError, FileNotFoundError):
     """No usable model at the path."""
 
 
@@ -103,7 +103,7 @@ class NonFiniteLogitsError(TrainError, ArithmeticError):
     """A policy whose next-token scores are not finite numbers."""
 
 
-class ResumeError(_PathError, RuntimeError):
+class ResumeError(_AtPathError, TrainError, RuntimeError):
     """A run folder that cannot be continued, or that would be overwritten."""
 
 
@@ -111,7 +111,7 @@ class ClusterError(TrainError, RuntimeError):
     """A run through OpenRLHF that could not start or go on."""
 
 
-class DiskWriteError(_PathError, OSError):
+class DiskWriteError(_AtPathError, TrainError, OSError):
     """A file of the run folder could not be written."""
 
 
