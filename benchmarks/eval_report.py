@@ -28,18 +28,17 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Decoding, Finish, Outcome
-from rubric_eval.answers import AnswerKeys, text_sha256
-from rubric_eval.records import (
+from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.records.files import (
     AnswerRow,
-    EvalFolder,
-    EvalRun,
-    JudgeEntry,
-    ModelEntry,
     QuestionRow,
-    Questions,
     ScoreRow,
+    questions_sha256,
+    write_finished_run,
+    write_rows,
 )
-from rubric_eval.records.files import questions_sha256, write_finished_run, write_rows
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 CLAIM = "a report costs at most 30 times the CPU of reading its answers and scores as JSON"
 TARGET = 30.0

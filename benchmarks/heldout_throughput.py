@@ -28,10 +28,11 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Ask, Criterion, Decoding, Grounding, Reply, Rubric, Task
-from rubric_eval.heldout import HeldoutPlan, run_heldout
-from rubric_eval.records import ModelEntry
-from rubric_eval.responders import OpenModel, fingerprint
-from rubric_eval.scores import read_judges
+from rubric_eval.heldout.plan import HeldoutPlan
+from rubric_eval.heldout.run import run_heldout
+from rubric_eval.records.run import ModelEntry
+from rubric_eval.responders.opening import OpenModel, fingerprint
+from rubric_eval.scores.scoring import read_judges
 from rubric_judge.testing import FakeEndpointProcess
 
 CLAIM = "an evaluation takes hardly longer than its judge, and a second one asks for nothing"

@@ -37,7 +37,7 @@ from rubric_core import (
     write_tasks,
 )
 from rubric_train_openrlhf import TrainConfig
-from rubric_train_openrlhf.local import run_grpo
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy, load_policy
 from rubric_train_openrlhf.policy.codec import SLOT_FILE
 

@@ -35,7 +35,7 @@ from rubric_eval import (
     judge_heldout,
 )
 from rubric_judge import JudgePool, LexicalJudge
-from rubric_judge.console import Progress, current
+from rubric_judge.console.progress import Progress, current
 from rubric_synth import collect, read_collected, synthesise
 from rubric_synth.stats.controls import fixed_template
 from rubric_train_openrlhf import TrainConfig, load_config, run_grpo, write_report

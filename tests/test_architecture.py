@@ -44,6 +44,7 @@ PART_OF = {"markupsafe": "jinja2", "pydantic-core": "pydantic"}
 # What these read is in our own wheel, or belongs to a process that can be killed.
 READ_THEIR_OWN = {
     "rubric_core.files",
+    "rubric_core.lazy",
     "rubric_judge.page.rendering",
     "rubric_judge.llm.prompt",
     "rubric_judge.starting",
@@ -283,7 +284,7 @@ def test_only_the_page_draws(modules: dict[str, ast.Module]) -> None:
 
 # Modules that still have a console or table of rich, a lock, or an atomic writer: no more may come.
 OWN_CONSOLE = {
-    "rubric_eval.cli.transfer",
+    "rubric_eval.cli.evaluate",
     "rubric_synth.cli.console",
     "rubric_synth.cli.describing",
     "rubric_train_openrlhf.cli",

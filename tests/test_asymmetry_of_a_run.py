@@ -15,7 +15,7 @@ import structlog
 from rubric_core import JudgeResult, JudgeView, LeakError, RubricError, Task, write_tasks
 from rubric_train_openrlhf import TrainConfig, run_grpo
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
-from rubric_train_openrlhf.report import write_report
+from rubric_train_openrlhf.report.page import write_report
 
 MARK = "quokkazanzibar"
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa")

@@ -12,7 +12,7 @@ import structlog
 
 from rubric_core import read_tasks
 from rubric_eval.cli import main
-from rubric_eval.heldout import HeldoutTable
+from rubric_eval.heldout.table import HeldoutTable
 from rubric_synth import collect, synthesise
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 

@@ -14,7 +14,7 @@ import structlog
 
 from rubric_core import Criterion, Grounding, Rubric, Task, write_tasks
 from rubric_eval.cli import main
-from rubric_eval.transfer import TransferTable
+from rubric_eval.transfer.table import TransferTable
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
 SMALLER = {"heldout": "--max-tokens 8", "transfer": "--max-tokens 8 --limit 4"}

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from rubric_eval.cli import main
-from rubric_eval.transfer import TransferTable
+from rubric_eval.transfer.table import TransferTable
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_policy
 
 PAGE = "docs/eval/transfer.md"

@@ -27,8 +27,16 @@ PUBLIC = (
 )
 
 
-def exported(tree: ast.Module) -> list[str]:
-    """Return the names in a module's `__all__`, or none."""
+def exported(path: Path) -> list[str]:
+    """Return the names of a package's stub or of a module's `__all__`, or none."""
+    if (stub := path.with_suffix(".pyi")).exists():
+        return [
+            alias.asname or alias.name
+            for node in ast.parse(stub.read_text("utf-8")).body
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        ]
+    tree = ast.parse(path.read_text("utf-8"), filename=str(path))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return ast.literal_eval(node.value)
@@ -43,8 +51,7 @@ def public_names() -> list[str]:
             module = path.relative_to(source).with_suffix("").as_posix().replace("/", ".")
             module = module.removesuffix(".__init__")
             if any(fnmatch(module, pattern) for pattern in PUBLIC):
-                tree = ast.parse(path.read_text("utf-8"), filename=str(path))
-                names.extend(f"{module}.{name}" for name in exported(tree))
+                names.extend(f"{module}.{name}" for name in exported(path))
     return sorted(names)
 
 

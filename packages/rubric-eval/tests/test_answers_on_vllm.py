@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
-from rubric_eval.responders import ModelSpec, open_model
+from rubric_eval.responders.opening import open_model
+from rubric_eval.responders.spec import ModelSpec
 from rubric_judge.testing.vllm import VLLMServer
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600), pytest.mark.anyio]

@@ -15,12 +15,12 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from rubric_core import Task, write_tasks
-from rubric_eval.answers import read_answers
+from rubric_eval.answers.store import read_answers
 from rubric_eval.cli import main
-from rubric_eval.records import EvalFolder, ItemRow
-from rubric_eval.records.files import read_rows
-from rubric_eval.responders import open_model, parse_model
-from rubric_eval.responders.spec import OTHER, SAME, TEXT
+from rubric_eval.records.files import ItemRow, read_rows
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.responders.opening import open_model
+from rubric_eval.responders.spec import OTHER, SAME, TEXT, parse_model
 from rubric_judge.testing import FakeCall, FakeEndpoint
 from rubric_judge.testing.vllm import VLLMServer
 

@@ -39,7 +39,7 @@ from rubric_judge import (
     load_judge,
     read_judge_spec,
 )
-from rubric_judge.pool import Hedging
+from rubric_judge.pool.schedule import Hedging
 from rubric_judge.provider.settings import api_key
 from rubric_judge.serve.config import ServeConfig
 

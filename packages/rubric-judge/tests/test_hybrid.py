@@ -27,7 +27,7 @@ from rubric_judge import (
 from rubric_judge.capabilities import fingerprint, wants_warm_call
 from rubric_judge.load import hybrid_judge
 from rubric_judge.testing import FailingJudge, ScriptedJudge
-from rubric_judge.verification import Programs
+from rubric_judge.verification.execute import Programs
 
 ViewFactory = Callable[..., JudgeView]
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ import pytest
 
 from rubric_judge import SandboxConfig, SandboxError
 from rubric_judge.config import HybridConfig
-from rubric_judge.verification import Programs
+from rubric_judge.verification.execute import Programs
 from rubric_judge.verification.python_tests import read_python_tests
 from rubric_judge.verification.sandbox.launch import Tally, check_isolation, run_tests
 from rubric_judge.verification.sandbox.tester import names_to_give

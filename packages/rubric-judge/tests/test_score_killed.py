@@ -14,7 +14,7 @@ import pytest
 from rubric_core import Criterion, Grounding, JudgeView, Rubric, Task, read_tasks, write_tasks
 from rubric_judge import load_judge, read_judge_spec
 from rubric_judge.capabilities import fingerprint
-from rubric_judge.ledger import Ledger
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.responses import read_responses
 from rubric_judge.testing import FakeEndpointProcess, marked, marked_share
 

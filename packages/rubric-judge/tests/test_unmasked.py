@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from rubric_core import Criterion, JudgeView, Outcome, Rubric
 from rubric_judge import HybridConfig, HybridJudge, JudgePool, LexicalJudge, VerificationError
-from rubric_judge.verification import deciding, parse_verification
+from rubric_judge.verification import deciding
 from rubric_judge.verification.deciding import note_of_failure
+from rubric_judge.verification.directive import parse_verification
 from rubric_judge.verification.numeric import NumericCheck, states_number
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 from rubric_judge.verification.phrases import ContainsCheck, contains, head, tail

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
-from rubric_judge.verification import Directive
-from rubric_judge.verification.directive import SentenceScope, StructureChecks
+from rubric_judge.verification.directive import Directive, SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
 from rubric_judge.verification.phrases import ContainsCheck, contains

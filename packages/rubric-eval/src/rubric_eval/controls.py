@@ -17,7 +17,7 @@ from rubric_eval.errors import EvalShapeError, SelectionLeakError
 
 if TYPE_CHECKING:
     from rubric_core import Task
-    from rubric_eval.heldout import Heldout
+    from rubric_eval.heldout.judged import Heldout
 
 
 def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:

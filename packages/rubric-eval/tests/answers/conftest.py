@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 import pytest
 
 from rubric_core import Ask, Decoding, Finish, Reason, Reply, Task
-from rubric_eval.records import ModelEntry
-from rubric_eval.responders import OpenModel, fingerprint
+from rubric_eval.records.run import ModelEntry
+from rubric_eval.responders.opening import OpenModel, fingerprint
 
 
 class CountingResponder:

@@ -12,10 +12,12 @@ import pytest
 
 from rubric_core import Ask, Decoding, Reason, Reply, ResponderError, Task
 from rubric_eval import EvalShapeError
-from rubric_eval.answers import read_answers, stream_answers
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalWriteError
-from rubric_eval.records import AnswerRow, EvalFolder
-from rubric_eval.responders import OpenModel
+from rubric_eval.records.files import AnswerRow
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.responders.opening import OpenModel
 
 GREEDY = Decoding()
 

@@ -13,9 +13,11 @@ import anyio
 import pytest
 
 from rubric_core import Decoding
-from rubric_eval.answers import read_answers, stream_answers
-from rubric_eval.records import EvalFolder
-from rubric_eval.responders import open_model, parse_model
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.answers.store import read_answers
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.responders.opening import open_model
+from rubric_eval.responders.spec import parse_model
 from rubric_judge.testing import FakeEndpoint, ServedModel
 
 _RUN = """

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rubric_core import Finish, Reason
 from rubric_eval import EvalFolderError
 from rubric_eval.answers.store import AnswerFile, read_answers
-from rubric_eval.records import AnswerRow
+from rubric_eval.records.files import AnswerRow
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
 

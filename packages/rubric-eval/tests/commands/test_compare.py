@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from rubric_eval.comparison import EvalComparison
-from rubric_eval.records import changed_inputs
+from rubric_eval.records.inputs import changed_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
 QUICK = ("--resamples", 299)
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pytest
 
 from rubric_eval.comparison import EvalComparison
-from rubric_eval.hacking import HackingPanel
-from rubric_eval.records import EvalFolder, QuestionRow
-from rubric_eval.records.files import read_rows, read_run, write_rows
+from rubric_eval.hacking.results import HackingPanel
+from rubric_eval.records.files import QuestionRow, read_rows, read_run, write_rows
+from rubric_eval.records.inputs import EvalFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 
 from rubric_core import Outcome
-from rubric_eval.hacking import HackingPanel
-from rubric_eval.records import ScoreRow, changed_inputs
-from rubric_eval.records.files import read_rows, write_rows
+from rubric_eval.hacking.results import HackingPanel
+from rubric_eval.records.files import ScoreRow, read_rows, write_rows
+from rubric_eval.records.inputs import changed_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
 ECHO = "Perhaps. It says that ties keep their former order, which meets the criteria."
 

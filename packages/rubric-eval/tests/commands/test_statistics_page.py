@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
 PAGE = Path(__file__).parents[4] / "docs" / "eval" / "statistics.md"
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_eval.records import Measure, Measured
+from rubric_eval.records.run import Measure, Measured
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from rubric_eval.statistics import Correction, mcnemar_p, wilson_interval
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_eval.records import Measured
+    from rubric_eval.records.run import Measured
 
 QUICK = CompareSettings(resamples=499)
 

@@ -12,7 +12,7 @@ from rubric_eval.comparison.pairing import pair
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_eval.records import Measured
+    from rubric_eval.records.run import Measured
 
 
 def test_a_question_that_a_side_lacks_is_left_out(make_measured: Callable[..., Measured]) -> None:

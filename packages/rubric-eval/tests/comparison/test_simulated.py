@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_eval.comparison import PairedResult
-    from rubric_eval.records import Measured
+    from rubric_eval.records.run import Measured
 
 RUNS = 500
 SERIES = (2,)

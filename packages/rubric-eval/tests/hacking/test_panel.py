@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, Rubric, Task
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
-from rubric_eval.hacking import HackingPanel, HackingSettings, hacking_panel
-from rubric_eval.hacking.results import Key, Observed
+from rubric_eval.hacking.evaluation import hacking_panel
+from rubric_eval.hacking.results import HackingPanel, HackingSettings, Key, Observed
 from rubric_eval.hacking.second import judge_again, sampled_questions
 from rubric_eval.hacking.signs import APPEALS, HEDGES, Echo, Phrases, words
 from rubric_judge import JudgePool

@@ -12,10 +12,12 @@ import anyio.lowlevel
 import pytest
 
 from rubric_core import Decoding, Reply
-from rubric_eval.heldout import HeldoutPlan, HeldoutTable, run_heldout
-from rubric_eval.records import ModelEntry
-from rubric_eval.responders import OpenModel, fingerprint
-from rubric_eval.scores import read_judges
+from rubric_eval.heldout.plan import HeldoutPlan
+from rubric_eval.heldout.run import run_heldout
+from rubric_eval.heldout.table import HeldoutTable
+from rubric_eval.records.run import ModelEntry
+from rubric_eval.responders.opening import OpenModel, fingerprint
+from rubric_eval.scores.scoring import read_judges
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

@@ -12,9 +12,9 @@ import structlog
 
 from rubric_core import write_tasks
 from rubric_eval.cli import main
-from rubric_eval.records import EvalFolder
 from rubric_eval.records.files import read_run
-from rubric_eval.scores import read_heldout
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.scores.judged import read_heldout
 from rubric_judge.testing import FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import write_tasks
-from rubric_eval.answers import read_answers
-from rubric_eval.records import EvalFolder, ScoreRow
-from rubric_eval.records.files import read_finished_run, read_rows, read_run
-from rubric_eval.scores import read_heldout
-from rubric_judge.ledger import Ledger
+from rubric_eval.answers.store import read_answers
+from rubric_eval.records.files import ScoreRow, read_finished_run, read_rows, read_run
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.scores.judged import read_heldout
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.testing import FakeCall, FakeEndpoint, ServedModel
 
 if TYPE_CHECKING:

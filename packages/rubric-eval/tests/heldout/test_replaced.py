@@ -11,8 +11,8 @@ import structlog
 
 from rubric_core import write_tasks
 from rubric_eval.cli import main
-from rubric_eval.records import EvalFolder
 from rubric_eval.records.files import read_run, write_run
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.spec import OTHER, SAME
 from rubric_judge.testing import FakeEndpoint, Fault, ServedModel
 

@@ -11,10 +11,13 @@ import pytest
 
 from rubric_core import Outcome, Reason, Reply, ResponderError
 from rubric_eval import EvalFolderError, HeldoutAbortError
-from rubric_eval.heldout import HeldoutPlan, HeldoutTable, plan_of, rejudge_heldout
-from rubric_eval.records import EvalFolder, JudgementRow, ScoreRow
-from rubric_eval.records.files import read_finished_run, read_rows, read_run
-from rubric_eval.scores import read_heldout, read_judges
+from rubric_eval.heldout.plan import HeldoutPlan, plan_of
+from rubric_eval.heldout.run import rejudge_heldout
+from rubric_eval.heldout.table import HeldoutTable
+from rubric_eval.records.files import JudgementRow, ScoreRow, read_finished_run, read_rows, read_run
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.scores.judged import read_heldout
+from rubric_eval.scores.scoring import read_judges
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault
 
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rubric_core import Ask, Task
-    from rubric_eval.responders import OpenModel
+    from rubric_eval.responders.opening import OpenModel
 
     Evaluate = Callable[..., HeldoutTable]
     Scripted = Callable[..., OpenModel]

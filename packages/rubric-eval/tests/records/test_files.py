@@ -8,14 +8,16 @@ import pytest
 
 from rubric_core import Decoding, Outcome, RubricFileError
 from rubric_eval import EvalFolderError
-from rubric_eval.records import EvalFolder, EvalRun, ModelEntry, Questions, ScoreRow
 from rubric_eval.records.files import (
+    ScoreRow,
     read_finished_run,
     read_rows,
     read_run,
     write_rows,
     write_run,
 )
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.run import EvalRun, ModelEntry, Questions
 
 if TYPE_CHECKING:
     from pathlib import Path

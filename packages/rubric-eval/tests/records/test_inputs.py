@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_eval.records import EvalFolder, changed_inputs, evaluation_files, hashed_inputs
+from rubric_eval.records.inputs import EvalFolder, changed_inputs, evaluation_files, hashed_inputs
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rubric_eval.records import Measure, Measured
+from rubric_eval.records.run import Measure, Measured
 
 FITTING: dict[str, Any] = {
     "measure": Measure.ACCURACY,

@@ -21,20 +21,13 @@ from rubric_core import (
     Task,
     write_tasks,
 )
-from rubric_eval.answers import AnswerKeys, text_sha256
-from rubric_eval.records import (
-    AnswerRow,
-    EvalFolder,
-    EvalRun,
-    ItemRow,
-    JudgeEntry,
-    JudgementRow,
-    ModelEntry,
-    QuestionRow,
-    Questions,
-    ScoreRow,
-)
+from rubric_eval.answers.planning import AnswerKeys
 from rubric_eval.records.files import (
+    AnswerRow,
+    ItemRow,
+    JudgementRow,
+    QuestionRow,
+    ScoreRow,
     items_sha256,
     questions_sha256,
     read_run,
@@ -42,6 +35,8 @@ from rubric_eval.records.files import (
     write_rows,
     write_run,
 )
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

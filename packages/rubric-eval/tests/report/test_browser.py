@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from rubric_eval.report import ReportSources, write_report
+from rubric_eval.report.page import ReportSources, write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

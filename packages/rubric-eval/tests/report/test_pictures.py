@@ -9,8 +9,9 @@ import pytest
 
 from rubric_core import MissingExtraError
 from rubric_eval.comparison import CompareSettings, compare_measured
-from rubric_eval.report import ReportSources, pictures, write_report
+from rubric_eval.report import pictures
 from rubric_eval.report.curves import read_training
+from rubric_eval.report.page import ReportSources, write_report
 from rubric_eval.report.reading import Findings, read_evaluations
 
 if TYPE_CHECKING:

@@ -11,18 +11,18 @@ import pytest
 from rubric_core import ConfigError, RubricFileError
 from rubric_eval.comparison import CompareSettings, compare_measured
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.hacking import look_for_hacking
-from rubric_eval.records import evaluation_files, hashed_inputs
+from rubric_eval.hacking.evaluation import look_for_hacking
 from rubric_eval.records.files import read_run, write_finished_run, write_json
-from rubric_eval.report import ReportSources, write_report
-from rubric_eval.scores import read_heldout
+from rubric_eval.records.inputs import evaluation_files, hashed_inputs
+from rubric_eval.report.page import ReportSources, write_report
+from rubric_eval.scores.judged import read_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from conftest import Folders
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
 SMALL: dict[str, Any] = {"questions": 12}
 

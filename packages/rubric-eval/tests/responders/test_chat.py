@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from rubric_core import Ask, ConfigError, Decoding, Finish, PolicyView, Reason, Reply
-from rubric_eval.responders import ModelSpec, OpenModel, open_model, open_models, parse_model
+from rubric_eval.responders.opening import OpenModel, open_model, open_models
+from rubric_eval.responders.spec import ModelSpec, parse_model
 from rubric_judge import JudgeSetupError
 from rubric_judge.testing import FakeCall, FakeEndpoint, Fault, ServedModel
 

@@ -12,7 +12,8 @@ pytest.importorskip("lm_eval")
 pytest.importorskip("torch")
 
 from rubric_core import Ask, ConfigError, Decoding, Finish, PolicyView, Reason, Reply
-from rubric_eval.responders import OpenModel, open_model, parse_model
+from rubric_eval.responders.opening import OpenModel, open_model
+from rubric_eval.responders.spec import parse_model
 from rubric_train_openrlhf.policy import TinyConfig, build_tiny_llama, build_tokenizer
 
 pytestmark = pytest.mark.anyio

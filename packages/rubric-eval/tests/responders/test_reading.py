@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rubric_core import ConfigError
-from rubric_eval.responders import parse_model, parse_models, read_models
+from rubric_eval.responders.spec import parse_model, parse_models, read_models
 
 
 def test_a_model_is_a_name_a_kind_and_a_place() -> None:

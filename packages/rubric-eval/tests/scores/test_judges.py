@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import ConfigError
-from rubric_eval.scores import read_judges
+from rubric_eval.scores.scoring import read_judges
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,20 +8,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
-from rubric_eval.answers import AnswerKeys, text_sha256
+from rubric_eval.answers.planning import AnswerKeys
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import (
-    AnswerRow,
-    EvalFolder,
-    EvalRun,
-    JudgeEntry,
-    ModelEntry,
-    QuestionRow,
-    Questions,
-    ScoreRow,
-)
-from rubric_eval.records.files import read_rows, write_rows
-from rubric_eval.scores import read_heldout
+from rubric_eval.records.files import AnswerRow, QuestionRow, ScoreRow, read_rows, write_rows
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, Questions
+from rubric_eval.scores.judged import read_heldout
 
 if TYPE_CHECKING:
     from collections.abc import Callable

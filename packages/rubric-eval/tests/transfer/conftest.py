@@ -11,12 +11,13 @@ import anyio.lowlevel
 import pytest
 
 from rubric_core import Reply
-from rubric_eval.records import ModelEntry
-from rubric_eval.responders import OpenModel, fingerprint
+from rubric_eval.records.run import ModelEntry
+from rubric_eval.responders.opening import OpenModel, fingerprint
 
 pytest.importorskip("lm_eval")
 
-from rubric_eval.transfer import TransferPlan, TransferTable, plan_transfer, run_transfer
+from rubric_eval.transfer.plan import TransferPlan, plan_transfer, run_transfer
+from rubric_eval.transfer.table import TransferTable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence

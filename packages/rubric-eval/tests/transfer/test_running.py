@@ -12,19 +12,22 @@ import pytest
 from rubric_core import Finish, Reason, Reply
 from rubric_eval import EvalFolderError
 from rubric_eval.errors import TransferAbortError
-from rubric_eval.records import EvalFolder, ItemRow
-from rubric_eval.records.files import read_rows, read_run
+from rubric_eval.records.files import ItemRow, read_rows, read_run
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.responders.spec import Weights
 from rubric_eval.statistics import wilson_interval
-from rubric_eval.transfer import SUITES, SuiteName, plan_transfer, read_transfer
+from rubric_eval.transfer.plan import plan_transfer
+from rubric_eval.transfer.suites import SUITES, SuiteName
+from rubric_eval.transfer.table import read_transfer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from rubric_eval.responders import OpenModel
-    from rubric_eval.transfer import TransferPlan, TransferTable
+    from rubric_eval.responders.opening import OpenModel
+    from rubric_eval.transfer.plan import TransferPlan
+    from rubric_eval.transfer.table import TransferTable
 
 TASKS, STOCK = ([one.task for one in SUITES[name]] for name in SuiteName)
 

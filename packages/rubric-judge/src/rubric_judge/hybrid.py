@@ -12,7 +12,9 @@ from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.verification import ProgramCheck, Programs, Verdict, check_executable
+from rubric_judge.verification.deciding import Verdict
+from rubric_judge.verification.directive import ProgramCheck, check_executable
+from rubric_judge.verification.execute import Programs
 
 _VERSION = "hybrid_v2"
 _RUBRICS_KEPT = 4096

@@ -17,10 +17,10 @@ from rubric_judge.config import (
     judge_spec,
 )
 from rubric_judge.hybrid import HybridJudge
-from rubric_judge.lexical import LexicalJudge
+from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
 from rubric_judge.provider.limits import Limited, Limiter
-from rubric_judge.verification import Programs
+from rubric_judge.verification.execute import Programs
 
 
 def load_judge(

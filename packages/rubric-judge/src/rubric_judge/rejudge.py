@@ -14,8 +14,8 @@ from pydantic import BaseModel, StrictStr
 
 from rubric_core import ConfigError, JudgeResult, Outcome, RubricFileError, Task
 from rubric_core.files import open_file
-from rubric_judge.ledger import Ledger, LedgerEntry
-from rubric_judge.ledger.entry import hash_text
+from rubric_judge.ledger.entry import LedgerEntry, hash_text
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.responses import (
     JudgedResponse,
     ResponseRow,

@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from rubric_judge import HybridConfig, SandboxConfig
-from rubric_judge.verification import Programs, parse_verification
+from rubric_judge.verification.directive import parse_verification
+from rubric_judge.verification.execute import Programs
 from rubric_judge.verification.python_tests import PythonTests, read_python_tests
 from rubric_judge.verification.sandbox.launch import Tally
 from rubric_judge.verification.sandbox.seccomp import MOST_BIRTHS

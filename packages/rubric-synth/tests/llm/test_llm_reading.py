@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rubric_judge import ChatReply
 from rubric_judge.provider.chat import Finish
-from rubric_judge.verification import parse_verification
+from rubric_judge.verification.directive import parse_verification
 from rubric_synth import CriterionDraft, StageRefusal
 from rubric_synth.llm.replies import (
     LONGEST_REPLY_CHARS,

@@ -9,7 +9,8 @@ import pytest
 import structlog
 import yaml
 
-from rubric_judge.console import Phase, phase_line
+from rubric_judge.console.progress import Phase
+from rubric_judge.console.snapshot import phase_line
 from rubric_synth.cli import main, running
 from rubric_synth.pipeline.recorder import Progress
 

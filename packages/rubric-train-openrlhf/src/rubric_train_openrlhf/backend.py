@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.config import parse_config
-from rubric_train_openrlhf.report import write_report
+from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.report.page import write_report
 
 
 class LocalBackend:
@@ -23,7 +23,7 @@ class LocalBackend:
 
     def run(self, config: Mapping[str, object], *, resume: bool = False) -> Path:
         """Train, write the report, and return the run folder."""
-        from rubric_train_openrlhf.local import run_grpo
+        from rubric_train_openrlhf.local.start import run_grpo
 
         parsed = parse_config(config)
         run_grpo(parsed, resume=resume)

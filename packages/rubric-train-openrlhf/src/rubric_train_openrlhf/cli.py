@@ -13,7 +13,6 @@ from rich.console import Console
 
 from rubric_core import FolderLockError, TrainerBackend, find_trainer
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress
 from rubric_judge.console.command import (
     FAILED,
     command_app,
@@ -21,12 +20,13 @@ from rubric_judge.console.command import (
     run_command,
     typed_command,
 )
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.log import quieten_libraries
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run import RunSummary
+    from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -78,7 +78,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
     with Progress.of(app.name[0], at_once=True) as progress:
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
-            from rubric_train_openrlhf.config import parse_config, read_values
+            from rubric_train_openrlhf.config.loading import parse_config, read_values
 
             values = read_values(config, overrides=overrides)
         if (backend := _backend_from_elsewhere(values)) is not None:
@@ -105,7 +105,7 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
 
 
 def _stopped(out: Path, *, go_on: str) -> str:
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.folder import RunFolder
 
     if not (folder := RunFolder(out)).holds_run:
         return f"rubric-train: stopped before the run began; {str(out)!r} holds nothing of it"
@@ -114,7 +114,7 @@ def _stopped(out: Path, *, go_on: str) -> str:
 
 def _silent_end(out: Path) -> str | None:
     """Say of a run that was killed how far it came; None for any other."""
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.folder import RunFolder
     from rubric_train_openrlhf.run.live_summary import was_killed
 
     if not was_killed(folder := RunFolder(out)):
@@ -127,7 +127,7 @@ def _silent_end(out: Path) -> str | None:
 
 def _report(out: Path) -> str:
     """Write the report and say where it is, with the folder kept from a run that goes on."""
-    from rubric_train_openrlhf.report import write_report
+    from rubric_train_openrlhf.report.page import write_report
 
     with ExitStack() as held:
         try:
@@ -142,7 +142,7 @@ def _train(config: TrainConfig, *, resume: bool, progress: Progress) -> RunSumma
         from rubric_train_openrlhf.cluster.launching.launch import launch
 
         return launch(config, resume=resume, progress=progress)
-    from rubric_train_openrlhf.local import run_grpo
+    from rubric_train_openrlhf.local.start import run_grpo
 
     return run_grpo(config, resume=resume, progress=progress)
 
@@ -156,7 +156,7 @@ def plan(config: Path, *overrides: Overrides) -> None:
         overrides: values that replace the file's.
     """
     from rubric_train_openrlhf.cluster.planning.plan import describe_plan as describe_cluster_plan
-    from rubric_train_openrlhf.config import parse_config, read_values
+    from rubric_train_openrlhf.config.loading import parse_config, read_values
     from rubric_train_openrlhf.local.start import describe_plan
 
     values = read_values(config, overrides=overrides)
@@ -199,8 +199,9 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         verbose: log every check to stderr.
     """
     configure_log(verbose=verbose)
-    from rubric_train_openrlhf.cluster.rehearse import Request, failure_text, print_report, rehearse
-    from rubric_train_openrlhf.config import read_values
+    from rubric_train_openrlhf.cluster.rehearse.checking import Request, failure_text, print_report
+    from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
+    from rubric_train_openrlhf.config.loading import read_values
 
     request = Request(
         source=config,
@@ -233,7 +234,7 @@ def report(folder: Path) -> None:
     Args:
         folder: the run folder.
     """
-    from rubric_train_openrlhf.report import write_report
+    from rubric_train_openrlhf.report.page import write_report
 
     if (ended := _silent_end(folder)) is not None:
         print(f"{ended}; go on with: rubric-train run CONFIG --resume", file=sys.stderr)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, cast
 from rubric_core import ConfigError
 from rubric_core.files import read_file
 from rubric_judge.yaml_files import yaml_value
-from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
+from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import leaves
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.run.environment import (
     describe_environment,
@@ -23,7 +24,7 @@ from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, wr
 from rubric_train_openrlhf.step.tasks import TEXTS
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.folder import RunFolder
 
 _MAY_CHANGE = (
     *("steps", "out", "checkpoint.keep"),

@@ -10,13 +10,9 @@ from pydantic import ValidationError
 
 from rubric_core import ConfigError
 from rubric_core.reward.estimators import GroupAdvantages
-from rubric_train_openrlhf.config import (
-    PathModel,
-    TrainConfig,
-    dump_config,
-    load_config,
-    parse_config,
-)
+from rubric_train_openrlhf.config.loading import dump_config, load_config, parse_config
+from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 PRESETS = Path(__file__).parents[4] / "configs" / "train"

@@ -12,13 +12,13 @@ import structlog
 from rubric_core import FolderLockError
 from rubric_core.locks import folder_lock
 from rubric_train_openrlhf import cli, report
-from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.config.loading import dump_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 @pytest.fixture(autouse=True)

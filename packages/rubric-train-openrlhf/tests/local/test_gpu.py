@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_train_openrlhf.local import run_grpo
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.local.start import run_grpo
+from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_judge.testing import ScriptedJudge
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 @pytest.mark.gpu

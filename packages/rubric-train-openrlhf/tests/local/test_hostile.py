@@ -10,17 +10,18 @@ import pytest
 
 from rubric_judge.testing import FakeEndpoint
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.local import run_grpo
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy.codec import SlotCodec
-from rubric_train_openrlhf.report import write_report
-from rubric_train_openrlhf.run import RolloutRow, RunFolder
+from rubric_train_openrlhf.report.page import write_report
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RolloutRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from rubric_judge.testing import ScriptedJudge
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
     Install = Callable[[str, str, dict[str, dict[str, str]]], Path]

@@ -7,7 +7,7 @@ import pytest
 
 from rubric_core import Reason
 from rubric_judge.testing import FailingJudge, ScriptedJudge
-from rubric_train_openrlhf.config import JudgingConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.local.rollout import background_judge
 
 if TYPE_CHECKING:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from rubric_train_openrlhf.config import TrainConfig, dump_config
-from rubric_train_openrlhf.local import run_grpo
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import TrainConfig
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import load_policy
-from rubric_train_openrlhf.run import RunFolder, RunSummary
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,14 +16,15 @@ from rubric_train_openrlhf.errors import (
     ResumeError,
     TrainConfigError,
 )
-from rubric_train_openrlhf.local import run_grpo
+from rubric_train_openrlhf.local.start import run_grpo
 from rubric_train_openrlhf.policy import load_policy
-from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder, RunSummary
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow, RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
 

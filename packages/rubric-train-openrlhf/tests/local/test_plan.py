@@ -7,7 +7,8 @@ import yaml
 
 from rubric_core import find_trainer
 from rubric_train_openrlhf.backend import LocalBackend
-from rubric_train_openrlhf.config import PathModel, TinyModel, dump_config, parse_config
+from rubric_train_openrlhf.config.loading import dump_config, parse_config
+from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.local.start import describe_plan, parameter_count
 from rubric_train_openrlhf.policy import load_policy
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 def test_a_plan_states_the_configuration_the_work_and_the_memory(

@@ -21,16 +21,17 @@ from rubric_train_openrlhf.errors import (
     ResumeError,
     TrainConfigError,
 )
-from rubric_train_openrlhf.local import run_grpo
-from rubric_train_openrlhf.run import RunFolder, RunSummary
+from rubric_train_openrlhf.local.start import run_grpo
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rubric_core import JudgeView
     from rubric_judge.testing import ScriptedJudge
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run import MetricsRow
+    from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.run.records import MetricsRow
 
     MakeConfig = Callable[..., TrainConfig]
 

@@ -4,7 +4,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from rubric_judge.testing import ScriptedJudge
-from rubric_train_openrlhf.config import JudgingConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.local.rollout import JudgedSampler, Sampling, background_judge
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskSet

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 import torch
 
-from rubric_train_openrlhf.config import OptimConfig
+from rubric_train_openrlhf.config.sections import OptimConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch, equal_shares
 from rubric_train_openrlhf.objective import ObjectiveConfig, Truncated, adamw, warmup

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.run import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
+from rubric_train_openrlhf.run.records import HeldoutRow, JudgementRow, MetricsRow, RolloutRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import RubricFileError
-from rubric_judge.page import inert_json, visible
-from rubric_train_openrlhf.report import write_report
+from rubric_judge.page.rendering import inert_json, visible
+from rubric_train_openrlhf.report.page import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from rubric_core import RubricFileError
-from rubric_train_openrlhf.report import write_report
+from rubric_train_openrlhf.report.page import write_report
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,15 @@ import pytest
 
 from rubric_core import Criterion, JudgeResult, Rubric
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run import HeldoutRow, JudgementRow, MetricsRow, RolloutRow, RunFolder
-from rubric_train_openrlhf.run.records import ClusterStep, row_id
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import (
+    ClusterStep,
+    HeldoutRow,
+    JudgementRow,
+    MetricsRow,
+    RolloutRow,
+    row_id,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_train_openrlhf.errors import DiskWriteError
-from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 from rubric_train_openrlhf.run.summary import best_row, write_summary
 
 if TYPE_CHECKING:

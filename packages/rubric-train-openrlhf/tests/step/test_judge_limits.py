@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from rubric_core import Criterion, JudgeResult, Reason, Rubric
-from rubric_train_openrlhf.config import JudgingConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.step.credit import check_judge
 

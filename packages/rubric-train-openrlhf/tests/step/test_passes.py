@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rubric_judge.console import Progress
-from rubric_train_openrlhf.config import ValidationConfig
-from rubric_train_openrlhf.run import RunFolder
+from rubric_judge.console.progress import Progress
+from rubric_train_openrlhf.config.sections import ValidationConfig
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward
 
 if TYPE_CHECKING:

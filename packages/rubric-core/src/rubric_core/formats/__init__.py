@@ -11,18 +11,6 @@ function of the source's own score, so that group-relative advantages are the sa
 
 from __future__ import annotations
 
-from rubric_core.formats.draft import Imported, SourceScale, is_penalty, source_scale
-from rubric_core.formats.reading import ImportOptions, import_formats, import_tasks
-from rubric_core.formats.writing import export_formats, export_tasks
+from rubric_core.lazy import attach
 
-__all__ = [
-    "ImportOptions",
-    "Imported",
-    "SourceScale",
-    "export_formats",
-    "export_tasks",
-    "import_formats",
-    "import_tasks",
-    "is_penalty",
-    "source_scale",
-]
+__getattr__, __all__ = attach(__name__, __file__)

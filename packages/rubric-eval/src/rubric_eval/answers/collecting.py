@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 from rubric_core import Decoding, Reply, ResponderError
 from rubric_eval.answers.planning import Question, Wanted, keep_weights, plan
 from rubric_eval.answers.store import AnswerFile
-from rubric_eval.records import AnswerRow, EvalFolder
+from rubric_eval.records.files import AnswerRow
+from rubric_eval.records.inputs import EvalFolder
 
 if TYPE_CHECKING:
-    from rubric_eval.responders import OpenModel
+    from rubric_eval.responders.opening import OpenModel
 
 
 async def stream_answers(

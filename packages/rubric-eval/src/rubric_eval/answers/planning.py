@@ -19,8 +19,8 @@ from rubric_eval.records.run import Record
 from rubric_eval.responders.spec import OTHER, SAME, Weights
 
 if TYPE_CHECKING:
-    from rubric_eval.records import EvalFolder
-    from rubric_eval.responders import OpenModel
+    from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.responders.opening import OpenModel
 
 _SEED_BITS: Final = 31
 

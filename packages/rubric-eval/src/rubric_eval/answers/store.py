@@ -13,8 +13,7 @@ from pydantic import ValidationError
 
 from rubric_core.files import open_file, open_to_append
 from rubric_eval.errors import EvalFolderError, EvalWriteError
-from rubric_eval.records import AnswerRow
-from rubric_eval.records.files import is_of_another
+from rubric_eval.records.files import AnswerRow, is_of_another
 
 
 def read_answers(path: Path, *, only: Container[str] | None = None) -> list[AnswerRow]:

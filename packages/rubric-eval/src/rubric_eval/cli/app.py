@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Final
 import anyio
 from cyclopts import Parameter
 
-from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutRow, HeldoutTable
-from rubric_eval.records import EvalFolder
-from rubric_judge.console import Progress
+from rubric_eval.heldout.plan import HeldoutPlan
+from rubric_eval.heldout.run import HeldoutProgress
+from rubric_eval.heldout.table import HeldoutRow, HeldoutTable
+from rubric_eval.records.inputs import EvalFolder
 from rubric_judge.console.command import command_app, console, figures_table
+from rubric_judge.console.progress import Progress
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:

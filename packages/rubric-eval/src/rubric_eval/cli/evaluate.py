@@ -14,14 +14,17 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, evaluated, note, working
-from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, console, figures_table
+from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
-    from rubric_eval.heldout import HeldoutPlan, HeldoutProgress, HeldoutTable
-    from rubric_eval.transfer import TransferCell, TransferPlan, TransferTable
-    from rubric_judge.console import Progress
+    from rubric_eval.heldout.plan import HeldoutPlan
+    from rubric_eval.heldout.run import HeldoutProgress
+    from rubric_eval.heldout.table import HeldoutTable
+    from rubric_eval.transfer.plan import TransferPlan
+    from rubric_eval.transfer.table import TransferCell, TransferTable
+    from rubric_judge.console.progress import Progress
 
 
 def heldout(  # noqa: PLR0913  # the flags of a command
@@ -63,7 +66,7 @@ def heldout(  # noqa: PLR0913  # the flags of a command
         Exit status: 1 when a model or a judge left too much open.
     """
     from rubric_core import read_tasks
-    from rubric_eval.heldout import HeldoutPlan, spread
+    from rubric_eval.heldout.plan import HeldoutPlan, spread
 
     configure_log(verbose=verbose)
     with working() as progress, progress.phase("reading tasks"):
@@ -90,9 +93,10 @@ async def _evaluate(
     plan: HeldoutPlan,
     progress: HeldoutProgress,
 ) -> HeldoutTable:
-    from rubric_eval.heldout import run_heldout
-    from rubric_eval.responders import open_models, parse_models
-    from rubric_eval.scores import read_judges
+    from rubric_eval.heldout.run import run_heldout
+    from rubric_eval.responders.opening import open_models
+    from rubric_eval.responders.spec import parse_models
+    from rubric_eval.scores.scoring import read_judges
 
     specs, named = parse_models(models), read_judges(judges)
     with current().phase("opening the models"):
@@ -125,9 +129,10 @@ def rejudge(  # the flags of a command
         Exit status: 1 when a judge left too much open.
     """
     from rubric_core import read_tasks
-    from rubric_eval.heldout import plan_of, rejudge_heldout
-    from rubric_eval.records import EvalFolder
-    from rubric_eval.scores import read_judges
+    from rubric_eval.heldout.plan import plan_of
+    from rubric_eval.heldout.run import rejudge_heldout
+    from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.scores.scoring import read_judges
 
     configure_log(verbose=verbose)
     with working() as progress, progress.phase("reading tasks"):
@@ -187,7 +192,8 @@ def transfer(  # noqa: PLR0913  # the flags of a command
     Returns:
         Exit status: 1 when a model left too many items without an answer.
     """
-    from rubric_eval.transfer import SuiteName, plan_transfer
+    from rubric_eval.transfer.plan import plan_transfer
+    from rubric_eval.transfer.suites import SuiteName
 
     configure_log(verbose=verbose)
     with working() as progress, progress.phase("building the benchmarks"):
@@ -210,8 +216,9 @@ def transfer(  # noqa: PLR0913  # the flags of a command
 async def _run(
     models: Sequence[str], out: Path, plan: TransferPlan, shown: Progress
 ) -> TransferTable:
-    from rubric_eval.responders import open_models, parse_models
-    from rubric_eval.transfer import run_transfer
+    from rubric_eval.responders.opening import open_models
+    from rubric_eval.responders.spec import parse_models
+    from rubric_eval.transfer.plan import run_transfer
 
     def note(model: str, benchmark: str, total: int) -> None:
         shown.count(f"{model} {benchmark}", total=total)
@@ -222,7 +229,7 @@ async def _run(
 
 
 def _print(table: TransferTable, *, out: Path) -> None:
-    from rubric_eval.records import EvalFolder
+    from rubric_eval.records.inputs import EvalFolder
 
     columns = table.rows[0].cells
     benchmarks = (f"{cell.title}\nn = {cell.n}" for cell in columns)

@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
 from rubric_eval.cli.app import print_edited, working
-from rubric_judge.console import current
 from rubric_judge.console.command import configure_log, console, figures_table
+from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
-    from rubric_eval.hacking import HackingPanel, NewJudge
+    from rubric_eval.hacking.evaluation import NewJudge
+    from rubric_eval.hacking.results import HackingPanel
     from rubric_eval.statistics import Interval
 
 
@@ -78,9 +79,8 @@ def compare(  # noqa: PLR0913  # each is an option of the command
         raise config_error(error, model=CompareSettings, source="the options") from None
     with working() as progress, progress.phase("comparing"):
         found, place = compare_folders(folders, settings, out=out, accept_edited=accept_edited)
-    _print_scores(found)
-    _print_differences(found)
-    _print_rest(found)
+    for part in (_print_scores, _print_differences, _print_rest):
+        part(found)
     print_edited(found.edited)
     console().print(f"written: {place}", soft_wrap=True)
     return 0
@@ -185,7 +185,7 @@ def report(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status.
     """
-    from rubric_eval.report import ReportSources, write_report
+    from rubric_eval.report.page import ReportSources, write_report
 
     sources = ReportSources(
         folders=folders,
@@ -243,14 +243,12 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 0 whether there are warnings or not.
     """
-    from rubric_eval.hacking import look_for_hacking
+    from rubric_eval.hacking.evaluation import look_for_hacking
 
     configure_log(verbose=verbose)
     if min(sample, workers) < 1:
         raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
-    if second_judge is not None and (tasks is None or second is not None):
-        needed = "--tasks" if tasks is None else "no --second beside it"
-        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
+    _require_room_for_second_judge(second_judge, tasks, second)
 
     async def look() -> tuple[HackingPanel, Path]:
         async with _opened(second_judge, sample=sample, workers=workers) as new:
@@ -266,9 +264,17 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
             )
 
     with working() as progress, progress.phase("looking for signs"):
-        found = anyio.run(look)
-    _print_panel(*found)
+        panel, written = anyio.run(look)
+    _print_panel(panel, written)
     return 0
+
+
+def _require_room_for_second_judge(
+    second_judge: Path | None, tasks: Path | None, second: str | None
+) -> None:
+    if second_judge is not None and (tasks is None or second is not None):
+        needed = "--tasks" if tasks is None else "no --second beside it"
+        raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
 
 
 @asynccontextmanager
@@ -279,7 +285,7 @@ async def _opened(
     if spec is None:
         yield None
         return
-    from rubric_eval.hacking import NewJudge
+    from rubric_eval.hacking.evaluation import NewJudge
     from rubric_judge.capabilities import close
     from rubric_judge.config import read_judge_spec
     from rubric_judge.load import load_replicas

@@ -9,29 +9,6 @@ results      what is found: comparison.json
 
 from __future__ import annotations
 
-from rubric_eval.comparison.evaluations import compare_measured
-from rubric_eval.comparison.folders import compare_folders
-from rubric_eval.comparison.results import (
-    AverageDelta,
-    CompareSettings,
-    EvalComparison,
-    ModelScore,
-    PairedResult,
-    Part,
-)
-from rubric_eval.comparison.stages import Comparison, ComparisonRow, Difference, compare
+from rubric_core.lazy import attach
 
-__all__ = [
-    "AverageDelta",
-    "CompareSettings",
-    "Comparison",
-    "ComparisonRow",
-    "Difference",
-    "EvalComparison",
-    "ModelScore",
-    "PairedResult",
-    "Part",
-    "compare",
-    "compare_folders",
-    "compare_measured",
-]
+__getattr__, __all__ = attach(__name__, __file__)

@@ -19,7 +19,7 @@ from rubric_eval.comparison.pairing import (
 )
 from rubric_eval.comparison.results import AverageDelta, CompareSettings, EvalComparison, Part
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records import Measure, Measured
+from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.bootstrap import Sample, joint_draws
 from rubric_eval.transfer.suites import SuiteName, suite_of

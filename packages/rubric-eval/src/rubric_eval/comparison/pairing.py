@@ -12,7 +12,7 @@ import numpy as np
 
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
-from rubric_eval.records import Measure, Measured
+from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import PairedTest, accuracy_test, decide, reward_test, score_interval
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import Field
 
-from rubric_eval.records import InputFile, Measure
-from rubric_eval.records.run import Record
+from rubric_eval.records.inputs import InputFile
+from rubric_eval.records.run import Measure, Record
 from rubric_eval.statistics import Correction, Interval
 from rubric_eval.statistics.bootstrap import Draws
 

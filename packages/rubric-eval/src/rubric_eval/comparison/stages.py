@@ -12,7 +12,7 @@ from rubric_eval.errors import ComparisonError
 from rubric_eval.statistics import Interval, paired_interval
 
 if TYPE_CHECKING:
-    from rubric_eval.heldout import Heldout
+    from rubric_eval.heldout.judged import Heldout
 
 
 class ComparisonRow(Interval):

@@ -5,17 +5,3 @@ signs        phrases, length, hedging, appeals to the judge, wording of the crit
 second       another judge's opinion of the gain
 results      answers with their rewards, reward against length, and what is found: hacking.json
 """
-
-from __future__ import annotations
-
-from rubric_eval.hacking.evaluation import NewJudge, hacking_panel, look_for_hacking
-from rubric_eval.hacking.results import Correlation, HackingPanel, HackingSettings
-
-__all__ = [
-    "Correlation",
-    "HackingPanel",
-    "HackingSettings",
-    "NewJudge",
-    "hacking_panel",
-    "look_for_hacking",
-]

@@ -29,9 +29,10 @@ from rubric_eval.hacking.second import (
     second_opinion,
 )
 from rubric_eval.hacking.signs import Echo, changes, model_signs, signs_of
-from rubric_eval.records import EvalFolder, EvalRun, evaluation_files, hashed_inputs, path_from
 from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
 from rubric_eval.records.files import read_finished_run, write_json
+from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.run import EvalRun
 from rubric_eval.scores.judged import JudgedReader
 from rubric_judge import JudgePool, Ledger
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from pydantic import Field
 from scipy import stats
 
-from rubric_eval.records import InputFile
+from rubric_eval.records.inputs import InputFile
 from rubric_eval.records.run import Record
 from rubric_eval.statistics import Interval
 from rubric_eval.statistics.bootstrap import Draws, drawn_sums

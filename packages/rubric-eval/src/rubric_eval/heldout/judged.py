@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import Outcome
-from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
+from rubric_core import JudgeResult, Outcome
+from rubric_eval.errors import EvalShapeError, Failures, HeldoutAbortError, unavailable
 from rubric_eval.records.run import present_mean
 from rubric_eval.scores.scoring import criteria_z, reward_of
 from rubric_eval.statistics import Interval, mean_interval
@@ -87,23 +87,13 @@ async def judge_heldout(
         HeldoutAbortError: more unavailable judgements than allowed, or nothing else.
     """
     samples = _check_shapes(tasks, responses_NK)
-    pool = judge if isinstance(judge, JudgePool) else JudgePool(judge)
     views = [
         task.judge_view(response)
         for task, responses_K in zip(tasks, responses_NK, strict=True)
         for response in responses_K
     ]
-    results = await pool.judge_all(views)
-    failed = unavailable(results)
-    share = failed.total / len(results)
-    if share > max_unavailable_frac or share == 1:
-        raise HeldoutAbortError(
-            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
-            f"{100 * max_unavailable_frac:g} %, and never all, may lack one: check the judge and "
-            "evaluate again; with a ledger in the pool, what is judged is not judged again",
-            unavailable_frac=share,
-            reasons=failed.by_reason,
-        )
+    results = await _pool_of(judge).judge_all(views)
+    failed = _counted_failures(results, at_most=max_unavailable_frac)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     z_of: defaultdict[str, list[float]] = defaultdict(list)
     for result, rubric in zip(results, rubrics, strict=True):
@@ -120,8 +110,7 @@ async def judge_heldout(
         judge=", ".join(sorted({result.judge for result in results if result.judge})),
         task_ids=tuple(task.task_id for task in tasks),
         rewards_N=tuple(
-            present_mean(rewards[start : start + samples])
-            for start in range(0, len(rewards), samples)
+            present_mean(rewards[k : k + samples]) for k in range(0, len(rewards), samples)
         ),
         samples=samples,
         criteria={name: float(np.mean(z)) for name, z in z_of.items()},
@@ -131,6 +120,24 @@ async def judge_heldout(
         unavailable_frac=failed.total / len(results),
         unavailable_by_reason=dict(sorted(failed.by_reason.items())),
     )
+
+
+def _pool_of(judge: Judge | JudgePool) -> JudgePool:
+    return judge if isinstance(judge, JudgePool) else JudgePool(judge)
+
+
+def _counted_failures(results: Sequence[JudgeResult], *, at_most: float) -> Failures:
+    failed = unavailable(results)
+    share = failed.total / len(results)
+    if share > at_most or share == 1:
+        raise HeldoutAbortError(
+            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
+            f"{100 * at_most:g} %, and never all, may lack one: check the judge and "
+            "evaluate again; with a ledger in the pool, what is judged is not judged again",
+            unavailable_frac=share,
+            reasons=failed.by_reason,
+        )
+    return failed
 
 
 def _check_shapes(tasks: Sequence[Task], responses_NK: Sequence[Sequence[str]]) -> int:

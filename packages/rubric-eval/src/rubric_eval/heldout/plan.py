@@ -10,14 +10,14 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, Task
-from rubric_eval.answers import prompt_sha256, text_sha256
+from rubric_eval.answers.planning import prompt_sha256
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalFolder, EvalRun, ModelEntry, QuestionRow, Questions
-from rubric_eval.records.files import questions_sha256, read_rows, read_run
-from rubric_eval.records.run import check_models, check_plan, now
+from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
 
 if TYPE_CHECKING:
-    from rubric_eval.scores import NamedJudge
+    from rubric_eval.scores.scoring import NamedJudge
 
 
 _TEMPLATE: Final = "{question}"

@@ -18,14 +18,17 @@ import anyio
 
 from rubric_core import RubricError
 from rubric_core.locks import folder_lock
-from rubric_eval.answers import AnswerKeys, check_weights, read_answers, stream_answers
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.answers.planning import AnswerKeys, check_weights
+from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
-from rubric_eval.records import EvalFolder, EvalRun, ModelEntry
 from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.joining import closing, finished, joined, under_way
-from rubric_eval.scores import Answered, JudgeDesk, NamedJudge, Scoring
+from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.scores.judged import has_scores
+from rubric_eval.scores.scoring import Answered, JudgeDesk, NamedJudge, Scoring
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close
 
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
 
     from rubric_eval.heldout.plan import HeldoutPlan
-    from rubric_eval.records import AnswerRow
-    from rubric_eval.responders import OpenModel
+    from rubric_eval.records.files import AnswerRow
+    from rubric_eval.responders.opening import OpenModel
 
 
 Answers = AsyncGenerator["Answered"]

@@ -16,7 +16,8 @@ from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
 
 if TYPE_CHECKING:
-    from rubric_eval.records import EvalFolder, EvalRun, Measured
+    from rubric_eval.records.inputs import EvalFolder
+    from rubric_eval.records.run import EvalRun, Measured
 
 
 class HeldoutRow(Interval):

@@ -20,7 +20,7 @@ from rubric_eval.lm_tasks.answers import (
 )
 
 if TYPE_CHECKING:
-    from rubric_eval.records import AnswerRow
+    from rubric_eval.records.files import AnswerRow
 
 
 class Response(str):

@@ -7,36 +7,3 @@ digests   what the files were at an evaluation's end, and what has changed since
 joining   what a folder holds, whether something may be added, and an evaluation under way
 inputs    where each file lies in an evaluation's folder, and what a derived one was made from
 """
-
-from __future__ import annotations
-
-from rubric_eval.records.files import AnswerRow, ItemRow, JudgementRow, QuestionRow, ScoreRow
-from rubric_eval.records.inputs import (
-    EvalFolder,
-    InputFile,
-    changed_inputs,
-    evaluation_files,
-    hashed_inputs,
-    path_from,
-)
-from rubric_eval.records.run import EvalRun, JudgeEntry, Measure, Measured, ModelEntry, Questions
-
-__all__ = [
-    "AnswerRow",
-    "EvalFolder",
-    "EvalRun",
-    "InputFile",
-    "ItemRow",
-    "JudgeEntry",
-    "JudgementRow",
-    "Measure",
-    "Measured",
-    "ModelEntry",
-    "QuestionRow",
-    "Questions",
-    "ScoreRow",
-    "changed_inputs",
-    "evaluation_files",
-    "hashed_inputs",
-    "path_from",
-]

@@ -20,10 +20,9 @@ import anyio
 
 from rubric_core import RubricError
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import JudgeEntry, ModelEntry
 from rubric_eval.records.digests import ANSWERS, Edits, check_files
 from rubric_eval.records.files import read_run, write_run
-from rubric_eval.records.run import EvalRun, now
+from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
 
 if TYPE_CHECKING:
     from rubric_eval.records.inputs import EvalFolder

@@ -13,9 +13,3 @@
 
 A page never holds a passage, a criterion's text or a judge's words unless they are asked for.
 """
-
-from __future__ import annotations
-
-from rubric_eval.report.page import ReportSources, write_report
-
-__all__ = ["ReportSources", "write_report"]

@@ -11,11 +11,11 @@ from itertools import combinations, zip_longest
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from rubric_eval.answers import read_answers
-from rubric_eval.records import ItemRow, JudgementRow, Measured, ScoreRow
-from rubric_eval.records.files import iterate_rows
+from rubric_eval.answers.store import read_answers
+from rubric_eval.records.files import ItemRow, JudgementRow, ScoreRow, iterate_rows
+from rubric_eval.records.run import Measured
 from rubric_eval.report.tables import benchmark_title
-from rubric_eval.transfer import benchmark_of
+from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.rendering import shortened, visible
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalFolder, evaluation_files, hashed_inputs
+from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
 from rubric_eval.report.excerpts import excerpts
@@ -21,7 +21,7 @@ from rubric_eval.report.reading import Evaluation, findings, read_evaluations
 from rubric_eval.report.signs import read_reliability, signs, signs_table
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
-from rubric_judge.page import inert_json, render_page
+from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Figure, Table, latex, markdown, written
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from rubric_eval.comparison import CompareSettings, EvalComparison, compare_meas
 from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
-from rubric_eval.records import EvalFolder, EvalRun, Measured
 from rubric_eval.records.digests import Edits, check_files, read_derived, refusing_edits
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows
-from rubric_eval.records.inputs import is_made_of
+from rubric_eval.records.inputs import EvalFolder, is_made_of
+from rubric_eval.records.run import EvalRun, Measured
 from rubric_eval.scores.judged import JudgedReader, has_scores, measured_rewards
-from rubric_eval.transfer import read_benchmarks
+from rubric_eval.transfer.table import read_benchmarks
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import AverageDelta, ModelScore

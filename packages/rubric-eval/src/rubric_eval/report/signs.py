@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError, Task
 from rubric_core.files import read_file
-from rubric_eval.hacking import Correlation, HackingPanel, HackingSettings, hacking_panel
+from rubric_eval.hacking.evaluation import hacking_panel
+from rubric_eval.hacking.results import Correlation, HackingPanel, HackingSettings
 from rubric_eval.records.digests import read_derived
 from rubric_eval.records.inputs import is_made_of
 from rubric_eval.report.tables import bounded, bounded_columns

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
-from rubric_eval.transfer import benchmark_of
+from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table
 
 if TYPE_CHECKING:

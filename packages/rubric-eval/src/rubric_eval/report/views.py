@@ -14,7 +14,7 @@ from rubric_judge.page.tables import Cell, Column, Form, Row, Table, written
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import Part
-    from rubric_eval.records import Measured
+    from rubric_eval.records.run import Measured
     from rubric_eval.report.reading import Evaluation, Findings
     from rubric_eval.report.signs import Reliability, Signs
 

@@ -5,19 +5,3 @@ connecting  models behind a server, or anything that litellm can name
 harness     Hugging Face folders, through lm-eval, each answer drawn by its own seed
 opening     from a specification to a model that can be asked, and its identity
 """
-
-from __future__ import annotations
-
-from rubric_eval.responders.opening import OpenModel, fingerprint, open_model, open_models
-from rubric_eval.responders.spec import ModelSpec, parse_model, parse_models, read_models
-
-__all__ = [
-    "ModelSpec",
-    "OpenModel",
-    "fingerprint",
-    "open_model",
-    "open_models",
-    "parse_model",
-    "parse_models",
-    "read_models",
-]

@@ -9,8 +9,8 @@ from typing import Self
 import anyio.to_thread
 
 from rubric_core import ConfigError, Responder, SaysPromptForm, find_responder
-from rubric_eval.records import ModelEntry
 from rubric_eval.records.inputs import canonical_json, text_sha256
+from rubric_eval.records.run import ModelEntry
 from rubric_eval.responders.connecting import open_chat
 from rubric_eval.responders.harness import HarnessResponder
 from rubric_eval.responders.spec import CHAT, HARNESS, ModelSpec, Weights

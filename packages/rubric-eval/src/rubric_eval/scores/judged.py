@@ -11,23 +11,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
 from rubric_core import Finish, Outcome
-from rubric_eval.answers import AnswerKeys, line_of, read_answers, text_sha256
+from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import (
-    EvalFolder,
-    JudgeEntry,
-    Measure,
-    Measured,
-    ModelEntry,
+from rubric_eval.records.digests import ANSWERS, Edits, check_files, refusing_edits
+from rubric_eval.records.files import (
     QuestionRow,
     ScoreRow,
+    iterate_rows,
+    questions_sha256,
+    read_finished_run,
+    read_rows,
 )
-from rubric_eval.records.digests import ANSWERS, Edits, check_files, refusing_edits
-from rubric_eval.records.files import iterate_rows, questions_sha256, read_finished_run, read_rows
-from rubric_eval.records.run import present_mean
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import JudgeEntry, Measure, Measured, ModelEntry, present_mean
 
 if TYPE_CHECKING:
-    from rubric_eval.records import AnswerRow, EvalRun
+    from rubric_eval.records.files import AnswerRow
+    from rubric_eval.records.run import EvalRun
 
 _ROUNDING: Final = 1e-9
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)

@@ -27,8 +27,9 @@ from rubric_core import (
     normalized_reward,
 )
 from rubric_eval.errors import Failures, HeldoutAbortError
-from rubric_eval.records import AnswerRow, EvalFolder, JudgeEntry, JudgementRow, ScoreRow
-from rubric_eval.records.files import write_rows
+from rubric_eval.records.files import AnswerRow, JudgementRow, ScoreRow, write_rows
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.run import JudgeEntry
 from rubric_judge import JudgeSpec, load_replicas, read_judge_spec
 from rubric_judge.capabilities import fingerprint
 

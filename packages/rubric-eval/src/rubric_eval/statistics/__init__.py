@@ -10,36 +10,6 @@ paired       the tests: mean, p-value, limits and detectable difference that agr
 
 from __future__ import annotations
 
-from rubric_eval.statistics.intervals import (
-    Interval,
-    differences,
-    mcnemar_p,
-    mean_interval,
-    paired_interval,
-    score_interval,
-    wilson_interval,
-)
-from rubric_eval.statistics.paired import (
-    Correction,
-    Decision,
-    PairedTest,
-    accuracy_test,
-    decide,
-    reward_test,
-)
+from rubric_core.lazy import attach
 
-__all__ = [
-    "Correction",
-    "Decision",
-    "Interval",
-    "PairedTest",
-    "accuracy_test",
-    "decide",
-    "differences",
-    "mcnemar_p",
-    "mean_interval",
-    "paired_interval",
-    "reward_test",
-    "score_interval",
-    "wilson_interval",
-]
+__getattr__, __all__ = attach(__name__, __file__)

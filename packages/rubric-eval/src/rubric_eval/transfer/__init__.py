@@ -7,27 +7,3 @@ items         answers, scored by lm-eval, as rows of right and wrong
 table         rows as values, ready to be compared, and Table 2
 pass_through  lm-eval's own command line, with our tasks and a cache for each model
 """
-
-from __future__ import annotations
-
-from rubric_eval.transfer.plan import TransferPlan, plan_transfer, run_transfer
-from rubric_eval.transfer.suites import SUITES, SuiteName, benchmark_of
-from rubric_eval.transfer.table import (
-    TransferCell,
-    TransferTable,
-    read_benchmarks,
-    read_transfer,
-)
-
-__all__ = [
-    "SUITES",
-    "SuiteName",
-    "TransferCell",
-    "TransferPlan",
-    "TransferTable",
-    "benchmark_of",
-    "plan_transfer",
-    "read_benchmarks",
-    "read_transfer",
-    "run_transfer",
-]

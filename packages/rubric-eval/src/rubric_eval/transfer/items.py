@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rubric_eval.lm_tasks.scoring import Response, stated
-from rubric_eval.records import AnswerRow, ItemRow
+from rubric_eval.records.files import AnswerRow, ItemRow
 from rubric_eval.records.inputs import text_sha256
 
 if TYPE_CHECKING:

@@ -11,27 +11,26 @@ from typing import TYPE_CHECKING, Final
 
 from rubric_core import ConfigError, Decoding, PolicyView
 from rubric_core.locks import folder_lock
-from rubric_eval.answers import check_weights, stream_answers
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.answers.planning import check_weights
 from rubric_eval.errors import BenchmarkDataError, Failures, TransferAbortError
-from rubric_eval.records import (
+from rubric_eval.records.files import (
     AnswerRow,
-    EvalFolder,
-    EvalRun,
-    ModelEntry,
     QuestionRow,
-    Questions,
+    write_finished_run,
+    write_json,
+    write_rows,
 )
-from rubric_eval.records.files import write_finished_run, write_json, write_rows
-from rubric_eval.records.inputs import canonical_json, text_sha256
+from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.joining import closing, finished, joined, under_way
-from rubric_eval.records.run import check_models, check_plan, now
+from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
 from rubric_eval.transfer.building import Built, build
 from rubric_eval.transfer.items import scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
 
 if TYPE_CHECKING:
-    from rubric_eval.responders import OpenModel
+    from rubric_eval.responders.opening import OpenModel
     from rubric_eval.transfer.building import Built
 
 

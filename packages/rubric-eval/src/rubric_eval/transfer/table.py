@@ -7,17 +7,23 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rubric_eval.answers import text_sha256
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records import EvalFolder, ItemRow, Measure, Measured, QuestionRow
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
-from rubric_eval.records.files import items_sha256, iterate_rows, read_finished_run, read_rows
-from rubric_eval.records.run import Record, present_mean
+from rubric_eval.records.files import (
+    ItemRow,
+    QuestionRow,
+    items_sha256,
+    iterate_rows,
+    read_finished_run,
+    read_rows,
+)
+from rubric_eval.records.inputs import EvalFolder, text_sha256
+from rubric_eval.records.run import Measure, Measured, Record, present_mean
 from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.suites import benchmark_of
 
 if TYPE_CHECKING:
-    from rubric_eval.records import EvalRun, ModelEntry, Questions
+    from rubric_eval.records.run import EvalRun, ModelEntry, Questions
 
 
 def read_transfer(

@@ -38,9 +38,10 @@ from rubric_core.reward.projection import OnUnavailable
 from rubric_judge.adapters.rows import Tasks, task_source
 from rubric_judge.capabilities import close
 from rubric_judge.config import JudgeSpec, read_judge_spec
-from rubric_judge.ledger import Ledger
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.load import load_replicas
-from rubric_judge.pool import JudgePool, PoolStatistics
+from rubric_judge.pool.pool import JudgePool
+from rubric_judge.pool.statistics import PoolStatistics
 
 __all__ = [
     "Judgement", "MaskingOptions", "RubricScorer", "ScorerOptions", "Submission", "shared_scorer",

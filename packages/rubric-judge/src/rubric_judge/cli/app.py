@@ -11,8 +11,8 @@ from typing import TypeVar
 from pydantic import BaseModel
 
 from rubric_core import ConfigError
-from rubric_judge.console import Progress
 from rubric_judge.console.command import command_app
+from rubric_judge.console.progress import Progress
 
 app = command_app("rubric-judge", summary="Judge responses against rubrics.")
 

@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, JudgeResult, Outcome, normalized_reward, read_tasks
 from rubric_judge.cli.app import make_folder, working, write_report
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, local_pool, require_positive
-from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, print_tables
+from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
     from rubric_judge.attack import AttackPlan, AttackReport

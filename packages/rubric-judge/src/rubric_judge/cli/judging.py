@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import anyio
 
 from rubric_core import ConfigError, JudgeResult, JudgeView, Outcome
-from rubric_judge.console import current
+from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
     from rubric_judge.config import JudgeSpec
-    from rubric_judge.ledger import Ledger
-    from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
+    from rubric_judge.ledger.store import Ledger
+    from rubric_judge.pool.pool import JudgePool
+    from rubric_judge.pool.ray_pool import RayJudgePool
+    from rubric_judge.pool.statistics import PoolStatistics
 
 
 _LARGEST_COUNT = 2**63
@@ -70,7 +72,7 @@ def judge_batches(
 
 def opened(ledger: Path | None) -> AbstractContextManager[Ledger | None]:
     """Return the ledger, if there is to be one."""
-    from rubric_judge.ledger import Ledger
+    from rubric_judge.ledger.store import Ledger
 
     return Ledger(ledger) if ledger else nullcontext()
 
@@ -114,7 +116,7 @@ async def check_replicas(pool: JudgePool | RayJudgePool) -> None:
 def local_pool(spec: JudgeSpec, *, workers: int) -> Callable[[Ledger | None], JudgePool]:
     """Return what makes a pool in this process."""
     from rubric_judge.load import load_replicas
-    from rubric_judge.pool import JudgePool
+    from rubric_judge.pool.pool import JudgePool
 
     return lambda ledger: JudgePool(load_replicas(spec), workers=workers, ledger=ledger)
 

@@ -16,7 +16,7 @@ from rubric_judge.cli.app import require_writable, working
 from rubric_judge.console.command import FAILED, console, print_rows
 
 if TYPE_CHECKING:
-    from rubric_judge.lint import Finding
+    from rubric_judge.lint.reading import Finding
 
 
 def lint(
@@ -37,7 +37,7 @@ def lint(
     Returns:
         Exit status: 1 when a finding is an error; warnings leave it at 0.
     """
-    from rubric_judge.lint import lint_tasks
+    from rubric_judge.lint.run import lint_tasks
 
     if examples < 0:
         raise ConfigError(f"--examples is {examples}: give at least 0", location="examples")

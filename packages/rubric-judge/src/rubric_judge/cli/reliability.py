@@ -19,8 +19,8 @@ from rubric_judge.cli.judging import (
     require_count,
     require_positive,
 )
-from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, print_tables
+from rubric_judge.console.progress import current
 
 if TYPE_CHECKING:
     from rubric_judge.reliability import Rating, Ratings, ReliabilityReport

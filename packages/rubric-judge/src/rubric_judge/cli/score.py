@@ -15,14 +15,16 @@ from cyclopts import Parameter
 from rubric_core import ConfigError, Outcome, read_tasks
 from rubric_judge.cli.app import require_writable, working
 from rubric_judge.cli.judging import Batch, Judged, judge_batches, require_positive, say_suspect
-from rubric_judge.console import current
 from rubric_judge.console.command import FAILED, configure_log, console, print_pairs
+from rubric_judge.console.progress import current
 from rubric_judge.responses import JudgedResponse, read_responses, write_judgements
 
 if TYPE_CHECKING:
     from rubric_judge.config import JudgeSpec
-    from rubric_judge.ledger import Ledger
-    from rubric_judge.pool import JudgePool, PoolStatistics, RayJudgePool
+    from rubric_judge.ledger.store import Ledger
+    from rubric_judge.pool.pool import JudgePool
+    from rubric_judge.pool.ray_pool import RayJudgePool
+    from rubric_judge.pool.statistics import PoolStatistics
 
 
 _DETAILS_SHOWN = 3
@@ -125,7 +127,9 @@ def _judge(
 
 def _pool(spec: JudgeSpec, kind: _Pool, ledger: Ledger | None) -> JudgePool | RayJudgePool:
     from rubric_judge.load import load_replicas
-    from rubric_judge.pool import Hedging, JudgePool, RayJudgePool
+    from rubric_judge.pool.pool import JudgePool
+    from rubric_judge.pool.ray_pool import RayJudgePool
+    from rubric_judge.pool.schedule import Hedging
 
     hedge, n = Hedging() if kind.hedge else None, kind.micro_batch
     if kind.ray is not None:

@@ -21,7 +21,7 @@ from rubric_judge.console.command import FAILED, configure_log
 from rubric_judge.serve.config import ServeConfig
 
 if TYPE_CHECKING:
-    from rubric_judge.pool import JudgePool
+    from rubric_judge.pool.pool import JudgePool
 
 
 _DEFAULTS = ServeConfig()

@@ -23,8 +23,13 @@ from rubric_judge.lexical.words import (
     repeated_share,
     stem,
 )
-from rubric_judge.verification import Directive, Verdict
-from rubric_judge.verification.directive import SentenceScope, StructureChecks, read_directive
+from rubric_judge.verification.deciding import Verdict
+from rubric_judge.verification.directive import (
+    Directive,
+    SentenceScope,
+    StructureChecks,
+    read_directive,
+)
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.phrases import ContainsCheck, head, is_identifier, phrase_pattern
 from rubric_judge.verification.python_tests import PythonTests

@@ -11,8 +11,12 @@ from rubric_core import Criterion, Task
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
 from rubric_judge.lint.reading import Finding, demanded_terms, directive_of, finding
-from rubric_judge.verification import parse_verification
-from rubric_judge.verification.directive import HEADS, SentenceScope, StructureChecks
+from rubric_judge.verification.directive import (
+    HEADS,
+    SentenceScope,
+    StructureChecks,
+    parse_verification,
+)
 
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""

@@ -15,7 +15,7 @@ from rubric_core import Criterion, Task
 from rubric_core.files import toml_beside
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, stem
-from rubric_judge.verification import Directive, parse_verification
+from rubric_judge.verification.directive import Directive, parse_verification
 from rubric_judge.verification.phrases import ContainsCheck
 
 Severity = Literal["error", "warning"]

@@ -23,8 +23,7 @@ from rubric_judge.lint.reading import (
     said,
     terms_of,
 )
-from rubric_judge.verification import ProgramCheck
-from rubric_judge.verification.directive import StructureChecks
+from rubric_judge.verification.directive import ProgramCheck, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
 

@@ -8,9 +8,3 @@ pictures    figures as PNG, SVG and PDF files, by matplotlib, which extras bring
 
 Beside the code lie the frame, the macros that draw all of this, and the style sheet.
 """
-
-from __future__ import annotations
-
-from rubric_judge.page.rendering import inert_json, render_page, shortened, visible
-
-__all__ = ["inert_json", "render_page", "shortened", "visible"]

@@ -10,7 +10,8 @@ import anyio
 from rubric_core import Judge, JudgeResult, JudgeView, Reason
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger import Ledger, check_replicate
+from rubric_judge.ledger.entry import check_replicate
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool.replicas import Replicas
 from rubric_judge.pool.schedule import Call, Hedger, Hedging
 from rubric_judge.pool.statistics import PoolStatistics

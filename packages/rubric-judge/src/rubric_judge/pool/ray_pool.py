@@ -18,7 +18,7 @@ from rubric_core import JudgeResult, JudgeView, MissingExtraError, Reason
 from rubric_core.errors import install_command
 from rubric_judge.config import HybridConfig, JudgeConfig, JudgeSpec, LexicalConfig, PluginConfig
 from rubric_judge.errors import JudgeSetupError
-from rubric_judge.ledger import Ledger
+from rubric_judge.ledger.store import Ledger
 from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import SharedLimiter

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from rubric_core import Outcome
-from rubric_judge.console import current
+from rubric_judge.console.progress import current
 from rubric_judge.reliability import agreement, noise
 from rubric_judge.reliability.noise import advantage_pairs, below_noise
 from rubric_judge.reliability.ratings import IntArray, Ratings, Resampling, Statistic, ratio

@@ -11,7 +11,7 @@ import anyio
 from rubric_core import JudgeResult, JudgeView, SchemaError, Task
 from rubric_core.schema.task import TaskRow
 from rubric_judge.adapters.rows import TaskSource
-from rubric_judge.pool import JudgePool
+from rubric_judge.pool.pool import JudgePool
 from rubric_judge.serve.config import ServeConfig
 from rubric_judge.serve.schemas import RefusedError, check_size
 from rubric_judge.serve.telemetry import Recurring, ServiceMetrics

@@ -14,7 +14,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from rubric_core import JudgeResult, Outcome
-from rubric_judge.pool import PoolStatistics
+from rubric_judge.pool.statistics import PoolStatistics
 
 _log = structlog.get_logger("rubric_judge.serve")
 

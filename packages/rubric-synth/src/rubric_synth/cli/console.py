@@ -10,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from rubric_judge.console import Progress
 from rubric_judge.console.command import FAILED, command_app, say_on_stderr
 from rubric_judge.console.command import fail as end_with
+from rubric_judge.console.progress import Progress
 from rubric_synth.calls import CallTotals
 from rubric_synth.collect.folder import REJECTED_FILE
 from rubric_synth.config import SynthConfig, load_config

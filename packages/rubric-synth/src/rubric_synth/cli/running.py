@@ -15,8 +15,8 @@ from pydantic import ValidationError
 from rubric_core import RubricError
 from rubric_core.configuration import config_error
 from rubric_judge import JudgeSetupError
-from rubric_judge.console import Phase, Steps
 from rubric_judge.console.command import Terminated, typed_command
+from rubric_judge.console.progress import Phase, Steps
 from rubric_synth.cli import advice, console
 from rubric_synth.collect.collection import CollectProgress, collect
 from rubric_synth.config import SynthConfig

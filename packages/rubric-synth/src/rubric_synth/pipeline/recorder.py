@@ -112,7 +112,7 @@ class Recorder:
         self._stop = stop
         self._on_document = on_document
         self._in_work: dict[str, bytes] = {}
-        from rubric_judge.console import Pace  # loads rich
+        from rubric_judge.console.snapshot import Pace  # loads rich
 
         self._pace = Pace(settled, now_s=time.monotonic())
 

@@ -10,8 +10,7 @@ from typing import Final
 from rubric_core import DocumentAnalysis, SchemaError, Task, leaked_ngrams
 from rubric_judge import VerificationError
 from rubric_judge.lint.wording import check_wording
-from rubric_judge.verification import parse_verification
-from rubric_judge.verification.directive import SentenceScope
+from rubric_judge.verification.directive import SentenceScope, parse_verification
 from rubric_synth.config import QualityConfig
 from rubric_synth.document import Document
 from rubric_synth.quality.pointers import (

@@ -17,8 +17,13 @@ from functools import lru_cache
 from typing import Final
 
 from rubric_judge import HybridConfig, LexicalConfig, SandboxError, VerificationError
-from rubric_judge.verification import ProgramCheck, Programs, parse_verification
-from rubric_judge.verification.directive import SentenceScope, StructureChecks
+from rubric_judge.verification.directive import (
+    ProgramCheck,
+    SentenceScope,
+    StructureChecks,
+    parse_verification,
+)
+from rubric_judge.verification.execute import Programs
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.python_tests import PythonTests, parse_python, response_code
 from rubric_judge.verification.quantities import plain_numbers, read_quantities

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from rubric_judge.page import render_page
+from rubric_judge.page.rendering import render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_synth.calls import CallTotals
 from rubric_synth.dataset.manifest import Manifest, Usage

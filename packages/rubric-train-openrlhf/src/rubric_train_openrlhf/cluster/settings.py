@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 RUN_FILE = "RUBRIC_TRAIN_RUN"

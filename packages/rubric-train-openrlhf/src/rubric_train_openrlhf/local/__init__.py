@@ -4,9 +4,3 @@ Read `loop` first; each of its lines is a module here. `start` and `inputs` run 
 loaded. `tasks` and `judging` are the judge's side, and nothing in `rollout` or `update` can reach a
 passage or a rubric.
 """
-
-from __future__ import annotations
-
-from rubric_train_openrlhf.local.start import run_grpo
-
-__all__ = ["run_grpo"]

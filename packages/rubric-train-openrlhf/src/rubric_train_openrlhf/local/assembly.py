@@ -12,7 +12,8 @@ import structlog
 import torch
 
 from rubric_judge import Ledger, LexicalConfig
-from rubric_train_openrlhf.config import PathModel, TinyModel, TrainConfig
+from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.local.inputs import RunInputs, go_back, state_to_resume
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
@@ -21,8 +22,8 @@ from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
 from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.resuming import begin
-from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import EventWriter
 
 if TYPE_CHECKING:

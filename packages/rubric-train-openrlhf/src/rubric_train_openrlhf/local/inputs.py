@@ -10,11 +10,12 @@ from typing import NamedTuple
 from rubric_core import Judge, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
-from rubric_train_openrlhf.config import PathModel, TrainConfig, dump_config
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy_config import check_model_folder
 from rubric_train_openrlhf.resuming import check_tasks, holds_run_to_resume
-from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.checkpoints import (
     TrainerState,
     checkpoint_path,
@@ -22,6 +23,7 @@ from rubric_train_openrlhf.run.checkpoints import (
     load_state,
     step_of,
 )
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
 

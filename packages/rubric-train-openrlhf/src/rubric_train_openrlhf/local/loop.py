@@ -33,7 +33,7 @@ from rubric_train_openrlhf.step.rows import (
 
 if TYPE_CHECKING:
     from rubric_core import JudgeResult
-    from rubric_judge.console import Phase
+    from rubric_judge.console.progress import Phase
     from rubric_train_openrlhf.local.assembly import LocalRun
     from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
 

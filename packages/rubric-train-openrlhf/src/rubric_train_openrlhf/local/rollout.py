@@ -14,7 +14,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from rubric_judge import JudgePool, Ledger
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
-from rubric_judge.console import Progress
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.policy import Policy, Rollouts, concatenate, sample_groups
 from rubric_train_openrlhf.randomness import torch_generator
@@ -23,7 +23,7 @@ from rubric_train_openrlhf.step.rewards import Sizes
 
 if TYPE_CHECKING:
     from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
-    from rubric_train_openrlhf.config import JudgingConfig, RolloutConfig
+    from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
     from rubric_train_openrlhf.step.tasks import TaskSet
 
 

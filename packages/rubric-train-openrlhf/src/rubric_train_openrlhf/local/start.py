@@ -8,12 +8,15 @@ from math import ceil
 from typing import TYPE_CHECKING, cast
 
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress
-from rubric_train_openrlhf.config import PathModel, TinyModel, TrainConfig, dump_config
+from rubric_judge.console.progress import Progress
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.sections import PathModel, TinyModel
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.local.inputs import read_inputs
-from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder, RunSummary
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch, live_summary
+from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary
 
 if TYPE_CHECKING:
     from rubric_core import Judge

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from torch.optim.lr_scheduler import LinearLR
     from transformers import PreTrainedModel
 
-    from rubric_train_openrlhf.config import OptimConfig
+    from rubric_train_openrlhf.config.sections import OptimConfig
     from rubric_train_openrlhf.objective import ObjectiveConfig, UpdateSize
 
 

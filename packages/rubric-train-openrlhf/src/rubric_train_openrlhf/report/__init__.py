@@ -9,9 +9,3 @@
 The rollouts are two data blocks on the page, as they are two files in the folder: the policy view
 reads the first alone, and only the judge view joins the second.
 """
-
-from __future__ import annotations
-
-from rubric_train_openrlhf.report.page import write_report
-
-__all__ = ["write_report"]

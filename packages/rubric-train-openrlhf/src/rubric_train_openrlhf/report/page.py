@@ -7,8 +7,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from rubric_judge.console import duration_text
-from rubric_judge.page import inert_json, render_page
+from rubric_judge.console.snapshot import duration_text
+from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_train_openrlhf.report.charts import sections
 from rubric_train_openrlhf.report.reading import Run, excerpt, read_run

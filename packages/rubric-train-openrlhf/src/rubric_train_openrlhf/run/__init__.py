@@ -9,16 +9,3 @@
 
 The two row files of a step are joined by id; nothing on the policy's side reads the second.
 """
-
-from __future__ import annotations
-
-from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.records import (
-    HeldoutRow,
-    JudgementRow,
-    MetricsRow,
-    RolloutRow,
-    RunSummary,
-)
-
-__all__ = ["HeldoutRow", "JudgementRow", "MetricsRow", "RolloutRow", "RunFolder", "RunSummary"]

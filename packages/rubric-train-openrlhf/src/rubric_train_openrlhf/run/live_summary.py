@@ -20,7 +20,8 @@ from rubric_train_openrlhf.run.summary import summed_up, write_summary
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from rubric_judge.console import Phase, PhaseSnapshot, Progress
+    from rubric_judge.console.progress import Phase, Progress
+    from rubric_judge.console.snapshot import PhaseSnapshot
     from rubric_train_openrlhf.policy import SupervisedStep
     from rubric_train_openrlhf.run.folder import RunFolder
 

@@ -23,7 +23,8 @@ from rubric_train_openrlhf.step.rewards import (
 )
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
+    from rubric_train_openrlhf.config.sections import JudgingConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
 

@@ -19,9 +19,9 @@ from rubric_train_openrlhf.step.rewards import judge_rewards
 if TYPE_CHECKING:
     from rubric_core import JudgeResult, Rubric
     from rubric_core.reward.projection import OnUnavailable
-    from rubric_judge.console import Progress
+    from rubric_judge.console.progress import Progress
     from rubric_train_openrlhf.config.sections import ValidationConfig
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.folder import RunFolder
 
 
 _Round = TypeVar("_Round")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rubric_core import JudgeResult, Rubric
     from rubric_core.reward.estimators import AdvantageEstimator
     from rubric_core.reward.projection import OnUnavailable
-    from rubric_train_openrlhf.config import ShapingConfig
+    from rubric_train_openrlhf.config.sections import ShapingConfig
 
     FloatArray = npt.NDArray[np.float64]
     BoolArray = npt.NDArray[np.bool_]

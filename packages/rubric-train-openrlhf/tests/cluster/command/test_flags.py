@@ -17,7 +17,7 @@ from rubric_train_openrlhf.cluster.command.flags import (
     grpo_flags,
     warm_start_flags,
 )
-from rubric_train_openrlhf.config import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rubric_train_openrlhf.errors import TrainConfigError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 GSPO = {"ratio": "sequence", "aggregation": "sequence"}
 

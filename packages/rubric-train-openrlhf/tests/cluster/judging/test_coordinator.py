@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rubric_core import JudgeView, Task
     from rubric_train_openrlhf.cluster.sampling.groups import Verdict
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
     MakeConfig = Callable[..., TrainConfig]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from anyio.from_thread import BlockingPortal
 
     from rubric_core import Task
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 @pytest.fixture

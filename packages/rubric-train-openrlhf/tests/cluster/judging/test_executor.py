@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase as Tokenizer
 
     from rubric_core import Task
-    from rubric_judge.pool import PoolStatistics
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_judge.pool.statistics import PoolStatistics
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.step.credit import StepCredit
 
     MakeConfig = Callable[..., TrainConfig]

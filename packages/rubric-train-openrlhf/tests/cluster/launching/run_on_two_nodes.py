@@ -17,9 +17,9 @@ import psutil
 import ray
 
 from rubric_train_openrlhf.cluster.launching.launch import launch
-from rubric_train_openrlhf.config import load_config
+from rubric_train_openrlhf.config.loading import load_config
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 
 NODES = 2
 LIMIT_S = 180.0

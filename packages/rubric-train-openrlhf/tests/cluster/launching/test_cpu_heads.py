@@ -9,7 +9,8 @@ from transformers import AutoConfig
 
 from rubric_core import write_tasks
 from rubric_train_openrlhf.cluster.launching.preparation import check_cpu_heads
-from rubric_train_openrlhf.cluster.rehearse import Request, rehearse
+from rubric_train_openrlhf.cluster.rehearse.checking import Request
+from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.policy import (
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,7 @@ from rubric_train_openrlhf.cluster.settings import local_environment, process_en
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 ENDS_WITH_PARENT = """
 import os, sys, time

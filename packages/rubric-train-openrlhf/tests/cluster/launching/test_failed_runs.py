@@ -13,7 +13,8 @@ from rubric_train_openrlhf.cluster.launching.driver import Output, run
 from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.resuming import begin, has_finished, holds_run_to_resume
-from rubric_train_openrlhf.run import MetricsRow, RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.summary import write_summary
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 def metrics_row(step: int) -> MetricsRow:

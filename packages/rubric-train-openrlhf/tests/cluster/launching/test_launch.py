@@ -11,9 +11,9 @@ import pytest
 
 from rubric_core import FolderLockError, MissingExtraError
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress
 from rubric_judge.console.command import fail
 from rubric_judge.console.display import Lines
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.failure import write_failure
 from rubric_train_openrlhf.cluster.launching import launch as launching
 from rubric_train_openrlhf.cluster.launching.launch import DriverHere, check_installed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 TURNS = """
 import sys

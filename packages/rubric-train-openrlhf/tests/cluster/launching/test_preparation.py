@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_judge import JudgeSetupError
-from rubric_judge.console import Progress
+from rubric_judge.console.progress import Progress
 from rubric_judge.testing import FakeEndpoint, Fault
 from rubric_train_openrlhf.cluster import judging as judge_side
 from rubric_train_openrlhf.cluster.judging import probe_judge
@@ -17,7 +17,7 @@ from rubric_train_openrlhf.cluster.launching.preparation import check_key, check
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
 from rubric_train_openrlhf.errors import PolicyLoadError, ResumeError, TrainConfigError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import sync_files
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 MANY: dict[str, Any] = {"gpus_per_node": 64, "deepspeed": {"forward_micro_batch": 1}}
 """More GPUs than any machine has that tests run on."""

@@ -25,15 +25,15 @@ from rubric_judge.testing import FakeEndpoint, numbered_share
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import RUN_FILE, ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config import dump_config
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.run.checkpoints import latest_checkpoint, step_of
+from rubric_train_openrlhf.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 pytestmark = [
     pytest.mark.openrlhf,

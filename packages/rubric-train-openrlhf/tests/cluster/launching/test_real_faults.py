@@ -23,7 +23,8 @@ from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.cluster.orphans import PLACE, RAY
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from conftest import RealInput
     from rubric_core import Task
-    from rubric_train_openrlhf.run import MetricsRow
+    from rubric_train_openrlhf.run.records import MetricsRow
 
 pytestmark = [
     pytest.mark.openrlhf,

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from rubric_core import group_advantages
-from rubric_train_openrlhf.config import dump_config
-from rubric_train_openrlhf.run import RolloutRow, RunFolder
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import RolloutRow
 
 if TYPE_CHECKING:
     from conftest import RealInput

@@ -12,7 +12,7 @@ import torch
 from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
-from rubric_judge.console import Progress
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.command.flags import command_words, warm_start_flags
 from rubric_train_openrlhf.cluster.command.refusals import check_command
 from rubric_train_openrlhf.cluster.launching.warm_start import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 EXAMPLES = [
     SftExample(

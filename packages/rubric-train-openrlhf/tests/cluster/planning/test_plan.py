@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from rubric_train_openrlhf.cluster.planning.plan import describe_plan
-from rubric_train_openrlhf.config import load_config, parse_config
+from rubric_train_openrlhf.config.loading import load_config, parse_config
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 PRESET = Path(__file__).parents[5] / "configs" / "train" / "paper_llama31_8b_8gpu.yaml"
 

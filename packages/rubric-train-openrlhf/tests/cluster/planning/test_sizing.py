@@ -31,7 +31,8 @@ from rubric_train_openrlhf.cluster.planning.sizing import (
     step_time,
     total,
 )
-from rubric_train_openrlhf.config import TrainConfig, load_config
+from rubric_train_openrlhf.config.loading import load_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError
 
 if TYPE_CHECKING:

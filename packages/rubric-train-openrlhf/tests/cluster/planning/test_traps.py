@@ -11,7 +11,7 @@ from rubric_train_openrlhf.cluster.planning.plan import traps
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 QUIET: dict[str, Any] = {"steps": 100}
 

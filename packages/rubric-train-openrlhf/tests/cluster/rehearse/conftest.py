@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from rubric_core import write_tasks
-from rubric_train_openrlhf.cluster.rehearse import Report, Request, rehearse
+from rubric_train_openrlhf.cluster.rehearse.checking import Report, Request
+from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks, stand_in_model
 
 if TYPE_CHECKING:

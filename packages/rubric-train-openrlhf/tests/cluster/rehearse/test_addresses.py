@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from rubric_train_openrlhf.cluster.rehearse.judge import why_only_there
-from rubric_train_openrlhf.config import ClusterConfig
+from rubric_train_openrlhf.config.cluster import ClusterConfig
 
 NETWORK = "in the cluster's own network"
 GPUS = "on the GPUs that the run leaves to it"

@@ -10,15 +10,21 @@ import pytest
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.rehearse import aftermath
 from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Status
-from rubric_train_openrlhf.config import parse_config
-from rubric_train_openrlhf.run import HeldoutRow, MetricsRow, RunFolder
-from rubric_train_openrlhf.run.records import ClusterStep, RolloutRow, row_id
+from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import (
+    ClusterStep,
+    HeldoutRow,
+    MetricsRow,
+    RolloutRow,
+    row_id,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 P, G = 2, 4
 REWARDS = np.array([[0.0, 0.25, 0.5, 1.0], [0.5, 0.5, 0.5, 0.5]])

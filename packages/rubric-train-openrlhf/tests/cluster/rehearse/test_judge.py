@@ -11,7 +11,8 @@ from rubric_judge.capabilities import close
 from rubric_train_openrlhf.cluster.rehearse.checking import JudgeChoice, Request, Subject
 from rubric_train_openrlhf.cluster.rehearse.judge import chosen, judging_with
 from rubric_train_openrlhf.cluster.rehearse.stand_ins import made_tasks
-from rubric_train_openrlhf.config import JudgingConfig, TrainConfig
+from rubric_train_openrlhf.config.sections import JudgingConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 MODEL = JudgeConfig(

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pytest
 
 from rubric_judge.testing import FakeEndpoint
-from rubric_train_openrlhf.cluster.rehearse import Status
+from rubric_train_openrlhf.cluster.rehearse.checking import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.rehearse import Finding, Report
+    from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Report
 
 
 CheckOnly: TypeAlias = "Callable[..., Report]"

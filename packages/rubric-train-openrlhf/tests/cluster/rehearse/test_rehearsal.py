@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.rehearse import Report, Request, Status, rehearse
-from rubric_train_openrlhf.config import read_values
+from rubric_train_openrlhf.cluster.rehearse.checking import Report, Request, Status
+from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
+from rubric_train_openrlhf.config.loading import read_values
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.slow, pytest.mark.timeout(3600)]
 

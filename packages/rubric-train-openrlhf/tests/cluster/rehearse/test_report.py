@@ -12,22 +12,24 @@ import yaml
 from rich.console import Console
 
 from rubric_train_openrlhf.cli import main
-from rubric_train_openrlhf.cluster.rehearse import Report, print_report
 from rubric_train_openrlhf.cluster.rehearse.checking import (
     TWO_STEPS,
     Check,
     Finding,
+    Report,
     Request,
     Status,
     Subject,
     failed,
     passed,
+    print_report,
     run_checks,
     unchecked,
     warning,
 )
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process
-from rubric_train_openrlhf.config import TrainConfig, parse_config
+from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:

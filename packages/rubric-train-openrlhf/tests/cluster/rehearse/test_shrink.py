@@ -12,7 +12,7 @@ from rubric_train_openrlhf.cluster.rehearse.stage import rehearsal_config
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 def small_of(config: TrainConfig) -> TrainConfig:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rubric_train_openrlhf.cluster.rehearse import Request, Status
-from rubric_train_openrlhf.cluster.rehearse.checking import Subject
+from rubric_train_openrlhf.cluster.rehearse.checking import Request, Status, Subject
 from rubric_train_openrlhf.cluster.rehearse.configuration import check_bytecode
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
-from rubric_train_openrlhf.cluster.rehearse import Request, Status, rehearse
+from rubric_train_openrlhf.cluster.rehearse.checking import Request, Status
+from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
 from rubric_train_openrlhf.errors import TrainConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from rubric_train_openrlhf.cluster.rehearse import Finding, Report
+    from rubric_train_openrlhf.cluster.rehearse.checking import Finding, Report
 
 CheckOnly: TypeAlias = "Callable[..., Report]"
 Production: TypeAlias = Any

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
     from rubric_train_openrlhf.step.credit import StepCredit
 

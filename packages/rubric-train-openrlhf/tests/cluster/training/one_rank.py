@@ -21,12 +21,12 @@ from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import run_file
 from rubric_train_openrlhf.cluster.training.trained import Shares
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config import load_config
+from rubric_train_openrlhf.config.loading import load_config
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 class OfThisRank:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.usefixtures("group_of_one")]
 

@@ -7,7 +7,7 @@ import pytest
 from rubric_train_openrlhf.cluster.training.trainer_states import PolicyCheckpoints, check_policies
 from rubric_train_openrlhf.config.sections import CheckpointConfig
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutRow
 
 if TYPE_CHECKING:

@@ -25,17 +25,18 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from rubric_core import group_advantages
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates
-from rubric_train_openrlhf.config import dump_config
+from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
-from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder, RunSummary
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow, RunSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 pytestmark = [pytest.mark.openrlhf, pytest.mark.slow, pytest.mark.timeout(3000)]
 

@@ -29,7 +29,8 @@ from rubric_train_openrlhf.cluster.launching.launch import launch
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.policy import load_policy
 from rubric_train_openrlhf.randomness import PromptOrder
-from rubric_train_openrlhf.run import JudgementRow, RolloutRow, RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from conftest import RealInput
-    from rubric_train_openrlhf.config import TrainConfig
-    from rubric_train_openrlhf.run import MetricsRow
+    from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.run.records import MetricsRow
 
 pytestmark = [
     pytest.mark.openrlhf,

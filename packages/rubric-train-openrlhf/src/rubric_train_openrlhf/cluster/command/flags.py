@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from rubric_core.files import toml_beside
 from rubric_train_openrlhf.cluster.command.refusals import check_expressible, model_path
 from rubric_train_openrlhf.cluster.settings import ClusterPaths, WarmStartPaths
-from rubric_train_openrlhf.config import TrainConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import IcePop, NoImportance, SeqMaskTruncated, Truncated
 

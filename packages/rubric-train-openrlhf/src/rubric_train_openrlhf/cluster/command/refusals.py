@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 
 from rubric_core import MissingExtraError
 from rubric_core.files import read_file
-from rubric_train_openrlhf.config import PathModel, TrainConfig
+from rubric_train_openrlhf.config.sections import PathModel
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import TrainConfigError
 from rubric_train_openrlhf.objective import (
     Clipped,

@@ -24,15 +24,16 @@ import structlog
 from rubric_core import RubricError
 from rubric_core.files import open_to_append
 from rubric_core.locks import folder_lock
-from rubric_judge.console import Progress
 from rubric_judge.console.command import configure_log
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster import cpu
 from rubric_train_openrlhf.cluster.failure import first_cause, shown, write_failure
 from rubric_train_openrlhf.cluster.orphans import end_with
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.config import TrainConfig, load_config
+from rubric_train_openrlhf.config.loading import load_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import disk_errors
 

@@ -20,15 +20,16 @@ import structlog
 
 from rubric_core import ConfigError, FolderLockError, MissingExtraError, RubricError
 from rubric_core.locks import refuse_locked
-from rubric_judge.console import Progress, Steps
 from rubric_judge.console.command import sigterm_raised
+from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster import settings
 from rubric_train_openrlhf.cluster.failure import read_failure
 from rubric_train_openrlhf.cluster.orphans import COMMAND, clear_abandoned, temporary_folder
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
-from rubric_train_openrlhf.config import TrainConfig, dump_config
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ClusterError, DiskWriteError, ResumeError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from uuid import uuid4
 import torch
 from transformers import AutoConfig
 
-from rubric_judge.console import Progress
+from rubric_judge.console.progress import Progress
 from rubric_judge.provider.settings import api_key
 from rubric_train_openrlhf import resuming
 from rubric_train_openrlhf.cluster.command.flags import command_words, grpo_flags
@@ -22,11 +22,12 @@ from rubric_train_openrlhf.cluster.sampling.groups import write_prompts
 from rubric_train_openrlhf.cluster.sampling.policy_run import PolicyRun
 from rubric_train_openrlhf.cluster.settings import ClusterPaths
 from rubric_train_openrlhf.cluster.training.trainer_states import DeepSpeedStates, check_policies
-from rubric_train_openrlhf.config import TrainConfig, dump_config
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, load_codec
-from rubric_train_openrlhf.run import RunFolder
 from rubric_train_openrlhf.run.environment import model_digests
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import LiveSummary
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.tasks import TaskSet

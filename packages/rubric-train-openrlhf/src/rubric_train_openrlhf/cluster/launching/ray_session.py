@@ -24,7 +24,7 @@ from rubric_train_openrlhf.cluster.settings import ClusterPaths, process_environ
 from rubric_train_openrlhf.errors import ClusterError
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 _CPU_STORE_BYTES = 2**29
 """Object store of a cluster without GPUs, whose batches are small."""

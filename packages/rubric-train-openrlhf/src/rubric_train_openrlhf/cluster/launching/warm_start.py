@@ -22,7 +22,7 @@ from transformers import AutoTokenizer
 
 from rubric_core import PolicyView, SftExample
 from rubric_core.files import open_file, open_to_append, read_file
-from rubric_judge.console import current
+from rubric_judge.console.progress import current
 from rubric_train_openrlhf.cluster.command.flags import (
     command_words,
     sft_section,
@@ -36,7 +36,7 @@ from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.run.writing import disk_errors, write_lines, write_text
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy_config import SftConfig
 
 _TRAINER = "openrlhf.cli.train_sft"

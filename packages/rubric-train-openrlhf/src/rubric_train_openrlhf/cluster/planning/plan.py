@@ -22,7 +22,9 @@ from rubric_train_openrlhf.cluster.command.flags import (
 )
 from rubric_train_openrlhf.cluster.planning import sizing
 from rubric_train_openrlhf.cluster.planning.shapes import ASSUMPTIONS, GB, GPUS, model_shape
-from rubric_train_openrlhf.config import RolloutConfig, TrainConfig, dump_config
+from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.config.sections import RolloutConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.planning.shapes import ModelShape

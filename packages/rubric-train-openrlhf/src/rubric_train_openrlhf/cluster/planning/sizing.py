@@ -9,7 +9,7 @@ from rubric_train_openrlhf.cluster.planning.shapes import assumed
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.cluster.planning.shapes import Gpu, ModelShape
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 _OPTIMISER_SPLIT, _GRADIENTS_SPLIT, _WEIGHTS_SPLIT = 1, 2, 3

@@ -32,8 +32,9 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from rubric_train_openrlhf.cluster.rehearse.checking import Finding
-    from rubric_train_openrlhf.config import PathModel, TrainConfig
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.config.sections import PathModel
+    from rubric_train_openrlhf.config.train import TrainConfig
+    from rubric_train_openrlhf.run.folder import RunFolder
 
 
 _LARGEST_DIFFERENCE: Final = 1e-6

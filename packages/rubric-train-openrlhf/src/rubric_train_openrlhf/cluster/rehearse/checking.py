@@ -23,7 +23,7 @@ from rubric_core import RubricError, Task
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy import ChatCodec
 
 TWO_STEPS: Final = "two steps"

@@ -30,7 +30,8 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
     unchecked,
     warning,
 )
-from rubric_train_openrlhf.config import TrainConfig, parse_config
+from rubric_train_openrlhf.config.loading import parse_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import PolicyLoadError, TrainConfigError
 
 

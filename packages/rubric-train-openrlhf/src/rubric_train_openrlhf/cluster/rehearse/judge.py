@@ -23,7 +23,7 @@ from rubric_train_openrlhf.errors import TrainConfigError
 if TYPE_CHECKING:
     from rubric_judge import JudgeSpec
     from rubric_train_openrlhf.cluster.rehearse.checking import Subject
-    from rubric_train_openrlhf.config import ClusterConfig
+    from rubric_train_openrlhf.config.cluster import ClusterConfig
 
 
 _INSIDE: Final = (".cluster", ".corp", ".internal", ".intranet", ".lan", ".local", ".svc")

@@ -9,7 +9,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from rubric_judge.console import Progress, Steps
+from rubric_judge.console.progress import Progress, Steps
 from rubric_train_openrlhf.cluster.launching.launch import FollowedPhases
 from rubric_train_openrlhf.cluster.rehearse import aftermath, configuration, judge, model, tasks
 from rubric_train_openrlhf.cluster.rehearse.checking import (
@@ -27,11 +27,11 @@ from rubric_train_openrlhf.cluster.rehearse.checking import (
 )
 from rubric_train_openrlhf.cluster.rehearse.stage import run_process, staged
 from rubric_train_openrlhf.errors import TrainConfigError
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 REPORT: Final = "rehearse.json"
 

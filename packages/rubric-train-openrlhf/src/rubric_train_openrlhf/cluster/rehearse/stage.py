@@ -25,7 +25,8 @@ from rubric_train_openrlhf.cluster.rehearse.stand_ins import (
     shrink_model,
     stand_in_model,
 )
-from rubric_train_openrlhf.config import TrainConfig, dump_config, parse_config
+from rubric_train_openrlhf.config.loading import dump_config, parse_config
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.policy import load_codec
 from rubric_train_openrlhf.run.writing import write_text
 

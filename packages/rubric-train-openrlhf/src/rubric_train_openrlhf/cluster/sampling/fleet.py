@@ -17,7 +17,7 @@ import ray
 import structlog
 from ray.exceptions import ActorDiedError, RayActorError
 
-from rubric_judge.console import Phase, current
+from rubric_judge.console.progress import Phase, current
 from rubric_train_openrlhf.cluster.failure import last_line
 from rubric_train_openrlhf.errors import ClusterError
 from rubric_train_openrlhf.step.passes import Timing

@@ -20,7 +20,7 @@ from rubric_train_openrlhf.objective import ObjectiveConfig  # as Path
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
 
 
 class PolicyRun(sections.Section):

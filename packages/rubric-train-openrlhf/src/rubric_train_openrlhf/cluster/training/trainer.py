@@ -18,7 +18,7 @@ import ray
 import structlog
 from openrlhf.trainer import ppo_trainer
 
-from rubric_judge.console import Progress
+from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.cluster.sampling.fleet import EngineFleet
 from rubric_train_openrlhf.cluster.sampling.judge_calls import CoordinatorClient, find_coordinator
 from rubric_train_openrlhf.cluster.sampling.policy_run import read_policy_run
@@ -38,7 +38,7 @@ from rubric_train_openrlhf.cluster.training.trainer_states import (
     PolicyCheckpoints,
     TrainPosition,
 )
-from rubric_train_openrlhf.run import RunFolder
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 from rubric_train_openrlhf.run.writing import EventWriter
 from rubric_train_openrlhf.step.passes import HeldoutPasses, HeldoutReward

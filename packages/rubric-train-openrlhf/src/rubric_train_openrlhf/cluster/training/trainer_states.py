@@ -23,7 +23,7 @@ from rubric_train_openrlhf.run.writing import disk_errors, write_text
 
 if TYPE_CHECKING:
     from rubric_train_openrlhf.config.sections import CheckpointConfig
-    from rubric_train_openrlhf.run import RunFolder
+    from rubric_train_openrlhf.run.folder import RunFolder
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from conftest import RealInput
     from rubric_train_openrlhf.cluster.sampling.groups import Group
-    from rubric_train_openrlhf.config import TrainConfig
+    from rubric_train_openrlhf.config.train import TrainConfig
     from rubric_train_openrlhf.policy import Rollouts
 
 REWARDS_PG = np.array([[0.0, 0.25, 0.5, 1.0], [0.75, 0.5, 0.0, 0.5]])

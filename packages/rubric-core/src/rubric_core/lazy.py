@@ -1,0 +1,37 @@
+"""Packages whose public names load their modules at first use."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+
+def attach(package: str, file: str) -> tuple[Callable[[str], object], list[str]]:
+    """Return `__getattr__` and `__all__` of a package from the imports of its `__init__.pyi`.
+
+    The stub is the one list of what a package offers; type checkers read it too. Importing the
+    package then loads none of the modules behind it.
+
+    Args:
+        package: its `__name__`.
+        file: its `__file__`.
+    """
+    stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
+    module_of = {
+        alias.asname or alias.name: node.module
+        for node in stub.body
+        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for alias in node.names
+    }
+
+    def load(name: str) -> object:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value: object = getattr(import_module(module_of[name]), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load, sorted(module_of)

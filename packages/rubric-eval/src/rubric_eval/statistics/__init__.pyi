@@ -1,0 +1,13 @@
+from rubric_eval.statistics.intervals import Interval as Interval
+from rubric_eval.statistics.intervals import differences as differences
+from rubric_eval.statistics.intervals import mcnemar_p as mcnemar_p
+from rubric_eval.statistics.intervals import mean_interval as mean_interval
+from rubric_eval.statistics.intervals import paired_interval as paired_interval
+from rubric_eval.statistics.intervals import score_interval as score_interval
+from rubric_eval.statistics.intervals import wilson_interval as wilson_interval
+from rubric_eval.statistics.paired import Correction as Correction
+from rubric_eval.statistics.paired import Decision as Decision
+from rubric_eval.statistics.paired import PairedTest as PairedTest
+from rubric_eval.statistics.paired import accuracy_test as accuracy_test
+from rubric_eval.statistics.paired import decide as decide
+from rubric_eval.statistics.paired import reward_test as reward_test
