@@ -16,6 +16,7 @@ import structlog
 from rubric_core import Criterion, JudgeResult, Rubric, Task, read_tasks, write_tasks
 from rubric_judge import lint
 from rubric_judge.cli import main
+from rubric_judge.lint.run import lint_task
 from rubric_judge.rejudge import match_tasks, read_stored
 from rubric_synth import collect, synthesise
 from rubric_train_openrlhf.run.records import JudgementRow, RolloutRow
@@ -146,6 +147,4 @@ def test_a_repeated_criterion_is_found_in_a_synthesised_task(tasks: list[Task]) 
     copy = Criterion.model_validate({**first.reveal(), "id": "copy"})
     rubric = Rubric(criteria=(first, *others, copy))
     task = Task(question=tasks[0].question, grounding=tasks[0].grounding, rubric=rubric)
-    assert [(f.code, f.criterion_id) for f in lint.lint_task(task)] == [
-        ("duplicate_criterion", "copy")
-    ]
+    assert [(f.code, f.criterion_id) for f in lint_task(task)] == [("duplicate_criterion", "copy")]

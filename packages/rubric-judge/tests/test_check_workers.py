@@ -31,9 +31,9 @@ from rubric_judge import (
 from rubric_judge.testing import ScriptedJudge
 from rubric_judge.verification import execute
 from rubric_judge.verification.deciding import (
+    CheckResult,
     PastBoundError,
     QuickCheck,
-    Verdict,
     decide,
     decide_shortly,
 )
@@ -42,7 +42,7 @@ from rubric_judge.verification.execute import run_check
 pytestmark = pytest.mark.anyio
 
 SLOW = "a" * 3_000 + "!"
-PAST = Verdict(0.0, "its pattern ran past 0.25 s")
+PAST = CheckResult(0.0, "its pattern ran past 0.25 s")
 
 
 def _check(method: str) -> QuickCheck:
@@ -150,7 +150,7 @@ async def test_a_cancelled_judgement_ends_its_process(
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_process_from_before")
 async def test_a_process_that_somebody_ends_is_replaced() -> None:
-    verdicts: list[Verdict] = []
+    verdicts: list[CheckResult] = []
 
     async def check() -> None:
         verdicts.append(await run_check(BACKTRACKS, SLOW, regex_timeout_s=0.5))
@@ -159,7 +159,7 @@ async def test_a_process_that_somebody_ends_is_replaced() -> None:
         group.start_soon(check)
         os.kill(await _started(), signal.SIGKILL)
 
-    assert verdicts == [Verdict(0.0, "its pattern ran past 0.5 s")]
+    assert verdicts == [CheckResult(0.0, "its pattern ran past 0.5 s")]
 
 
 class _Ends:
@@ -176,7 +176,7 @@ async def test_a_text_that_ends_its_process_every_time_earns_nothing() -> None:
         1.0,
     )
 
-    assert verdict == Verdict(0.0, "its check ended its process, twice")
+    assert verdict == CheckResult(0.0, "its check ended its process, twice")
 
 
 @pytest.mark.usefixtures("no_process_from_before")
@@ -198,7 +198,7 @@ async def test_processor_time_has_a_limit_behind_all_others(
 
     verdict = await run_check(BACKTRACKS, SLOW, regex_timeout_s=60)
 
-    assert verdict == Verdict(0.0, "its check ran past 0.1 s of the processor")
+    assert verdict == CheckResult(0.0, "its check ran past 0.1 s of the processor")
     assert (await run_check(BACKTRACKS, SLOW, regex_timeout_s=0.01)).note
 
 
@@ -252,7 +252,7 @@ def test_what_is_quick_is_decided_within_a_hundredth_of_its_bounds() -> None:
         decide_shortly(_check("numeric: 5 m"), "5 " * 9_000)
     with pytest.raises(PastBoundError):
         decide_shortly(_check("contains_all: a | b | c"), "a " * 50_000)
-    assert decide_shortly(_check("regex: a"), "a " * 500_000) == Verdict(1.0)
+    assert decide_shortly(_check("regex: a"), "a " * 500_000) == CheckResult(1.0)
 
 
 @pytest.mark.slow

@@ -20,18 +20,19 @@ def attach(package: str, file: str) -> tuple[Callable[[str], object], list[str]]
         file: its `__file__`.
     """
     stub = ast.parse(Path(file).with_suffix(".pyi").read_text("utf-8"))
-    module_of = {
-        alias.asname or alias.name: node.module
+    place_of = {
+        alias.asname or alias.name: (node.module, alias.name)
         for node in stub.body
         if isinstance(node, ast.ImportFrom) and node.module is not None
         for alias in node.names
     }
 
     def load(name: str) -> object:
-        if name not in module_of:
+        if name not in place_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value: object = getattr(import_module(module_of[name]), name)
+        module, name_there = place_of[name]
+        value: object = getattr(import_module(module), name_there)
         setattr(sys.modules[package], name, value)
         return value
 
-    return load, sorted(module_of)
+    return load, sorted(place_of)

@@ -26,9 +26,10 @@ from contextlib import aclosing
 from pathlib import Path
 import anyio
 from rubric_core import Criterion, Decoding, Grounding, Rubric, Task
-from rubric_eval.answers import stream_answers
-from rubric_eval.records import EvalFolder
-from rubric_eval.responders import open_model, parse_model
+from rubric_eval.answers.collecting import stream_answers
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.responders.opening import open_model
+from rubric_eval.responders.spec import parse_model
 
 def tasks():
     rubric = Rubric(criteria=(Criterion(id="a", weight=1.0, description="d"),))

@@ -14,7 +14,7 @@ from rubric_eval import EvalFolderError, HeldoutAbortError
 from rubric_eval.heldout.plan import HeldoutPlan, plan_of
 from rubric_eval.heldout.run import rejudge_heldout
 from rubric_eval.heldout.table import HeldoutTable
-from rubric_eval.records.files import JudgementRow, ScoreRow, read_finished_run, read_rows, read_run
+from rubric_eval.records.files import ReasoningRow, ScoreRow, read_finished_run, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.scores.judged import read_heldout
 from rubric_eval.scores.scoring import read_judges
@@ -394,7 +394,7 @@ def test_no_file_but_the_judges_own_can_hold_a_passage(
     folder = EvalFolder(root)
     path = folder.judgements("judge", "m", 0)
     assert path.stat().st_mode & 0o077 == 0
-    assert {row.reasoning for row in read_rows(path, JudgementRow)} == {"It says PASSAGE-CANARY."}
+    assert {row.reasoning for row in read_rows(path, ReasoningRow)} == {"It says PASSAGE-CANARY."}
 
 
 def test_scores_of_other_answers_are_not_taken_for_these(

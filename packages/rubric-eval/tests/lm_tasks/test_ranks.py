@@ -16,7 +16,7 @@ from rubric_core import ConfigError, Criterion, Grounding, Rubric, Task, write_t
 from rubric_eval.errors import HeldoutAbortError
 from rubric_eval.lm_tasks.heldout_task import (
     RankResult,
-    Verdict,
+    ScoredResponse,
     common_criteria,
     gathered,
     only,
@@ -27,10 +27,10 @@ from rubric_eval.lm_tasks.heldout_task import (
 SCRIPT = Path(__file__).with_name("ranks.py")
 
 
-def _verdict(*criteria: str, reason: str | None = None) -> Verdict:
+def _verdict(*criteria: str, reason: str | None = None) -> ScoredResponse:
     outcome = "scored" if reason is None else "unavailable"
     reward = 0.5 if reason is None else None
-    return Verdict("said", outcome, reason, reward, dict.fromkeys(criteria, 0.5))
+    return ScoredResponse("said", outcome, reason, reward, dict.fromkeys(criteria, 0.5))
 
 
 def test_only_criteria_that_every_process_has_are_kept() -> None:

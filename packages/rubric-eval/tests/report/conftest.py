@@ -25,8 +25,8 @@ from rubric_eval.answers.planning import AnswerKeys
 from rubric_eval.records.files import (
     AnswerRow,
     ItemRow,
-    JudgementRow,
     QuestionRow,
+    ReasoningRow,
     ScoreRow,
     items_sha256,
     questions_sha256,
@@ -179,7 +179,7 @@ def write_heldout(root: Path, shape: Shape) -> tuple[EvalFolder, list[Task]]:
                 write_rows(
                     folder.judgements(judge, model, seed),
                     [
-                        JudgementRow(
+                        ReasoningRow(
                             task_id=s.task_id,
                             sample=s.sample,
                             key=s.key,

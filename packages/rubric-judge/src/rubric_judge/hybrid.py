@@ -12,7 +12,7 @@ from rubric_judge.by_identity import ByIdentity
 from rubric_judge.capabilities import check, close, fingerprint, wants_warm_call
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.verification.deciding import Verdict
+from rubric_judge.verification.deciding import CheckResult
 from rubric_judge.verification.directive import ProgramCheck, check_executable
 from rubric_judge.verification.execute import Programs
 
@@ -118,7 +118,7 @@ class HybridJudge:
         await close(self._judge)
 
     def _merged(
-        self, rubric: Rubric, verdicts: dict[str, Verdict], read: JudgeResult
+        self, rubric: Rubric, verdicts: dict[str, CheckResult], read: JudgeResult
     ) -> JudgeResult:
         scores = read.scores | _scores(rubric, verdicts)
         rubric.check_scores(scores)
@@ -145,12 +145,12 @@ def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:
     return _Plan(checks, rest, Rubric(criteria=rest) if weighs else None)
 
 
-def _scores(rubric: Rubric, verdicts: dict[str, Verdict]) -> dict[str, float]:
+def _scores(rubric: Rubric, verdicts: dict[str, CheckResult]) -> dict[str, float]:
     # Not `rubric[name]` for each verdict: that looks through the criteria every time.
     return {c.id: c.weight * verdicts[c.id].share for c in rubric if c.id in verdicts}
 
 
-def _account(verdicts: dict[str, Verdict]) -> str:
+def _account(verdicts: dict[str, CheckResult]) -> str:
     shares = ", ".join(
         f"{name} {verdict.share:.3g}" + (f" ({verdict.note})" if verdict.note else "")
         for name, verdict in verdicts.items()

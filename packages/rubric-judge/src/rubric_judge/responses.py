@@ -52,7 +52,7 @@ class ResponseRow(BaseModel):
     response: StrictStr
 
 
-class JudgementRow(BaseModel):
+class JudgementLine(BaseModel):
     """One line of a judgement file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -140,7 +140,7 @@ def response_rows(path: Path) -> Iterator[tuple[int, ResponseRow]]:
     return read_rows(path, ResponseRow, form='{"task_id": "…", "response": "…"}')
 
 
-def read_judgements(path: Path) -> Iterator[tuple[int, JudgementRow]]:
+def read_judgements(path: Path) -> Iterator[tuple[int, JudgementLine]]:
     """Yield (1-based line, its row) of a judgement file; blank lines are skipped.
 
     Raises:
@@ -150,7 +150,7 @@ def read_judgements(path: Path) -> Iterator[tuple[int, JudgementRow]]:
     """
     form = '{"line": 1, "task_id": "…", "reward": 0.5, "result": {…}}'
     seen: dict[tuple[str, int, str], int] = {}
-    for line, row in read_rows(path, JudgementRow, form=form):
+    for line, row in read_rows(path, JudgementLine, form=form):
         first = seen.setdefault((row.result.judge, row.line, row.task_id), line)
         if first != line:
             raise RubricFileError(

@@ -16,7 +16,12 @@ from rubric_judge.llm.prompt import fenced
 from rubric_synth import Document
 from rubric_synth.config import LLMConfig
 from rubric_synth.llm.prompt import instructions, load_prompts, prompt_hashes, shown_text
-from rubric_synth.llm.replies import AnalysisReply, CheckedSynthesisReply, Reply, SynthesisReply
+from rubric_synth.llm.replies import (
+    AnalysisReply,
+    CheckedSynthesisReply,
+    StageReply,
+    SynthesisReply,
+)
 
 ANALYSIS = DocumentAnalysis(genre="report", concepts=("rust",))
 
@@ -79,7 +84,7 @@ def test_reasons_come_before_the_rubric_and_the_reference_answer_behind_it() -> 
 
 
 @pytest.mark.parametrize("reply", [AnalysisReply, SynthesisReply, CheckedSynthesisReply])
-def test_a_schema_is_written_once_and_closed(reply: type[Reply]) -> None:
+def test_a_schema_is_written_once_and_closed(reply: type[StageReply]) -> None:
     schema = reply.model_json_schema()
     assert schema is reply.model_json_schema()
     objects = [schema, *schema.get("$defs", {}).values()]

@@ -11,8 +11,9 @@ import structlog
 
 from rubric_core import FolderLockError
 from rubric_core.locks import folder_lock
-from rubric_train_openrlhf import cli, report
+from rubric_train_openrlhf import cli
 from rubric_train_openrlhf.config.loading import dump_config
+from rubric_train_openrlhf.report import page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,14 +102,14 @@ def test_the_folder_is_kept_while_its_report_is_written(
         assert "no report is written: " in cli._report(out)
     assert not (out / "report.html").exists()
 
-    write = report.write_report
+    write = page.write_report
 
     def write_while_another_asks(folder: Path) -> Path:
         with pytest.raises(FolderLockError, match="in use"), folder_lock(folder):
             pass
         return write(folder)
 
-    monkeypatch.setattr(report, "write_report", write_while_another_asks)
+    monkeypatch.setattr(page, "write_report", write_while_another_asks)
     assert cli._report(out) == str(out / "report.html")
     assert (out / "report.html").exists()
 

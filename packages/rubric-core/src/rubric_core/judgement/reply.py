@@ -34,7 +34,7 @@ _BEGUN_VALUES: Final = frozenset(
 )
 
 
-class Reply(NamedTuple):
+class ValidReply(NamedTuple):
     """What is kept of a valid reply; its totals agree with the scores and the rubric."""
 
     scores: dict[str, float]
@@ -43,7 +43,7 @@ class Reply(NamedTuple):
     """What the reply quotes for each criterion, unverified; empty unless asked for."""
 
 
-def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Reply:
+def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> ValidReply:
     """Read `{"scores": {id: s_j}, "total": Σ s_j, "max_total": W, "reasoning": …}`.
 
     Valid means: every criterion id exactly once and no other; 0 ≤ s_j ≤ w_j, finite numbers;
@@ -72,7 +72,7 @@ def read_reply(rubric: Rubric, text: str, *, with_evidence: bool = False) -> Rep
         detail = f"max_total {max_total!r}, the rubric's weight is {rubric.total_weight!r}"
         raise ReplyError(detail, reason=Reason.MAX_TOTAL_MISMATCH)
     quotes = _quotes(rubric, reply["evidence"]) if with_evidence else {}
-    return Reply(scores, _writable(reasoning), quotes)
+    return ValidReply(scores, _writable(reasoning), quotes)
 
 
 def _writable(text: str) -> str:

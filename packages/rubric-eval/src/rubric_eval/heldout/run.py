@@ -28,7 +28,7 @@ from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.records.run import EvalRun, ModelEntry
 from rubric_eval.scores.judged import has_scores
-from rubric_eval.scores.scoring import Answered, JudgeDesk, NamedJudge, Scoring
+from rubric_eval.scores.scoring import Answered, AnswerJudge, NamedJudge, Scoring
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close
 
@@ -131,8 +131,8 @@ class Work:
             RubricError: a model that does not run, or a file that cannot be used.
             OSError: a file that cannot be written.
         """
-        desks = {
-            judge.name: JudgeDesk(
+        answer_judges = {
+            judge.name: AnswerJudge(
                 JudgePool(judge.replicas, workers=self.plan.workers, ledger=self.ledger),
                 self.plan.by_id,
             )
@@ -141,18 +141,18 @@ class Work:
         try:
             async with anyio.create_task_group() as group:
                 for model, answers_of_model in answers.items():
-                    await self._collect(model, answers_of_model, desks, group)
+                    await self._collect(model, answers_of_model, answer_judges, group)
         except BaseExceptionGroup as failures:
             raise _first(failures) from None
 
     async def _collect(
-        self, model: str, answers: Answers, desks: dict[str, JudgeDesk], group: TaskGroup
+        self, model: str, answers: Answers, answer_judges: dict[str, AnswerJudge], group: TaskGroup
     ) -> None:
         """Have a model answer, with a scoring by each judge behind it."""
         async with AsyncExitStack() as stack:
             streams = [
-                stack.enter_context(self._scored(model, judge, desk, group))
-                for judge, desk in desks.items()
+                stack.enter_context(self._scored(model, judge, answer_judge, group))
+                for judge, answer_judge in answer_judges.items()
             ]
             await stack.enter_async_context(aclosing(answers))
             async for answer in answers:
@@ -161,7 +161,7 @@ class Work:
                     stream.send_nowait(answer)
 
     def _scored(
-        self, model: str, judge: str, desk: JudgeDesk, group: TaskGroup
+        self, model: str, judge: str, answer_judge: AnswerJudge, group: TaskGroup
     ) -> MemoryObjectSendStream[Answered]:
         """Start a scoring, and return where it takes answers from."""
         send, receive = anyio.create_memory_object_stream["Answered"](math.inf)
@@ -175,7 +175,7 @@ class Work:
         )
 
         async def score_and_write() -> None:
-            await scoring.run(receive, desk)
+            await scoring.run(receive, answer_judge)
             scoring.write(seeds=self.plan.seeds, task_ids=self.plan.task_ids)
 
         group.start_soon(score_and_write)

@@ -59,7 +59,7 @@ _SHARED_FRAC: Final = 0.05
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ScoredResponse:
     """What a response was given."""
 
     response: str
@@ -77,7 +77,7 @@ class Verdict:
 
 def verdict(
     task: Task, result: JudgeResult, *, response: str, criteria: Collection[str]
-) -> Verdict:
+) -> ScoredResponse:
     """Return the verdict on a response.
 
     Args:
@@ -87,9 +87,9 @@ def verdict(
         criteria: those to keep the score of.
     """
     if result.outcome is Outcome.UNAVAILABLE:
-        return Verdict(response, str(result.outcome), str(result.reason), None, {})
+        return ScoredResponse(response, str(result.outcome), str(result.reason), None, {})
     scores = zip(task.rubric.ids, criterion_scores_z(result, task.rubric), strict=True)
-    return Verdict(
+    return ScoredResponse(
         response=response,
         outcome=str(result.outcome),
         reason=None if result.reason is None else str(result.reason),
@@ -99,7 +99,7 @@ def verdict(
     )
 
 
-def only(given: Verdict, criteria: Collection[str]) -> Verdict:
+def only(given: ScoredResponse, criteria: Collection[str]) -> ScoredResponse:
     """Return a verdict with the scores of these criteria alone."""
     kept = {name: z for name, z in given.criteria_z.items() if name in criteria}
     return replace(given, criteria_z=kept)
@@ -132,7 +132,7 @@ class RankResult:
     """That at least one of its verdicts has a score of."""
 
 
-def rank_result(verdicts: Sequence[Verdict]) -> RankResult:
+def rank_result(verdicts: Sequence[ScoredResponse]) -> RankResult:
     """Sum the verdicts of this process up."""
     lost = [one for one in verdicts if one.outcome == Outcome.UNAVAILABLE]
     return RankResult(
@@ -315,7 +315,7 @@ class HeldoutTask(ConfigurableTask):
 def process_results(doc: Mapping[str, Any], results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Turn a verdict into lm-eval's metrics; one that never came has no reward, not 0."""
     del doc
-    found = Verdict(**results[0])
+    found = ScoredResponse(**results[0])
     metrics = {
         "judge_unavailable": float(found.outcome == Outcome.UNAVAILABLE),
         "judge_invalid": float(found.outcome == Outcome.INVALID),

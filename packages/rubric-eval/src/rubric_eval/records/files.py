@@ -269,7 +269,7 @@ class ScoreRow(Record):
         return self
 
 
-class JudgementRow(Record):
+class ReasoningRow(Record):
     """What a judge wrote: a line of judgements/JUDGE/MODEL/seed_S.jsonl, for people to read.
 
     A judge may quote the passage; a report shows this only with `--reveal-grounding`.

@@ -54,7 +54,7 @@ class EvalFolder:
         return self.root / "scores" / judge / model / _of(seed)
 
     def judgements(self, judge: str, model: str, seed: int) -> Path:
-        """Lines of `JudgementRow`."""
+        """Lines of `ReasoningRow`."""
         return self.root / "judgements" / judge / model / _of(seed)
 
     def items(self, benchmark: str, model: str, seed: int) -> Path:

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
 from rubric_eval.answers.store import read_answers
-from rubric_eval.records.files import ItemRow, JudgementRow, ScoreRow, iterate_rows
+from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.transfer.suites import benchmark_of
@@ -237,7 +237,7 @@ def _add_scores(
         path = folder.judgements(judge, model, seed)
         if not is_revealed or not path.exists():
             continue
-        for _, row in iterate_rows(path, JudgementRow, only=chosen):
+        for _, row in iterate_rows(path, ReasoningRow, only=chosen):
             if (answer := answers.get((row.task_id, seed, row.sample))) is not None:
                 where = str(path.relative_to(folder.root))
                 reasons = answer.setdefault("reasons", {})

@@ -27,7 +27,7 @@ from rubric_core import (
     normalized_reward,
 )
 from rubric_eval.errors import Failures, HeldoutAbortError
-from rubric_eval.records.files import AnswerRow, JudgementRow, ScoreRow, write_rows
+from rubric_eval.records.files import AnswerRow, ReasoningRow, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry
 from rubric_judge import JudgeSpec, load_replicas, read_judge_spec
@@ -170,9 +170,9 @@ def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> 
     )
 
 
-def judgement_row(answer: AnswerRow, result: JudgeResult) -> JudgementRow:
+def reasoning_row(answer: AnswerRow, result: JudgeResult) -> ReasoningRow:
     """Return what a judge wrote about an answer."""
-    return JudgementRow(
+    return ReasoningRow(
         task_id=answer.task_id,
         sample=answer.sample,
         key=answer.key,
@@ -186,7 +186,7 @@ _Content: TypeAlias = tuple[str, str]
 _Listener: TypeAlias = "Callable[[JudgeResult], None]"
 
 
-class JudgeDesk:
+class AnswerJudge:
     """One judge for the answers of all models.
 
     The same answer to the same question, whoever gave it, is judged once: what is judged already is
@@ -279,13 +279,15 @@ class Scoring:
     on_judged: Callable[[], None]
     """Called as each answer has its judgement, or is known to have none."""
     scores: dict[_Place, ScoreRow] = field(default_factory=dict["_Place", "ScoreRow"])
-    judgements: dict[_Place, JudgementRow] = field(default_factory=dict["_Place", "JudgementRow"])
+    judgements: dict[_Place, ReasoningRow] = field(default_factory=dict["_Place", "ReasoningRow"])
     _failures: Failures = field(default_factory=Failures)
     _pending: int = 0
     """Answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
 
-    async def run(self, answers: MemoryObjectReceiveStream[Answered], desk: JudgeDesk) -> None:
+    async def run(
+        self, answers: MemoryObjectReceiveStream[Answered], answer_judge: AnswerJudge
+    ) -> None:
         """Judge answers as they come, until the stream ends.
 
         Raises:
@@ -294,15 +296,15 @@ class Scoring:
         """
         async with anyio.create_task_group() as group, answers:
             async for first in answers:
-                batch = [first, *_waiting(answers, most=desk.at_once)]
+                batch = [first, *_waiting(answers, most=answer_judge.at_once)]
                 for seed, answer in batch:
                     if answer.text is None:
-                        self._settle(seed, answer, None, desk)
+                        self._settle(seed, answer, None, answer_judge)
                 given = [one for one in batch if one[1].text is not None]
                 if given:
                     self._pending += len(given)
-                    group.start_soon(self._judge, given, desk)
-                await self._has_room(desk.at_once)
+                    group.start_soon(self._judge, given, answer_judge)
+                await self._has_room(answer_judge.at_once)
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
 
@@ -331,22 +333,22 @@ class Scoring:
             self._judged = anyio.Event()
             await self._judged.wait()
 
-    async def _judge(self, batch: Sequence[Answered], desk: JudgeDesk) -> None:
+    async def _judge(self, batch: Sequence[Answered], answer_judge: AnswerJudge) -> None:
         def settle(index: int, result: JudgeResult) -> None:
-            self._settle(*batch[index], result, desk)
+            self._settle(*batch[index], result, answer_judge)
             self._pending -= 1
             self._judged.set()
 
-        await desk.judge([answer for _, answer in batch], on_result=settle)
+        await answer_judge.judge([answer for _, answer in batch], on_result=settle)
 
     def _settle(
-        self, seed: int, answer: AnswerRow, result: JudgeResult | None, desk: JudgeDesk
+        self, seed: int, answer: AnswerRow, result: JudgeResult | None, answer_judge: AnswerJudge
     ) -> None:
         place = (seed, answer.task_id, answer.sample)
-        row = score_row(answer, result, desk.tasks[answer.task_id].rubric)
+        row = score_row(answer, result, answer_judge.tasks[answer.task_id].rubric)
         self.scores[place] = row
         if result is not None and result.reasoning:
-            self.judgements[place] = judgement_row(answer, result)
+            self.judgements[place] = reasoning_row(answer, result)
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE:
             who, detail = ("model", answer.detail) if result is None else ("judge", result.detail)

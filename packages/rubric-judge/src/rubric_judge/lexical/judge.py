@@ -23,7 +23,7 @@ from rubric_judge.lexical.scoring import (
     credit_criterion,
     read_response,
 )
-from rubric_judge.verification.deciding import QuickCheck, Verdict, decide, note_of_failure
+from rubric_judge.verification.deciding import CheckResult, QuickCheck, decide, note_of_failure
 from rubric_judge.verification.execute import run_check
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import RegexCheck
@@ -104,7 +104,7 @@ class LexicalJudge:
         return self._scored(view, compiled, verdicts)
 
     def _scored(
-        self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, Verdict]
+        self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, CheckResult]
     ) -> JudgeResult:
         reading = read_response(compiled, question=view.question, response=view.response)
         scores: dict[str, float] = {}

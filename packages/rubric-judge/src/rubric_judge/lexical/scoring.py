@@ -23,7 +23,7 @@ from rubric_judge.lexical.words import (
     repeated_share,
     stem,
 )
-from rubric_judge.verification.deciding import Verdict
+from rubric_judge.verification.deciding import CheckResult
 from rubric_judge.verification.directive import (
     Directive,
     SentenceScope,
@@ -243,7 +243,7 @@ def _repeats(sentence: Sentence, asked: frozenset[tuple[str, str, str]]) -> bool
 
 
 def credit_criterion(
-    criterion: CompiledCriterion, reading: Reading, *, verdict: Verdict | None
+    criterion: CompiledCriterion, reading: Reading, *, verdict: CheckResult | None
 ) -> Credit:
     """Credit one criterion and spend the capacity of the sentences that earned it.
 

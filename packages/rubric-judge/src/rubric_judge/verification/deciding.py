@@ -23,7 +23,7 @@ _FEW_STEPS: Final = 5_000
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class CheckResult:
     """What one check found."""
 
     share: float
@@ -36,7 +36,7 @@ class PastBoundError(Exception):
     """A check that may take longer than a hundredth of a second: for another process."""
 
 
-def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> Verdict:
+def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResult:
     """Decide a check within the bounds of every check; blocks for up to some seconds.
 
     Args:
@@ -53,12 +53,12 @@ def decide(check: QuickCheck, text: str, *, regex_timeout_s: float) -> Verdict:
         return _decided(check, text, time_left=ProcessorTime(patterns_s), steps=MOST_STEPS)
     except TimeoutError:
         its = "a pattern of its schema" if of_schema else "its pattern"
-        return Verdict(0.0, f"{its} ran past {patterns_s} s")
+        return CheckResult(0.0, f"{its} ran past {patterns_s} s")
     except StepsError:
-        return Verdict(0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema")
+        return CheckResult(0.0, f"its JSON takes more than {MOST_STEPS} steps of its schema")
 
 
-def decide_shortly(check: QuickCheck, text: str) -> Verdict:
+def decide_shortly(check: QuickCheck, text: str) -> CheckResult:
     """Decide a check as `decide` does where that takes about a hundredth of a second at most.
 
     Args:
@@ -81,21 +81,21 @@ def decide_shortly(check: QuickCheck, text: str) -> Verdict:
         raise PastBoundError from None
 
 
-def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int) -> Verdict:
+def _decided(check: QuickCheck, text: str, *, time_left: ProcessorTime, steps: int) -> CheckResult:
     try:
         match check:
             case ContainsCheck():
-                return Verdict(float(contains(check, text)))
+                return CheckResult(float(contains(check, text)))
             case NumericCheck():
-                return Verdict(float(states_number(check, text)))
+                return CheckResult(float(states_number(check, text)))
             case RegexCheck():
-                return Verdict(float(matches_pattern(check.pattern, text, time_left=time_left)))
+                return CheckResult(float(matches_pattern(check.pattern, text, time_left=time_left)))
             case SchemaCheck():
                 passed, note = matches_schema(check, text, steps=steps, time_left=time_left)
-                return Verdict(float(passed), note)
+                return CheckResult(float(passed), note)
     # The named boundary of a response's text.
     except Exception as error:  # noqa: BLE001
-        return Verdict(0.0, note_of_failure(error))
+        return CheckResult(0.0, note_of_failure(error))
 
 
 def note_of_failure(error: Exception) -> str:

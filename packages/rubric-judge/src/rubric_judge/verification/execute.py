@@ -24,7 +24,12 @@ from anyio.lowlevel import RunVar
 
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError
-from rubric_judge.verification.deciding import PastBoundError, QuickCheck, Verdict, decide_shortly
+from rubric_judge.verification.deciding import (
+    CheckResult,
+    PastBoundError,
+    QuickCheck,
+    decide_shortly,
+)
 from rubric_judge.verification.directive import ProgramCheck
 from rubric_judge.verification.processes import converse, end, start
 from rubric_judge.verification.python_tests import PythonTests, response_code
@@ -51,7 +56,7 @@ class Programs:
         if config.python_tests:
             check_isolation(config.sandbox)
 
-    async def run(self, check: ProgramCheck, response: str) -> Verdict:
+    async def run(self, check: ProgramCheck, response: str) -> CheckResult:
         """Execute one check.
 
         Args:
@@ -70,12 +75,12 @@ class Programs:
             )
         return await run_check(check, response, regex_timeout_s=self._config.regex_timeout_s)
 
-    def _run_tests(self, check: PythonTests, response: str) -> Verdict:
+    def _run_tests(self, check: PythonTests, response: str) -> CheckResult:
         code = response_code(response)
         if code is None:
-            return Verdict(0.0, "the response has no block of Python")
+            return CheckResult(0.0, "the response has no block of Python")
         if len(code) > _LONGEST_CODE:
-            return Verdict(0.0, f"its code has more than {_LONGEST_CODE} characters")
+            return CheckResult(0.0, f"its code has more than {_LONGEST_CODE} characters")
         tally = run_tests(
             code,
             check.source,
@@ -85,7 +90,7 @@ class Programs:
         passed = min(tally.passed, check.n_tests)
         counted = f"{passed} of {check.n_tests} tests passed"
         note = f"{counted}; {tally.note}" if tally.note else counted
-        return Verdict(passed / check.n_tests, note)
+        return CheckResult(passed / check.n_tests, note)
 
 
 _AT_ONCE: Final = min(4, os.cpu_count() or 1)
@@ -101,7 +106,7 @@ _UP: Final[dict[str, Any] | int] = {}
 _limiter: RunVar[anyio.CapacityLimiter] = RunVar("rubric_judge_workers")
 
 
-async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> Verdict:
+async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> CheckResult:
     """Decide a check: here where that is quick, else in another process.
 
     Args:
@@ -135,7 +140,7 @@ class _Workers:
         self._idle: list[subprocess.Popen[bytes]] = []
         self._lock = threading.Lock()
 
-    def decide(self, order: bytes, cpu_s: float, *, again: bool = False) -> Verdict:
+    def decide(self, order: bytes, cpu_s: float, *, again: bool = False) -> CheckResult:
         """Have a check decided; in a thread of anyio's, whose caller may be cancelled.
 
         Raises:
@@ -148,12 +153,12 @@ class _Workers:
         answer = _ask(process, order) if greeting == _UP else greeting
         if isinstance(answer, int):
             if answer == -signal.SIGPROF:
-                return Verdict(0.0, f"its check ran past {cpu_s:g} s of the processor")
+                return CheckResult(0.0, f"its check ran past {cpu_s:g} s of the processor")
             # Perhaps by somebody else: the same text ends the next one too if it was the text.
             if not again:
                 return self.decide(order, cpu_s, again=True)
             if greeting == _UP:
-                return Verdict(0.0, "its check ended its process, twice")
+                return CheckResult(0.0, "its check ended its process, twice")
             raise SandboxError(
                 f"a check: its process did not start (status {answer}); it needs "
                 "what `import rubric_judge` needs, and 2 GiB of address space"
@@ -162,7 +167,7 @@ class _Workers:
             self._idle.append(process)
         if "broken" in answer:
             raise SandboxError(f"a check cannot run here: {answer['broken']}")
-        return Verdict(float(answer["share"]), str(answer["note"]))
+        return CheckResult(float(answer["share"]), str(answer["note"]))
 
     def _take(self) -> subprocess.Popen[bytes] | None:
         with self._lock:

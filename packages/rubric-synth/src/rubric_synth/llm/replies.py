@@ -57,7 +57,7 @@ def _items(fewest: int, most: int) -> Any:
     return Field(json_schema_extra=_bounds(minItems=fewest, maxItems=most))
 
 
-class Reply(Frozen):
+class StageReply(Frozen):
     """A model that refuses what is not asked for, shows no value, and writes its schema once."""
 
     @classmethod
@@ -68,7 +68,7 @@ class Reply(Frozen):
         return cls._json_schema
 
 
-class AnalysisReply(Reply):
+class AnalysisReply(StageReply):
     """Stage 1."""
 
     genre: Text
@@ -78,7 +78,7 @@ class AnalysisReply(Reply):
     reasoning_mode: ReasoningMode
 
 
-class _Asked(Reply):
+class _Asked(StageReply):
     id: CriterionId
     name: Text
     description: Text
@@ -87,11 +87,11 @@ class _Asked(Reply):
     verification_method: Text
 
 
-class _Check(Reply):
+class _Check(StageReply):
     check: CheckReply | None
 
 
-class _Credit(Reply):
+class _Credit(StageReply):
     scoring_guide: Text
     weight: Weight = Field(json_schema_extra=_bounds(minimum=0, maximum=10))
 
@@ -105,7 +105,7 @@ class CheckedCriterionReply(_Credit, _Check, _Asked):
     """A criterion that a program may check."""
 
 
-class DraftReply(Reply):
+class DraftReply(StageReply):
     """One draft of stage 2."""
 
     question_rationale: Text
@@ -116,13 +116,13 @@ class DraftReply(Reply):
     reference_answer: Text
 
 
-class SynthesisReply(Reply):
+class SynthesisReply(StageReply):
     """Stage 2, for open questions."""
 
     drafts: tuple[DraftReply, ...] = _items(0, 10)
 
 
-class CheckedDraftReply(Reply):
+class CheckedDraftReply(StageReply):
     """One draft of stage 2 with its type."""
 
     question_rationale: Text
@@ -134,13 +134,13 @@ class CheckedDraftReply(Reply):
     reference_answer: Text
 
 
-class CheckedSynthesisReply(Reply):
+class CheckedSynthesisReply(StageReply):
     """Stage 2, for questions of several types."""
 
     drafts: tuple[CheckedDraftReply, ...] = _items(0, 10)
 
 
-class CuesReply(Reply):
+class CuesReply(StageReply):
     """What tells full, partial and no credit apart."""
 
     full_credit: Text
@@ -148,7 +148,7 @@ class CuesReply(Reply):
     no_credit: Text
 
 
-class EnrichedReply(Reply):
+class EnrichedReply(StageReply):
     """What stage 3 adds to one criterion."""
 
     id: CriterionId
@@ -158,7 +158,7 @@ class EnrichedReply(Reply):
     verification_patterns: tuple[Text, ...] = _items(1, 3)
 
 
-class EnrichmentReply(Reply):
+class EnrichmentReply(StageReply):
     """Stage 3."""
 
     criteria: tuple[EnrichedReply, ...] = _items(1, 10)

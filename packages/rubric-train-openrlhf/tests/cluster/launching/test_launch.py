@@ -118,8 +118,8 @@ def test_a_worker_goes_to_the_directory_of_its_driver(
 DRIVER = """
 import os, signal, sys
 from pathlib import Path
-from rubric_judge.console import Progress
-from rubric_train_openrlhf.run import RunFolder
+from rubric_judge.console.progress import Progress
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import live_summary
 with Progress.silent() as progress:
     with live_summary(RunFolder(Path(sys.argv[1])), total_steps=9, resume=False, progress=progress):
