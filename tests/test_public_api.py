@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 from pathlib import Path
 
 import pytest
@@ -30,13 +31,14 @@ def test_the_packages_export_what_the_snapshot_says(root: Path, names: list[str]
 def test_every_exported_name_exists(names: list[str]) -> None:
     parts = [name.rpartition(".") for name in names]
 
-    missing = [
-        f"{module}.{name}"
+    exported = {
+        f"{module}.{name}": getattr(importlib.import_module(module), name, None)
         for module, _, name in parts
-        if not hasattr(importlib.import_module(module), name)
-    ]
+    }
 
-    assert missing == []
+    # A folder of the same name must not have taken a function's place.
+    assert [name for name, value in exported.items() if value is None] == []
+    assert [name for name, value in exported.items() if inspect.ismodule(value)] == []
 
 
 def test_every_package_exports_something(package_folders: list[Path], names: list[str]) -> None:
