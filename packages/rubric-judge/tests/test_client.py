@@ -266,6 +266,23 @@ async def test_the_deadline_ends_a_judgement_in_the_middle_of_an_attempt(
 
 
 @every_way
+async def test_a_closed_judge_takes_no_connection_from_another_or_from_itself(
+    make_view: ViewFactory, way: str
+) -> None:
+    with FakeEndpoint(0.5) as endpoint:
+        settings = {"api_base": endpoint.url, **FAST, **WAYS[way]}
+        first, second = (LLMJudge(JudgeConfig.model_validate(settings)) for _ in range(2))
+        results = [await judge.judge(make_view()) for judge in (first, second)]
+        await first.aclose()
+        results += [await judge.judge(make_view()) for judge in (second, first)]
+        await second.aclose()
+        await first.aclose()
+        results.append(await second.judge(make_view()))
+        await second.aclose()
+    assert [result.outcome for result in results] == [Outcome.SCORED] * 5
+
+
+@every_way
 async def test_an_endpoint_that_is_not_there_is_a_connection_fault(
     make_view: ViewFactory, way: str
 ) -> None:

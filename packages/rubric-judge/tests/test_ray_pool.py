@@ -88,7 +88,10 @@ def _in_object_store(word: str) -> bool:
     psutil = pytest.importorskip("psutil")
     stores: dict[int, Path] = {}
     for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
-        for link in Path(f"/proc/{process.pid}/fd").iterdir():
+        links: list[Path] = []
+        with contextlib.suppress(FileNotFoundError):  # the process has ended
+            links = list(Path(f"/proc/{process.pid}/fd").iterdir())
+        for link in links:
             with contextlib.suppress(OSError):  # closed, or its process has ended
                 if "/dev/shm/plasma" in str(link.readlink()):  # noqa: S108  # Ray's place
                     stores[link.stat().st_ino] = link

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
+from weakref import WeakSet
 
 import anyio.to_thread
 
@@ -68,6 +69,10 @@ def _warm_up(litellm: Any, model: str) -> None:
 async def _complete(**request: Any) -> Any:
     # Instructor keeps a `max_retries` of its own; the OpenAI client below would use its default, 2.
     return await _litellm().acompletion(**request, max_retries=0)
+
+
+_in_use: WeakSet[LiteLLMClient] = WeakSet()
+"""Those that asked and were not closed."""
 
 
 class LiteLLMClient:
@@ -128,6 +133,7 @@ class LiteLLMClient:
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request; see `Transport.ask`."""
         await self.prepare()
+        _in_use.add(self)
         litellm = _litellm()
         _keep_replies_out_of_warnings()
         routed = self._groups and RoutedCall(litellm, self._router, self._groups, self._config)
@@ -161,9 +167,13 @@ class LiteLLMClient:
         )
 
     async def aclose(self) -> None:
-        """Close litellm's connections, which it keeps for the whole process: all or none."""
-        if _litellm.cache_info().currsize:
-            await _litellm().close_litellm_async_clients()
+        """Close litellm's connections, which are those of all its users, with the last of them."""
+        _in_use.discard(self)
+        if not _in_use and _litellm.cache_info().currsize:
+            litellm = _litellm()
+            await litellm.close_litellm_async_clients()
+            # What is closed stays there, and the next user on this event loop would be given it.
+            litellm.in_memory_llm_clients_cache.flush_cache()
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
