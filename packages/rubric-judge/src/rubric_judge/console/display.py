@@ -10,7 +10,6 @@ from typing import Final
 from rubric_judge.console.snapshot import PhaseSnapshot, PhaseState, phase_line
 
 EVERY_S: Final = 30.0
-QUIET_S: Final = 1.0
 WORTH_S: Final = 2.0
 """The end of a phase that took less, and counted nothing, is not told."""
 

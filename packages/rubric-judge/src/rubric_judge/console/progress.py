@@ -13,9 +13,11 @@ from collections.abc import Callable, Generator
 from contextvars import ContextVar, Token
 from typing import Final, Self
 
-from rubric_judge.console.display import QUIET_S, Display, Lines
+from rubric_judge.console.display import Display, Lines
 from rubric_judge.console.snapshot import Pace, PhaseSnapshot, PhaseState, phase_line
 
+QUIET_S: Final = 1.0
+"""Lines tell nothing of a phase that is over in less."""
 _WATCHED_EVERY_S: Final = 1.0
 _current: ContextVar[Progress] = ContextVar("progress")
 
