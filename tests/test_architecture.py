@@ -287,11 +287,10 @@ OWN_CONSOLE = {
     "rubric_eval.cli.evaluate",
     "rubric_synth.cli.console",
     "rubric_synth.cli.describing",
-    "rubric_train_openrlhf.cli",
     "rubric_train_openrlhf.cluster.rehearse.checking",
 }
 OWN_LOCK = {"rubric_train_openrlhf.cluster.orphans"}
-OWN_ATOMIC_WRITER = {"rubric_train_openrlhf.run.writing"}
+OWN_ATOMIC_WRITER: set[str] = set()
 
 
 def _calls(tree: ast.Module) -> set[str]:

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import stat
 import tomllib
 from codecs import BOM_UTF8
@@ -253,3 +254,30 @@ def _open_to_write(path: Path) -> BufferedWriter:
         raise
     os.set_blocking(handle, True)
     return os.fdopen(handle, "wb")
+
+
+@contextmanager
+def replacing_folder(path: Path) -> Generator[Path]:
+    """Give an empty folder that takes the place of `path` when the block ends well, or vanishes.
+
+    Raises:
+        OSError: it cannot be written; what stood there before still does.
+    """
+    fresh, old = (path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp") for _ in range(2))
+    fresh.mkdir(parents=True)
+    try:
+        yield fresh
+        if path.exists():  # a folder cannot be renamed over one with content
+            path.rename(old)
+        fresh.rename(path)
+        shutil.rmtree(old, ignore_errors=True)
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+
+
+def replace_link(link: Path, target: str) -> None:
+    """Make `link` a relative symbolic link to its neighbour `target`, in one step."""
+    temporary = link.with_name(f".{link.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    temporary.symlink_to(target)
+    temporary.replace(link)

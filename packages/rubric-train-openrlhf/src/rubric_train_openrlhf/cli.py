@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path  # cyclopts resolves it at runtime
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
-from rich.console import Console
 
 from rubric_core import FolderLockError, TrainerBackend, find_trainer
 from rubric_core.locks import folder_lock
-from rubric_judge.console.command import (
-    FAILED,
-    command_app,
-    configure_log,
-    run_command,
-    typed_command,
-)
+from rubric_judge.console import command
 from rubric_judge.console.progress import Progress
 from rubric_train_openrlhf.errors import RUN_ERRORS, PolicyLoadError, TrainConfigError
-from rubric_train_openrlhf.log import quieten_libraries
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.run.records import RunSummary
 
 JudgeChoice = Literal["auto", "config", "lexical", "fake"]
 Overrides = Annotated[
@@ -36,13 +25,25 @@ Overrides = Annotated[
 _LOG_COLUMNS = 140
 """Width of a table where there is no terminal."""
 
-app = command_app("rubric-train", summary="Train a policy on rubric rewards.")
+app = command.command_app("rubric-train", summary="Train a policy on rubric rewards.")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a known error is one message, and status 2, or 1 of a run that broke off."""
-    quieten_libraries()
-    run_command(app, arguments, broken_off=RUN_ERRORS)
+    _quieten_libraries()
+    command.run_command(app, arguments, broken_off=RUN_ERRORS)
+
+
+def _quieten_libraries() -> None:
+    """Keep from a reader what libraries say, when they are imported, of what they did not find."""
+    # By torch, where OpenRLHF brings pynvml.
+    warnings.filterwarnings("ignore", "The pynvml package is deprecated", FutureWarning)
+    # By DeepSpeed, where there is no GPU.
+    logging.getLogger("DeepSpeed").addFilter(_names_no_accelerator)
+
+
+def _names_no_accelerator(record: logging.LogRecord) -> bool:
+    return not record.getMessage().startswith("Setting accelerator to CPU")
 
 
 @app.command
@@ -72,9 +73,9 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         resume: go on from the last checkpoint in `out`.
         verbose: log every step to stderr.
     """
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     words = [*overrides, *(["--verbose"] if verbose else [])]
-    go_on = typed_command(app.name[0], ["run", str(config), *words], "--resume")
+    go_on = command.typed_command(app.name[0], ["run", str(config), *words], "--resume")
     with Progress.of(app.name[0], at_once=True) as progress:
         with progress.phase("reading the configuration"):
             # These take seconds to import; `--help` should not.
@@ -89,7 +90,11 @@ def run(config: Path, *overrides: Overrides, resume: bool = False, verbose: bool
         if resume and (ended := _silent_end(loaded.out)) is not None:
             print(ended, file=sys.stderr)
         try:
-            summary = _train(loaded, resume=resume, progress=progress)
+            if loaded.backend == "openrlhf":
+                from rubric_train_openrlhf.cluster.launching.launch import launch as train
+            else:
+                from rubric_train_openrlhf.local.start import run_grpo as train
+            summary = train(loaded, resume=resume, progress=progress)
         except (KeyboardInterrupt, SystemExit):
             print(_stopped(loaded.out, go_on=go_on), file=sys.stderr)
             raise
@@ -129,22 +134,11 @@ def _report(out: Path) -> str:
     """Write the report and say where it is, with the folder kept from a run that goes on."""
     from rubric_train_openrlhf.report.page import write_report
 
-    with ExitStack() as held:
-        try:
-            held.enter_context(folder_lock(out))
-        except FolderLockError as error:
-            return f"no report is written: {error}"
-        return str(write_report(out))
-
-
-def _train(config: TrainConfig, *, resume: bool, progress: Progress) -> RunSummary:
-    if config.backend == "openrlhf":
-        from rubric_train_openrlhf.cluster.launching.launch import launch
-
-        return launch(config, resume=resume, progress=progress)
-    from rubric_train_openrlhf.local.start import run_grpo
-
-    return run_grpo(config, resume=resume, progress=progress)
+    try:
+        with folder_lock(out):
+            return str(write_report(out))
+    except FolderLockError as error:
+        return f"no report is written: {error}"
 
 
 @app.command
@@ -160,13 +154,11 @@ def plan(config: Path, *overrides: Overrides) -> None:
     from rubric_train_openrlhf.local.start import describe_plan
 
     values = read_values(config, overrides=overrides)
-    match values.get("backend", "local"):
-        case "local":
-            print(describe_plan(parse_config(values, source=str(config))))
-        case "openrlhf":
-            print(describe_cluster_plan(parse_config(values, source=str(config))))
-        case name:
-            print(find_trainer(str(name)).plan(values))
+    if (backend := _backend_from_elsewhere(values)) is not None:
+        print(backend.plan(values))
+        return
+    loaded = parse_config(values, source=str(config))
+    print((describe_cluster_plan if loaded.backend == "openrlhf" else describe_plan)(loaded))
 
 
 @app.command
@@ -198,7 +190,7 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
         deadline_s: longest time for the two steps.
         verbose: log every check to stderr.
     """
-    configure_log(verbose=verbose)
+    command.configure_log(verbose=verbose)
     from rubric_train_openrlhf.cluster.rehearse.checking import Request, failure_text, print_report
     from rubric_train_openrlhf.cluster.rehearse.rehearsal import rehearse
     from rubric_train_openrlhf.config.loading import read_values
@@ -218,13 +210,14 @@ def rehearse(  # noqa: PLR0913  # each is an option of its own
             request,
             progress=progress,
             # Whoever sees it now need not wait for the rest.
-            on_failure=lambda one: Console(stderr=True).print(failure_text(one)),
+            on_failure=lambda one: command.console(stderr=True).print(failure_text(one)),
         )
-    console = Console()
-    shown = console if console.is_terminal else Console(width=_LOG_COLUMNS)
-    print_report(found, shown, folder=request.folder)
+    console = command.console()
+    if not console.is_terminal:
+        console.width = _LOG_COLUMNS
+    print_report(found, console, folder=request.folder)
     if not found.passed:
-        sys.exit(FAILED)
+        sys.exit(command.FAILED)
 
 
 @app.command

@@ -6,13 +6,10 @@ No generator outlives the step that made it, so a resumed run draws what a kille
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 Purpose = Literal["order", "rollout", "validation", "pretrain", "sft"]
 
@@ -39,12 +36,12 @@ class PromptOrder:
     def take(self, n: int, *, start: int) -> list[int]:
         """Indices of n prompts in a row, from a position counted from the start of the run."""
         first, last = start // self._n, (start + n - 1) // self._n
-        epochs = {epoch: self._epoch(epoch) for epoch in range(first, last + 1)}
+        seeds = {
+            epoch: derived_seed(self._seed, step=epoch, purpose="order")
+            for epoch in range(first, last + 1)
+        }
+        epochs = {n: np.random.default_rng(seed).permutation(self._n) for n, seed in seeds.items()}
         return [
             int(epochs[position // self._n][position % self._n])
             for position in range(start, start + n)
         ]
-
-    def _epoch(self, epoch: int) -> npt.NDArray[np.int64]:
-        seed = derived_seed(self._seed, step=epoch, purpose="order")
-        return np.random.default_rng(seed).permutation(self._n)

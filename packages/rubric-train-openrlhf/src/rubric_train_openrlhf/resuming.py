@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from rubric_core import ConfigError
 from rubric_core.files import read_file
@@ -15,16 +16,10 @@ from rubric_train_openrlhf.config.loading import dump_config, parse_config
 from rubric_train_openrlhf.config.sections import leaves
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.run.environment import (
-    describe_environment,
-    environment_json,
-    first_changed,
-)
+from rubric_train_openrlhf.run.environment import describe_environment, first_changed
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import disk_errors, remove_unfinished, write_text
 from rubric_train_openrlhf.step.tasks import TEXTS
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.run.folder import RunFolder
 
 _MAY_CHANGE = (
     *("steps", "out", "checkpoint.keep"),
@@ -67,7 +62,13 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
             path=folder.path,
         )
     _check_config(folder, config=config)
-    _check_steps(folder, config=config)
+    done = folder.steps_done
+    if config.steps < done:
+        raise ResumeError(
+            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for fewer; "
+            f"give at least {done}, or choose another `out`",
+            path=folder.path,
+        )
     return True
 
 
@@ -101,7 +102,7 @@ def begin(
     environment = describe_environment(
         seed=config.seed, config_text=text, tasks_sha256=tasks_sha256, model_files=model_files
     )
-    write_text(folder.environment, environment_json(environment))
+    write_text(folder.environment, environment)
     with disk_errors(folder.path):
         remove_unfinished(folder.path)
 
@@ -115,14 +116,12 @@ def check_tasks(
         ResumeError: a task file holds others, holds them in another order, or says something else
             in them.
     """
-    before = _read_mapping(folder.environment, json.loads).get("tasks_sha256")
-    if not isinstance(before, dict):
-        raise _damaged(folder.environment)
+    before = _environment(folder, "tasks_sha256")
     files = {"train": config.data.train, "validation": config.data.validation}
     changed = [
         f"data.{name} ({str(files[name])!r}): {what} changed"
         for name, sha256 in tasks_sha256.items()
-        if (what := _changed(cast("dict[str, object]", before).get(name), sha256))
+        if (what := _changed(before.get(name), sha256))
     ]
     if changed:
         raise ResumeError(
@@ -138,11 +137,9 @@ def check_model(folder: RunFolder, *, path: Path) -> None:
     Raises:
         ResumeError: a file of it is missing or another.
     """
-    before = _read_mapping(folder.environment, json.loads).get("model_files", {})
-    if not isinstance(before, dict):
-        raise _damaged(folder.environment)
+    before = _environment(folder, "model_files", {})
     try:
-        changed = first_changed(path, cast("dict[str, str]", before))
+        changed = first_changed(path, before)
     except OSError as exc:
         raise ResumeError(
             f"model.path ({str(path)!r}) cannot be read: {exc.strerror}", path=path
@@ -171,12 +168,17 @@ def _changed(before: object, now: Mapping[str, str]) -> str:
 
 
 def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
-    before = dict(leaves(_completed(_read_mapping(folder.config, _yaml))))
+    values = _read_mapping(folder.config, _yaml)
+    with contextlib.suppress(TrainConfigError):
+        # Has the defaults of keys that came after the release that wrote the file.
+        values = _yaml(dump_config(parse_config(values)))
+    before = dict(leaves(values))
     now = dict(leaves(_yaml(dump_config(config))))
     changed = sorted(
         key
         for key in before.keys() | now.keys()
-        if before.get(key) != now.get(key) and not _may_change(key)
+        if before.get(key) != now.get(key)
+        and not any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
     )
     if changed:
         raise ResumeError(
@@ -186,26 +188,12 @@ def _check_config(folder: RunFolder, *, config: TrainConfig) -> None:
         )
 
 
-def _completed(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Add the defaults of keys that came after the release that wrote the file."""
-    try:
-        return _yaml(dump_config(parse_config(values)))
-    except TrainConfigError:
-        return values
-
-
-def _may_change(key: str) -> bool:
-    return any(key == name or key.startswith(f"{name}.") for name in _MAY_CHANGE)
-
-
-def _check_steps(folder: RunFolder, *, config: TrainConfig) -> None:
-    done = folder.steps_done
-    if config.steps < done:
-        raise ResumeError(
-            f"{str(folder.path)!r} has done {done} steps, and steps={config.steps} asks for fewer; "
-            f"give at least {done}, or choose another `out`",
-            path=folder.path,
-        )
+def _environment(folder: RunFolder, key: str, default: object = None) -> dict[str, Any]:
+    """Read what the run was started with."""
+    value = _read_mapping(folder.environment, json.loads).get(key, default)
+    if not isinstance(value, dict):
+        raise _damaged(folder.environment)
+    return cast("dict[str, Any]", value)
 
 
 def _yaml(text: str) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from rubric_core import Criterion, Grounding, Rubric, SftExample, Task, write_ta
 from rubric_judge.testing import ScriptedJudge
 from rubric_train_openrlhf.config.loading import parse_config
 from rubric_train_openrlhf.config.train import TrainConfig
-from rubric_train_openrlhf.local.rollout import Sampling
 from rubric_train_openrlhf.policy import (
     Policy,
     SftConfig,
@@ -133,15 +132,12 @@ def rollouts(policy: Policy, workspace: Workspace) -> Rollouts:
 def sample(
     policy: Policy, tasks: tuple[Task, ...], *, group_size: int, temperature: float = 1.0
 ) -> Rollouts:
-    sampling = Sampling(
-        group_size=group_size, max_new_tokens=16, temperature=temperature, micro_batch=8
-    )
     return sample_groups(
         policy.model,
         [policy.codec.encode_prompt(task.policy_view()) for task in tasks],
-        group_size=sampling.group_size,
-        max_new_tokens=sampling.max_new_tokens,
-        temperature=sampling.temperature,
+        group_size=group_size,
+        max_new_tokens=16,
+        temperature=temperature,
         generator=torch.Generator().manual_seed(1),
         eos_token_id=policy.codec.eos_token_id,
         pad_token_id=policy.codec.pad_token_id,

@@ -4,8 +4,8 @@ import threading
 from typing import TYPE_CHECKING
 
 from rubric_judge.testing import ScriptedJudge
-from rubric_train_openrlhf.config.sections import JudgingConfig
-from rubric_train_openrlhf.local.rollout import JudgedSampler, Sampling, background_judge
+from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
+from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.policy import Policy
 from rubric_train_openrlhf.step.tasks import TaskSet
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rubric_core import JudgeView, PolicyView, Task
     from rubric_train_openrlhf.policy import EncodedPrompt, TextCodec
 
-SAMPLING = Sampling(group_size=2, max_new_tokens=8, temperature=1.0, micro_batch=1)
+SAMPLING = RolloutConfig(group_size=2, max_new_tokens=8, temperature=1.0, micro_batch=1)
 SEED = 5
 
 

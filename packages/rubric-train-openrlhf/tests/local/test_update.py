@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from rubric_train_openrlhf.config.sections import OptimConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.update import Learner, UpdateBatch, equal_shares
 from rubric_train_openrlhf.objective import ObjectiveConfig, Truncated, adamw, warmup
@@ -41,10 +42,9 @@ def learner_of(
         reference=reference,
         optimizer=optimizer,
         schedule=warmup(optimizer, config=optim),
-        objective=objective or ObjectiveConfig(kl_coef=0.1),
-        optim=optim,
-        temperature=1.0,
-        autocast=False,
+        config=TrainConfig.model_construct(
+            objective=objective or ObjectiveConfig(kl_coef=0.1), optim=optim
+        ),
     )
 
 

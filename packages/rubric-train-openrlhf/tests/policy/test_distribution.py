@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyInputError
+from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
 
 LOGITS = torch.tensor([2.0, 0.5, -1.0, 7.0, 0.0, -3.0])
@@ -76,8 +76,3 @@ def test_scores_that_are_not_finite_are_refused(broken: float, way: str) -> None
 
     with pytest.raises(NonFiniteLogitsError, match="1 of 3 rows are not finite"):
         draw()
-
-
-def test_a_generator_of_another_device_is_refused() -> None:
-    with pytest.raises(PolicyInputError, match=r"torch\.Generator"):
-        distribution.check_generator(torch.Generator(), torch.device("cuda"))

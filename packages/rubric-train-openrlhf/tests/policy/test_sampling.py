@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import pytest
@@ -66,10 +67,10 @@ def test_greedy_tokens_equal_those_of_generate(model: PreTrainedModel) -> None:
 def test_both_decoders_draw_the_same(
     model: PreTrainedModel, prompts: list[EncodedPrompt], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chosen = sampling.decoder_for(model, max_tokens=40)
-    assert isinstance(
-        chosen, LlamaDecoder if isinstance(model, LlamaForCausalLM) else ForwardDecoder
-    )
+    with torch.inference_mode():
+        rows = sampling.LiveRows(model, prompts, group_size=1, max_new_tokens=4, pad_token_id=PAD)
+    chosen = LlamaDecoder if isinstance(model, LlamaForCausalLM) else ForwardDecoder
+    assert isinstance(rows._decoder, chosen)
     first = draw(model, prompts)
     through_forward(monkeypatch)
     second = draw(model, prompts)
@@ -194,6 +195,12 @@ def test_a_request_that_cannot_be_met_is_refused(
     request = {"prompts": [EncodedPrompt((4, 5))], **changes}
     with pytest.raises(PolicyInputError, match=words):
         draw(tiny_policy.model, request.pop("prompts"), **request)
+
+
+def test_a_generator_of_another_device_is_refused(model: PreTrainedModel) -> None:
+    elsewhere = copy.deepcopy(model).to("meta")
+    with pytest.raises(PolicyInputError, match=r"generator is on 'cpu'.*torch\.Generator"):
+        draw(elsewhere, [EncodedPrompt((4, 5))])
 
 
 def test_prompts_need_tokens_and_valid_ids() -> None:

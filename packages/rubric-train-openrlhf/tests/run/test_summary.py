@@ -6,8 +6,8 @@ import pytest
 
 from rubric_train_openrlhf.errors import DiskWriteError
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.live_summary import best_row, write_summary
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
-from rubric_train_openrlhf.run.summary import best_row, write_summary
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -218,22 +218,20 @@ class ClusterConfig(Section):
 
     def problems(self, rollout: RolloutConfig, optim: OptimConfig) -> Iterator[str]:
         """What in this layout cannot run, by itself or with the sampling and updates asked for."""
-        yield from self._gpu_problems()
-        yield from self._setting_problems()
+        yield from self._layout_problems()
         yield from self._batch_problems(rollout, optim)
 
-    def _gpu_problems(self) -> Iterator[str]:
+    def _layout_problems(self) -> Iterator[str]:
+        engines = (
+            f"cluster.engines: {self.engine_count} engines × tensor_parallel="
+            f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
+        )
         if self.run_gpus < 1:
             yield (
                 f"cluster.judge_gpus_per_node={self.judge_gpus_per_node} leaves the run none of "
                 f"cluster.gpus_per_node={self.gpus_per_node}; keep at least one for it"
             )
-            return
-        engines = (
-            f"cluster.engines: {self.engine_count} engines × tensor_parallel="
-            f"{self.engines.tensor_parallel} = {self.engine_gpus} GPUs"
-        )
-        if self.colocation == "all" and self.engine_gpus != self.run_gpus:
+        elif self.colocation == "all" and self.engine_gpus != self.run_gpus:
             yield (
                 f"{engines}, but with cluster.colocation='all' they must be on all {self.run_gpus} "
                 "GPUs of the run; change count or tensor_parallel, or use colocation='models'"
@@ -241,8 +239,6 @@ class ClusterConfig(Section):
         elif self.policy_gpus < 1:
             left = f"leave the policy none of the {self.run_gpus} GPUs of the run"
             yield f"{engines} {left}; lower count or tensor_parallel"
-
-    def _setting_problems(self) -> Iterator[str]:
         for name, section in (("engines", self.engines), ("deepspeed", self.deepspeed)):
             if section.sleep and not self.shares_gpus:
                 yield (

@@ -9,54 +9,41 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from rubric_core.reward.estimators import AdvantageConfig, GroupAdvantages
+from rubric_train_openrlhf.config import sections
 from rubric_train_openrlhf.config.cluster import ClusterConfig
-from rubric_train_openrlhf.config.sections import (
-    LOWEST_TEMPERATURE,
-    CheckpointConfig,
-    DataConfig,
-    DynamicSamplingConfig,
-    JudgingConfig,
-    ModelConfig,
-    OptimConfig,
-    RolloutConfig,
-    Section,
-    ShapingConfig,
-    UserPath,
-    ValidationConfig,
-)
 from rubric_train_openrlhf.objective import ObjectiveConfig
 from rubric_train_openrlhf.policy_config import SftConfig
 
 
-class TrainConfig(Section):
+class TrainConfig(sections.Section):
     """One training run."""
 
     backend: Literal["local", "openrlhf"] = "local"
     """Who runs it: `local` is one process on a CPU or one GPU, `openrlhf` is Ray, DeepSpeed and
     vLLM on the machines of `cluster`."""
-    model: ModelConfig
+    model: sections.ModelConfig
     """The policy before training, which is the reference model too."""
     sft: SftConfig | None = None
     """Warm start on the reference answers of the training tasks, before step 1."""
-    data: DataConfig
+    data: sections.DataConfig
     """Tasks."""
-    rollout: RolloutConfig = Field(default_factory=RolloutConfig)
+    rollout: sections.RolloutConfig = Field(default_factory=sections.RolloutConfig)
     """Sampling."""
-    judge: JudgingConfig = Field(default_factory=JudgingConfig)
+    judge: sections.JudgingConfig = Field(default_factory=sections.JudgingConfig)
     """Judging."""
     advantage: AdvantageConfig = Field(default_factory=GroupAdvantages)
     """Advantages: any installed estimator."""
     objective: ObjectiveConfig = Field(default_factory=ObjectiveConfig)
     """Loss."""
-    dynamic_sampling: DynamicSamplingConfig | None = None
+    dynamic_sampling: sections.DynamicSamplingConfig | None = None
     """Off unless given."""
-    shaping: ShapingConfig = Field(default_factory=ShapingConfig)
+    shaping: sections.ShapingConfig = Field(default_factory=sections.ShapingConfig)
     """Penalties."""
-    optim: OptimConfig = Field(default_factory=OptimConfig)
+    optim: sections.OptimConfig = Field(default_factory=sections.OptimConfig)
     """Optimiser."""
-    validation: ValidationConfig = Field(default_factory=ValidationConfig)
+    validation: sections.ValidationConfig = Field(default_factory=sections.ValidationConfig)
     """Held-out passes, if data.validation is given."""
-    checkpoint: CheckpointConfig = Field(default_factory=CheckpointConfig)
+    checkpoint: sections.CheckpointConfig = Field(default_factory=sections.CheckpointConfig)
     """Checkpoints."""
     cluster: ClusterConfig = Field(default_factory=ClusterConfig)
     """Machines and processes of `backend: openrlhf`; the local backend has no use for it."""
@@ -70,30 +57,22 @@ class TrainConfig(Section):
     """`auto` takes a GPU if there is one."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """bfloat16 computes in it under autocast; the trained weights stay float32."""
-    out: UserPath
+    out: sections.UserPath
     """Run folder."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
-        if problems := self.problems():
+        if problems := list(self.problems()):
             raise ValueError("; ".join(problems))
         return self
-
-    def problems(self) -> list[str]:
-        """What the sections, each right in itself, do not let each other do."""
-        return [
-            *self._batch_problems(),
-            *self._shaping_problems(),
-            *self._number_problems(),
-            *self._cluster_problems(),
-        ]
 
     @property
     def batch_size(self) -> int:
         """Responses per step (B = P·G)."""
         return self.rollout.prompts * self.rollout.group_size
 
-    def _batch_problems(self) -> Iterator[str]:
+    def problems(self) -> Iterator[str]:
+        """What the sections, each right in itself, do not let each other do."""
         if self.rollout.group_size < 2:  # noqa: PLR2004  # a group is two
             yield (
                 f"rollout.group_size={self.rollout.group_size}: the baseline of a response is the "
@@ -105,8 +84,6 @@ class TrainConfig(Section):
                 f"optim.updates_per_rollout={self.optim.updates_per_rollout}; every update takes "
                 "an equal share of the responses"
             )
-
-    def _shaping_problems(self) -> Iterator[str]:
         penalty = self.shaping.length_penalty
         if penalty is not None and penalty.buffer_tokens >= self.rollout.max_new_tokens:
             yield (
@@ -118,23 +95,21 @@ class TrainConfig(Section):
                 f"advantage.estimator={self.advantage.estimator!r} does not read the reward, so "
                 "penalties on it have no effect; switch shaping off or use estimator='group'"
             )
-
-    def _number_problems(self) -> Iterator[str]:
         temperature = self.validation.temperature
-        if 0 < temperature < LOWEST_TEMPERATURE:
+        if 0 < temperature < sections.LOWEST_TEMPERATURE:
             yield (
                 f"validation.temperature={temperature} must be 0, which is greedy, or at least "
-                f"{LOWEST_TEMPERATURE}"
+                f"{sections.LOWEST_TEMPERATURE}"
             )
         if not isfinite(self.objective.kl_coef):
             yield f"objective.kl_coef={self.objective.kl_coef} must be a finite number"
         for name, path in (("out", self.out), ("data.train", self.data.train)):
             if "\0" in str(path):
                 yield f"{name}={str(path)!r} holds a null character; give a path"
+        if self.backend == "openrlhf":
+            yield from self._cluster_problems()
 
     def _cluster_problems(self) -> Iterator[str]:
-        if self.backend != "openrlhf":
-            return
         yield from self.cluster.problems(self.rollout, self.optim)
         if self.device not in {"auto", self.cluster.device}:
             yield (

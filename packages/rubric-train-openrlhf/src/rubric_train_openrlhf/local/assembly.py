@@ -6,12 +6,13 @@ import contextlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
 import structlog
 import torch
 
+from rubric_core import Judge
 from rubric_judge import Ledger, LexicalConfig
+from rubric_train_openrlhf import policy as policies
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
@@ -19,51 +20,24 @@ from rubric_train_openrlhf.local.inputs import RunInputs, go_back, state_to_resu
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
-from rubric_train_openrlhf.policy import build_tiny_policy, load_policy, pretrain, sft
-from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
+from rubric_train_openrlhf.randomness import derived_seed
 from rubric_train_openrlhf.resuming import begin
 from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.live_summary import Watch
 from rubric_train_openrlhf.run.writing import EventWriter
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from rubric_core import Judge
-    from rubric_train_openrlhf.policy import Policy, SupervisedStep
-    from rubric_train_openrlhf.run.live_summary import Watch
-    from rubric_train_openrlhf.step.tasks import TaskSet
-
 
 _log = structlog.get_logger()
 
 
-def start_policy(
-    config: TrainConfig,
-    *,
-    inputs: RunInputs,
-    device: torch.device,
-    watch: Watch,
-) -> Policy:
-    """Make the policy that step 1 starts from; the reference model is a copy of it.
-
-    Args:
-        config: of the run.
-        inputs: the reference answers of the training tasks are what the warm start learns, and
-            the documents what a policy built from nothing is pre-trained on.
-        device: where the model goes.
-        watch: told of every phase, and of the steps of "pretrain" and "sft".
-
-    Returns:
-        The policy, in float32.
-
-    Raises:
-        PolicyLoadError: there is no model at the path.
-    """
+def _start_policy(
+    config: TrainConfig, *, inputs: RunInputs, device: torch.device, watch: Watch
+) -> policies.Policy:
+    """Make the policy that step 1 starts from, in float32; the reference model is a copy of it."""
     match config.model:
         case PathModel(path=path):
             with watch.progress.phase("loading the policy"):
-                policy = load_policy(path, device=device)
+                policy = policies.load_policy(path, device=device)
         case TinyModel() as model:
             policy = _tiny_policy(model, seed=config.seed, inputs=inputs, watch=watch)
             torch.nn.Module.to(policy.model, device)
@@ -71,34 +45,21 @@ def start_policy(
         examples = inputs.tasks.reference_answers()
         seed = derived_seed(config.seed, step=0, purpose="sft")
         with _told(watch, "sft", title="warm start", steps=config.sft.steps) as on_step:
-            report = sft(policy, examples, config.sft, seed=seed, on_step=on_step)
+            report = policies.sft(policy, examples, config.sft, seed=seed, on_step=on_step)
         _log.info("train.sft.finished", **report._asdict())
     return policy
 
 
-def pick_device(name: str) -> torch.device:
-    """Resolve `auto`.
-
-    Raises:
-        TrainConfigError: a GPU is asked for and there is none.
-    """
-    if name == "cuda" and not torch.cuda.is_available():
-        raise TrainConfigError(
-            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
-        )
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(name)
-
-
-def _tiny_policy(model: TinyModel, *, seed: int, inputs: RunInputs, watch: Watch) -> Policy:
+def _tiny_policy(
+    model: TinyModel, *, seed: int, inputs: RunInputs, watch: Watch
+) -> policies.Policy:
     texts = inputs.documents
     with watch.progress.phase("building the tokenizer"):
         answers = inputs.tasks.reference_answers()
         pairs = [f"{example.question}\n{example.answer}" for example in answers]
-        policy = build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
+        policy = policies.build_tiny_policy([*texts, *pairs], model.architecture, seed=seed)
     with _told(watch, "pretrain", title="pre-training", steps=model.pretrain.steps) as on_step:
-        loss = pretrain(
+        loss = policies.pretrain(
             policy,
             texts,
             model.pretrain,
@@ -112,7 +73,7 @@ def _tiny_policy(model: TinyModel, *, seed: int, inputs: RunInputs, watch: Watch
 @contextlib.contextmanager
 def _told(
     watch: Watch, name: str, *, title: str, steps: int
-) -> Generator[Callable[[SupervisedStep], None]]:
+) -> Generator[Callable[[policies.SupervisedStep], None]]:
     with watch.progress.phase(title, total=steps, unit="steps") as phase:
         yield partial(watch.supervised, name, phase=phase)
 
@@ -122,14 +83,12 @@ class LocalRun:
     """The parts of a run."""
 
     config: TrainConfig
+    inputs: RunInputs
     folder: RunFolder
     events: EventWriter
-    policy: Policy
+    policy: policies.Policy
     learner: Learner
-    tasks: TaskSet
-    heldout: TaskSet | None
     sampler: JudgedSampler
-    order: PromptOrder
     start: TrainerState
     """Where the loop begins."""
     watch: Watch
@@ -150,10 +109,9 @@ def assembled(
     if config.threads is not None:
         torch.set_num_threads(config.threads)
     folder = RunFolder(config.out)
-    progress = watch.progress
     with contextlib.ExitStack() as held:
         policy, start = _policy(config, inputs, folder=folder, watch=watch)
-        with progress.phase("loading the reference model"):
+        with watch.progress.phase("loading the reference model"):
             learner = _learner(policy, start=start, config=config, folder=folder)
         ledger = None
         if judge is None and not isinstance(config.judge.spec, LexicalConfig):
@@ -163,30 +121,23 @@ def assembled(
             background_judge(*inputs.judges, config=config.judge, ledger=ledger)
         )
         events = held.enter_context(EventWriter(folder.tensorboard, first_step=start.step + 1))
-        sampler = JudgedSampler(
-            policy, judge=background, autocast=learner.autocast, progress=progress
-        )
+        sampler = JudgedSampler(policy, background, config.precision == "bfloat16", watch.progress)
         watch.summary_file.start_clock()
         yield LocalRun(
-            config=config,
-            folder=folder,
-            events=events,
-            policy=policy,
-            learner=learner,
-            tasks=inputs.tasks,
-            heldout=inputs.heldout,
-            sampler=sampler,
-            order=PromptOrder(len(inputs.tasks), seed=config.seed),
-            start=start,
-            watch=watch,
+            config, inputs, folder, events, policy, learner, sampler, start=start, watch=watch
         )
 
 
 def _policy(
     config: TrainConfig, inputs: RunInputs, *, folder: RunFolder, watch: Watch
-) -> tuple[Policy, TrainerState]:
+) -> tuple[policies.Policy, TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
-    device = pick_device(config.device)
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise TrainConfigError(
+            "device='cuda', but torch sees no GPU; use device='auto' or 'cpu'", location="device"
+        )
+    chosen = "cuda" if config.device == "auto" and torch.cuda.is_available() else config.device
+    device = torch.device("cpu" if chosen == "auto" else chosen)
     named = (("train", inputs.tasks), ("validation", inputs.heldout))
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
     if (checkpoint := inputs.checkpoint) is not None:
@@ -194,12 +145,12 @@ def _policy(
             start = state_to_resume(
                 folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint
             )
-            policy = load_policy(checkpoint, device=device)
+            policy = policies.load_policy(checkpoint, device=device)
             go_back(folder, config=config, state=start)
             watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
-    policy = start_policy(config, inputs=inputs, device=device, watch=watch)
-    start = TrainerState.before_training()
+    policy = _start_policy(config, inputs=inputs, device=device, watch=watch)
+    start = TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)
         watch.summary_file.begin(wall_s=start.wall_s)
@@ -208,7 +159,7 @@ def _policy(
 
 
 def _learner(
-    policy: Policy, *, start: TrainerState, config: TrainConfig, folder: RunFolder
+    policy: policies.Policy, *, start: TrainerState, config: TrainConfig, folder: RunFolder
 ) -> Learner:
     model = policy.model
     if config.optim.gradient_checkpointing:
@@ -227,25 +178,16 @@ def _learner(
                 "fit its model; start again in another `out`",
                 path=folder.path,
             ) from exc
+    reference = None
+    if config.objective.kl_coef:  # else the divergence from the policy of step 0 has no weight
+        dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
+        path = checkpoint_path(folder.checkpoints, step=0)
+        reference = policies.load_policy(path, device=policy.device, dtype=dtype).model
+        reference.requires_grad_(requires_grad=False)
     return Learner(
         model=model,
-        reference=_reference(folder, config=config, device=policy.device),
+        reference=reference,
         optimizer=optimizer,
         schedule=schedule,
-        objective=config.objective,
-        optim=config.optim,
-        temperature=config.rollout.temperature,
-        autocast=config.precision == "bfloat16",
+        config=config,
     )
-
-
-def _reference(
-    folder: RunFolder, *, config: TrainConfig, device: torch.device
-) -> PreTrainedModel | None:
-    """The policy of step 0, frozen; none where the divergence from it has no weight."""
-    if config.objective.kl_coef == 0:
-        return None
-    dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-    path = checkpoint_path(folder.checkpoints, step=0)
-    model = load_policy(path, device=device, dtype=dtype).model
-    return model.requires_grad_(requires_grad=False)

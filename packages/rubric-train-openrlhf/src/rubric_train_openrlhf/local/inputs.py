@@ -16,13 +16,7 @@ from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy_config import check_model_folder
 from rubric_train_openrlhf.resuming import check_tasks, holds_run_to_resume
-from rubric_train_openrlhf.run.checkpoints import (
-    TrainerState,
-    checkpoint_path,
-    latest_checkpoint,
-    load_state,
-    step_of,
-)
+from rubric_train_openrlhf.run import checkpoints
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
@@ -53,7 +47,12 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
         RubricError: unusable tasks, documents, model folder, judge or run folder; each with its
             own type.
     """
-    _check_threads(config.threads)
+    cores = os.cpu_count() or 1
+    if config.threads is not None and config.threads > cores:
+        raise TrainConfigError(
+            f"threads={config.threads}, but this machine has {cores} cores; use at most {cores}",
+            location="threads",
+        )
     data = config.data
     checkpoint = checkpoint_to_resume(RunFolder(config.out), config=config, resume=resume)
     tasks = read_task_set(data.train, leak_ngram=data.leak_ngram, key="data.train")
@@ -76,15 +75,6 @@ def read_inputs(config: TrainConfig, *, resume: bool, judge: Judge | None) -> Ru
         return inputs
     documents = read_corpus(config.model.documents, doc_hashes=tasks.doc_hashes)
     return inputs._replace(documents=tuple(documents))
-
-
-def _check_threads(threads: int | None) -> None:
-    cores = os.cpu_count() or 1
-    if threads is not None and threads > cores:
-        raise TrainConfigError(
-            f"threads={threads}, but this machine has {cores} cores; use at most {cores}",
-            location="threads",
-        )
 
 
 def read_corpus(path: Path, *, doc_hashes: Collection[str]) -> list[str]:
@@ -149,7 +139,7 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
     """
     if not holds_run_to_resume(folder, config=config, resume=resume):
         return None
-    checkpoint = latest_checkpoint(folder.checkpoints)
+    checkpoint = checkpoints.latest_checkpoint(folder.checkpoints)
     if checkpoint is None and folder.holds_rows:
         raise ResumeError(
             f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows; bring the "
@@ -165,7 +155,7 @@ def state_to_resume(
     config: TrainConfig,
     tasks_sha256: Mapping[str, Mapping[str, str]],
     checkpoint: Path,
-) -> TrainerState:
+) -> checkpoints.TrainerState:
     """Read the state of a checkpoint, and look whether all that the run goes on with is there.
 
     Raises:
@@ -173,19 +163,21 @@ def state_to_resume(
             changed.
     """
     check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
-    state = load_state(checkpoint)
-    if state.step != step_of(checkpoint):
+    state = checkpoints.load_state(checkpoint)
+    if state.step != checkpoints.step_of(checkpoint):
         raise ResumeError(
             f"{str(checkpoint)!r} holds the trainer state of step {state.step}; give the folder "
             "its own name back, or start again in another `out`",
             path=checkpoint,
         )
     if config.objective.kl_coef and state.step:
-        load_state(checkpoint_path(folder.checkpoints, step=0))  # the reference model
+        checkpoints.load_state(
+            checkpoints.checkpoint_path(folder.checkpoints, step=0)
+        )  # the reference model
     return state
 
 
-def go_back(folder: RunFolder, *, config: TrainConfig, state: TrainerState) -> None:
+def go_back(folder: RunFolder, *, config: TrainConfig, state: checkpoints.TrainerState) -> None:
     """Cut the folder back to a checkpoint.
 
     Raises:

@@ -3,40 +3,22 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import structlog
 import torch
 
-from rubric_train_openrlhf.local.rollout import JudgedBatch, Sampling, join_batches
+from rubric_core import JudgeResult
+from rubric_train_openrlhf.local.assembly import LocalRun
+from rubric_train_openrlhf.local.rollout import JudgedBatch, join_batches
 from rubric_train_openrlhf.local.update import UpdateBatch
-from rubric_train_openrlhf.randomness import derived_seed
+from rubric_train_openrlhf.randomness import PromptOrder, derived_seed
 from rubric_train_openrlhf.run.checkpoints import TrainerState, mark_best, prune, save_checkpoint
-from rubric_train_openrlhf.run.summary import best_row
-from rubric_train_openrlhf.step.credit import check_judge, informative, step_credit
-from rubric_train_openrlhf.step.passes import (
-    HeldoutPasses,
-    HeldoutReward,
-    Timing,
-    draw_informative,
-    heldout_reward,
-)
-from rubric_train_openrlhf.step.rows import (
-    Answer,
-    StepRecord,
-    judgement_rows,
-    metrics_row,
-    rollout_rows,
-)
-
-if TYPE_CHECKING:
-    from rubric_core import JudgeResult
-    from rubric_judge.console.progress import Phase
-    from rubric_train_openrlhf.local.assembly import LocalRun
-    from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
-
+from rubric_train_openrlhf.run.live_summary import best_row
+from rubric_train_openrlhf.step import passes, rows
+from rubric_train_openrlhf.step.credit import JudgedStep, check_judge, informative, step_credit
 
 _log = structlog.get_logger()
 
@@ -48,58 +30,68 @@ def train(run: LocalRun) -> None:
         RubricError: what the run failed of, as `run_grpo` lists it.
     """
     config, progress = run.config, run.watch.progress
-    passes = HeldoutPasses(
+    heldout = passes.HeldoutPasses(
         run.folder,
         config=config.validation,
         steps=config.steps,
         progress=progress,
         ask=partial(ask_heldout, run),
     )
-    _validate_if_due(run, passes, step=run.start.step)
+    _validate_if_due(run, heldout, step=run.start.step)
     prompts_drawn = run.start.prompts_drawn
     with progress.phase("training", total=config.steps, unit="steps") as phase:
         phase.start_at(run.start.step)
         for step in range(run.start.step + 1, config.steps + 1):
             record, judged = _one_step(run, step=step, position=prompts_drawn)
             prompts_drawn += record.prompts_drawn
-            _write_step(run, record, judged, phase=phase)
-            improved = _validate_if_due(run, passes, step=step)
+            row, judgements = rows.metrics_row(record), rows.judgement_rows(judged)
+            run.folder.write_step(row, rollouts=rows.rollout_rows(record), judgements=judgements)
+            run.events.write("train", row, step=step)
+            _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
+            run.watch.step(row, phase=phase)
+            improved = _validate_if_due(run, heldout, step=step)
             if improved or step % config.checkpoint.every == 0 or step == config.steps:
                 with progress.phase("writing a checkpoint"):
                     _save(run, step=step, prompts_drawn=prompts_drawn)
 
 
-def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[StepRecord, JudgedStep]:
+def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[rows.StepRecord, JudgedStep]:
     """Sample, judge and update."""
     started = time.perf_counter()
-    drawn = sample_step(run, step=step, position=position)
-    batch = drawn.kept
+    rounds, timing = sample_step(run, step=step, position=position)
+    batch = join_batches([drawn.take_prompts(places) for drawn, places in rounds if places])
     credit, judged = step_credit(
         step,
         batch.results_PG,
-        [(view.task_id, run.tasks.rubric(view.task_id)) for view in batch.views],
+        [(view.task_id, run.inputs.tasks.rubric(view.task_id)) for view in batch.views],
         batch.sizes,
-        dropped_PG=drawn.dropped_PG,
+        dropped_PG=[
+            group
+            for drawn, places in rounds
+            for place, group in enumerate(drawn.results_PG)
+            if place not in places
+        ],
         config=run.config,
     )
 
     judged_at = time.perf_counter()
+    advantages_B = credit.advantages_PG.reshape(-1)
     to_train = UpdateBatch(
         rollouts=batch.rollouts,
-        advantages_B=torch.from_numpy(credit.advantages_PG.reshape(-1)).to(run.policy.device),
+        advantages_B=torch.from_numpy(advantages_B).to(run.policy.device),
         valid_B=torch.tensor(credit.valid_PG.reshape(-1)),  # read-only, so a copy
     )
     responses = int(to_train.valid_B.sum())
     with run.watch.progress.phase("updating", total=responses, unit="responses") as phase:
         update = run.learner.update(to_train, step=step, on_responses=phase.advance)
     now = time.perf_counter()
-    record = StepRecord(
+    record = rows.StepRecord(
         step=step,
         credit=credit,
-        answers=answers(batch, credit),
-        prompts_drawn=drawn.prompts,
-        generated_tokens=drawn.generated_tokens,
-        timing=drawn.timing,
+        answers=answers(batch, advantages_B.tolist()),
+        prompts_drawn=sum(len(drawn.views) for drawn, _ in rounds),
+        generated_tokens=sum(int(drawn.rollouts.lengths_B.sum()) for drawn, _ in rounds),
+        timing=timing,
         update=update,
         update_s=now - judged_at,
         step_s=now - started,
@@ -107,19 +99,9 @@ def _one_step(run: LocalRun, *, step: int, position: int) -> tuple[StepRecord, J
     return record, judged
 
 
-def _write_step(run: LocalRun, record: StepRecord, judged: JudgedStep, *, phase: Phase) -> None:
-    row = metrics_row(record)
-    run.folder.write_step(
-        row, rollouts=list(rollout_rows(record)), judgements=list(judgement_rows(judged))
-    )
-    run.events.write("train", row, step=row.step)
-    _log.info("train.step.finished", **row.model_dump(exclude={"criteria"}))
-    run.watch.step(row, phase=phase)
-
-
-def _validate_if_due(run: LocalRun, passes: HeldoutPasses, *, step: int) -> bool:
+def _validate_if_due(run: LocalRun, heldout: passes.HeldoutPasses, *, step: int) -> bool:
     """Ask the held-out questions where this step is due; whether it is the best so far."""
-    row = passes.pass_if_due(step) if run.heldout is not None else None
+    row = heldout.pass_if_due(step) if run.inputs.heldout is not None else None
     if row is None:
         return False
     run.events.write("heldout", row, step=step)
@@ -138,26 +120,14 @@ def _save(run: LocalRun, *, step: int, prompts_drawn: int) -> None:
     )
     checkpoints = run.folder.checkpoints
     save_checkpoint(checkpoints, run.policy, state)
-    best_step = best_row(run.folder).step if run.heldout is not None else step
+    best_step = best_row(run.folder).step if run.inputs.heldout is not None else step
     mark_best(checkpoints, step=best_step)
     prune(checkpoints, keep=run.config.checkpoint.keep, best={best_step})
 
 
-@dataclass(frozen=True)
-class StepGroups:
-    """What was sampled and judged for one step."""
-
-    kept: JudgedBatch
-    """To train on."""
-    dropped_PG: tuple[tuple[JudgeResult, ...], ...]
-    """What the judge said of the groups that dynamic sampling dropped."""
-    prompts: int
-    """Drawn in all."""
-    generated_tokens: int
-    timing: Timing
-
-
-def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
+def sample_step(
+    run: LocalRun, *, step: int, position: int
+) -> tuple[list[tuple[JudgedBatch, list[int]]], passes.Timing]:
     """Sample and judge the groups of one step: P prompts in order, or until P are informative.
 
     Args:
@@ -165,19 +135,24 @@ def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
         step: names the random draws.
         position: of the first prompt in the endless order.
 
+    Returns:
+        What was sampled and judged, with the places of the groups to train on, and where the time
+        went.
+
     Raises:
         JudgeAbortError: too many judgements failed.
         NoInformativePromptError: dynamic sampling found too few groups with a spread.
     """
-    config = run.config
+    config, tasks = run.config, run.inputs.tasks
+    order = PromptOrder(len(tasks), seed=config.seed)
     results: list[JudgeResult] = []
-    timings: list[Timing] = []
+    timings: list[passes.Timing] = []
 
     def draw(number: int, before: int, n: int) -> JudgedBatch:
         batch, timing = run.sampler.sample(
-            [run.tasks.views[index] for index in run.order.take(n, start=position + before)],
-            tasks=run.tasks,
-            sampling=Sampling.for_training(config.rollout),
+            [tasks.views[index] for index in order.take(n, start=position + before)],
+            tasks=tasks,
+            sampling=config.rollout,
             seed=derived_seed(config.seed, step=step, purpose="rollout", part=number),
         )
         timings.append(timing)
@@ -186,52 +161,36 @@ def sample_step(run: LocalRun, *, step: int, position: int) -> StepGroups:
         return batch
 
     def differs(batch: JudgedBatch) -> list[bool]:
-        rubrics = [run.tasks.rubric(view.task_id) for view in batch.views]
+        rubrics = [tasks.rubric(view.task_id) for view in batch.views]
         return informative(batch.results_PG, rubrics, batch.sizes, config=config)
 
     wanted = config.rollout.prompts
     if config.dynamic_sampling is None:
         rounds = [(draw(0, 0, wanted), list(range(wanted)))]
     else:
-        rounds = draw_informative(
+        rounds = passes.draw_informative(
             draw,
             spread=differs,
             wanted=wanted,
             max_resample_rounds=config.dynamic_sampling.max_resample_rounds,
             step=step,
         )
-    return StepGroups(
-        kept=join_batches([batch.take_prompts(places) for batch, places in rounds if places]),
-        dropped_PG=tuple(
-            group
-            for batch, places in rounds
-            for place, group in enumerate(batch.results_PG)
-            if place not in places
-        ),
-        prompts=sum(len(batch.views) for batch, _ in rounds),
-        generated_tokens=sum(int(batch.rollouts.lengths_B.sum()) for batch, _ in rounds),
-        timing=sum(timings, Timing()),
-    )
+    return rounds, sum(timings, passes.Timing())
 
 
-def answers(batch: JudgedBatch, credit: StepCredit) -> tuple[Answer, ...]:
+def answers(batch: JudgedBatch, advantages_B: Sequence[float]) -> tuple[rows.Answer, ...]:
     """The responses of a batch, as the rows of its step show them."""
-    rollouts = batch.rollouts
-    rows = zip(
-        batch.responses,
-        cast("list[int]", rollouts.lengths_B.tolist()),
-        cast("list[bool]", rollouts.ended_B.tolist()),
-        credit.advantages_PG.reshape(-1).tolist(),
-        strict=True,
-    )
-    views = [view for view in batch.views for _ in range(batch.group_size)]
+    views = (view for view in batch.views for _ in range(batch.group_size))
+    lengths_B = cast("list[int]", batch.rollouts.lengths_B.tolist())
+    ended_B = cast("list[bool]", batch.rollouts.ended_B.tolist())
+    told = zip(views, batch.responses, lengths_B, ended_B, advantages_B, strict=True)
     return tuple(
-        Answer(view.task_id, view.question, text, tokens, ended, advantage)
-        for view, (text, tokens, ended, advantage) in zip(views, rows, strict=True)
+        rows.Answer(view.task_id, view.question, text, tokens, ended, advantage)
+        for view, text, tokens, ended, advantage in told
     )
 
 
-def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
+def ask_heldout(run: LocalRun, step: int) -> tuple[passes.HeldoutReward, list[int]]:
     """Ask the held-out questions, and average the judge's rewards without penalties.
 
     The draws come from the run's seed alone, so that two passes differ by the policy only.
@@ -239,18 +198,17 @@ def ask_heldout(run: LocalRun, step: int) -> tuple[HeldoutReward, list[int]]:
     Raises:
         JudgeAbortError: the judge fails too often for the mean to say anything.
     """
-    config, tasks = run.config, run.heldout
+    config, tasks = run.config, run.inputs.heldout
     assert tasks is not None  # noqa: S101  # no pass is due without held-out questions
-    sampling = Sampling(
-        group_size=config.validation.samples,
-        max_new_tokens=config.rollout.max_new_tokens,
-        temperature=config.validation.temperature,
-        micro_batch=config.rollout.micro_batch,
+    asked = {"group_size": config.validation.samples, "temperature": config.validation.temperature}
+    batch, _ = run.sampler.sample(
+        tasks.views,
+        tasks=tasks,
+        sampling=config.rollout.model_copy(update=asked),
+        seed=derived_seed(config.seed, step=0, purpose="validation"),
     )
-    seed = derived_seed(config.seed, step=0, purpose="validation")
-    batch, _ = run.sampler.sample(tasks.views, tasks=tasks, sampling=sampling, seed=seed)
     check_judge(batch.results, config=config.judge, step=step)
-    reward = heldout_reward(
+    reward = passes.heldout_reward(
         batch.results_PG,
         [tasks.rubric(view.task_id) for view in tasks.views],
         on_unavailable=config.judge.on_unavailable,

@@ -6,25 +6,22 @@ import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 import torch
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
+from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
 from rubric_judge import JudgePool, Ledger
 from rubric_judge.capabilities import close, fingerprint, wants_warm_call
 from rubric_judge.console.progress import Progress
+from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
 from rubric_train_openrlhf.policy import Policy, Rollouts, concatenate, sample_groups
 from rubric_train_openrlhf.randomness import torch_generator
 from rubric_train_openrlhf.step.passes import Timing
 from rubric_train_openrlhf.step.rewards import Sizes
-
-if TYPE_CHECKING:
-    from rubric_core import Judge, JudgeResult, JudgeView, PolicyView
-    from rubric_train_openrlhf.config.sections import JudgingConfig, RolloutConfig
-    from rubric_train_openrlhf.step.tasks import TaskSet
+from rubric_train_openrlhf.step.tasks import TaskSet
 
 
 @dataclass(frozen=True)
@@ -35,24 +32,21 @@ class Judged:
     judge_s: float
 
 
+@dataclass(frozen=True)
 class BackgroundJudge:
-    """One pool on an event loop in a thread of its own."""
+    """One pool on an event loop in a thread of its own; `background_judge` opens and closes it."""
 
-    def __init__(
-        self, pool: JudgePool, *, portal: BlockingPortal, deadline_s: float | None
-    ) -> None:
-        """Use `background_judge`, which opens and closes the portal."""
-        self._pool = pool
-        self._portal = portal
-        self._deadline_s = deadline_s
+    pool: JudgePool
+    portal: BlockingPortal
+    deadline_s: float | None
 
     def submit(self, views: Sequence[JudgeView]) -> Future[Judged]:
         """Start judging and return at once."""
-        return self._portal.start_task_soon(self._judge, views)
+        return self.portal.start_task_soon(self._judge, views)
 
     async def _judge(self, views: Sequence[JudgeView]) -> Judged:
         started = time.perf_counter()
-        results = await self._pool.judge_all(views, deadline_s=self._deadline_s)
+        results = await self.pool.judge_all(views, deadline_s=self.deadline_s)
         if len(results) != len(views):
             raise JudgeAbortError(
                 f"the judge gave {len(results)} results for {len(views)} responses, so which is "
@@ -101,31 +95,10 @@ def background_judge(
             ledger=ledger,
         )
         try:
-            yield BackgroundJudge(pool, portal=portal, deadline_s=config.deadline_s)
+            yield BackgroundJudge(pool, portal, config.deadline_s)
         finally:
             for judge in replicas:
                 portal.call(close, judge)
-
-
-@dataclass(frozen=True)
-class Sampling:
-    """How a pass over prompts is sampled."""
-
-    group_size: int
-    max_new_tokens: int
-    temperature: float
-    micro_batch: int
-    """Prompts per part."""
-
-    @classmethod
-    def for_training(cls, config: RolloutConfig) -> Sampling:
-        """G responses per prompt at the rollout temperature."""
-        return cls(
-            group_size=config.group_size,
-            max_new_tokens=config.max_new_tokens,
-            temperature=config.temperature,
-            micro_batch=config.micro_batch,
-        )
 
 
 @dataclass(frozen=True)
@@ -184,53 +157,55 @@ def bfloat16_if(enabled: bool, *, device: torch.device) -> torch.autocast:  # no
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=enabled)
 
 
+@dataclass(frozen=True)
 class JudgedSampler:
     """Asks the policy questions and has the answers judged.
 
     The policy gets views; passages and rubrics go from the task set to the judge alone.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        judge: BackgroundJudge,
-        autocast: bool,
-        progress: Progress | None = None,
-    ) -> None:
-        """Bring both sides together; `autocast` samples in bfloat16."""
-        self._progress = progress or Progress.silent()
-        self._policy = policy
-        self._judge = judge
-        self._autocast = autocast
+    policy: Policy
+    judge: BackgroundJudge
+    autocast: bool
+    """Sample in bfloat16."""
+    progress: Progress = field(default_factory=Progress.silent)
 
     def sample(
-        self, views: Sequence[PolicyView], *, tasks: TaskSet, sampling: Sampling, seed: int
+        self, views: Sequence[PolicyView], *, tasks: TaskSet, sampling: RolloutConfig, seed: int
     ) -> tuple[JudgedBatch, Timing]:
         """Sample and judge a group for each prompt, part by part.
 
         Args:
             views: P prompts.
             tasks: the tasks that they are from, for the judge.
-            sampling: group size and decoding.
+            sampling: group size and decoding, and how many prompts are a part.
             seed: of this pass; all its parts are drawn from one generator in order.
 
         Returns:
             All groups, and where the time went.
         """
-        generator = torch_generator(seed, device=self._policy.device)
+        generator = torch_generator(seed, device=self.policy.device)
         sampled: list[tuple[Sequence[PolicyView], Rollouts, tuple[str, ...]]] = []
         pending: list[Future[Judged]] = []
         started = time.perf_counter()
-        with self._progress.phase("sampling", total=len(views), unit="prompts") as phase:
+        with self.progress.phase("sampling", total=len(views), unit="prompts") as phase:
             for first in range(0, len(views), sampling.micro_batch):
                 part = views[first : first + sampling.micro_batch]
                 rollouts, responses = self._sample(part, sampling=sampling, generator=generator)
                 sampled.append((part, rollouts, responses))
-                pending.append(self._judge.submit(_judge_views(part, responses, tasks=tasks)))
+                to_judge = [
+                    tasks.judge_view(part[row // sampling.group_size].task_id, response=response)
+                    for row, response in enumerate(responses)
+                ]
+                pending.append(self.judge.submit(to_judge))
                 phase.advance(len(part))
         sampled_at = time.perf_counter()
-        judged = self._judged(pending, responses=len(views) * sampling.group_size)
+        judged: list[Judged] = []
+        total = len(views) * sampling.group_size
+        with self.progress.phase("judging", total=total, unit="responses") as phase:
+            for future in pending:
+                judged.append(future.result())
+                phase.advance(len(judged[-1].results))
         timing = Timing(
             generate_s=sampled_at - started,
             judge_s=sum(part.judge_s for part in judged),
@@ -242,22 +217,13 @@ class JudgedSampler:
         ]
         return join_batches(parts), timing
 
-    def _judged(self, pending: Sequence[Future[Judged]], *, responses: int) -> list[Judged]:
-        """Wait for what is not judged yet."""
-        judged: list[Judged] = []
-        with self._progress.phase("judging", total=responses, unit="responses") as phase:
-            for future in pending:
-                judged.append(future.result())
-                phase.advance(len(judged[-1].results))
-        return judged
-
     def _sample(
-        self, views: Sequence[PolicyView], *, sampling: Sampling, generator: torch.Generator
+        self, views: Sequence[PolicyView], *, sampling: RolloutConfig, generator: torch.Generator
     ) -> tuple[Rollouts, tuple[str, ...]]:
-        codec = self._policy.codec
-        with bfloat16_if(self._autocast, device=self._policy.device):
+        codec = self.policy.codec
+        with bfloat16_if(self.autocast, device=self.policy.device):
             rollouts = sample_groups(
-                self._policy.model,
+                self.policy.model,
                 [codec.encode_prompt(view) for view in views],
                 group_size=sampling.group_size,
                 max_new_tokens=sampling.max_new_tokens,
@@ -266,18 +232,9 @@ class JudgedSampler:
                 eos_token_id=codec.eos_token_id,
                 pad_token_id=codec.pad_token_id,
             )
+        tokens = rollouts.responses(range(len(views) * sampling.group_size))
         responses = tuple(
-            codec.decode(views[row // sampling.group_size], rollouts.response(row))
-            for row in range(len(views) * sampling.group_size)
+            codec.decode(views[row // sampling.group_size], token_ids)
+            for row, token_ids in enumerate(tokens)
         )
         return rollouts, responses
-
-
-def _judge_views(
-    views: Sequence[PolicyView], responses: Sequence[str], *, tasks: TaskSet
-) -> list[JudgeView]:
-    group_size = len(responses) // len(views)
-    return [
-        tasks.judge_view(views[row // group_size].task_id, response=response)
-        for row, response in enumerate(responses)
-    ]

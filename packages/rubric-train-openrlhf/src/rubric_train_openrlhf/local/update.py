@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import torch
 from torch import Tensor
+from torch.optim import AdamW
+from torch.optim.lr_scheduler import LinearLR
+from transformers import PreTrainedModel
 
+from rubric_train_openrlhf import objective as formulas
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import NonFiniteUpdateError
 from rubric_train_openrlhf.local.rollout import bfloat16_if
-from rubric_train_openrlhf.objective import ObjectiveBatch, policy_loss, token_mean, update_size
 from rubric_train_openrlhf.policy import Rollouts, TokenBatch, pack_rollouts, response_logprobs
 from rubric_train_openrlhf.step.rows import UpdateMetrics
-
-if TYPE_CHECKING:
-    from torch.optim import AdamW
-    from torch.optim.lr_scheduler import LinearLR
-    from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.config.sections import OptimConfig
-    from rubric_train_openrlhf.objective import ObjectiveConfig, UpdateSize
 
 
 @dataclass(frozen=True)
@@ -46,12 +41,8 @@ class Learner:
     """None where the divergence has no weight."""
     optimizer: AdamW
     schedule: LinearLR
-    objective: ObjectiveConfig
-    optim: OptimConfig
-    temperature: float
-    """Of the rollouts; log-probabilities are those of the distribution sampled from."""
-    autocast: bool
-    """Compute in bfloat16."""
+    config: TrainConfig
+    """Of the run; log-probabilities are those of the distribution that was sampled from."""
 
     def update(
         self,
@@ -79,22 +70,18 @@ class Learner:
 
         Source: paper, §A, Algorithm 1.
         """
-        totals: defaultdict[str, float] = defaultdict(float)
-        made = 0
+        made: list[dict[str, float]] = []
         lr = float(self.schedule.get_last_lr()[0])
         old_BT = self._old_logprobs(batch)
-        for rows in equal_shares(len(batch.valid_B), shares=self.optim.updates_per_rollout):
-            valid_rows = [row for row in rows if batch.valid_B[row]]
-            if valid_rows:
-                _add(
-                    totals,
-                    self._one_update(
-                        batch, valid_rows, old_BT=old_BT, step=step, on_responses=on_responses
-                    ),
+        for rows in equal_shares(len(batch.valid_B), shares=self.config.optim.updates_per_rollout):
+            if valid_rows := [row for row in rows if batch.valid_B[row]]:
+                update = self._one_update(
+                    batch, valid_rows, old_BT=old_BT, step=step, on_responses=on_responses
                 )
-                made += 1
+                made.append(update)
         self.schedule.step()
-        return UpdateMetrics(**{name: total / made for name, total in totals.items()}, lr=lr)
+        means = {name: total / len(made) for name, total in _totals(made).items()}
+        return UpdateMetrics(**means, lr=lr)
 
     def _one_update(
         self,
@@ -105,15 +92,16 @@ class Learner:
         step: int,
         on_responses: Callable[[int], None] | None,
     ) -> dict[str, float]:
-        size = update_size(batch.rollouts.mask_BT[list(rows)])
-        totals: defaultdict[str, float] = defaultdict(float)
+        size = formulas.update_size(batch.rollouts.mask_BT[list(rows)])
+        parts: list[dict[str, float]] = []
         self.optimizer.zero_grad(set_to_none=True)
         for micro_rows in self._micro_batches(batch.rollouts, rows):
-            _add(totals, self._accumulate(batch, micro_rows, old_BT=old_BT, size=size))
+            parts.append(self._accumulate(batch, micro_rows, old_BT=old_BT, size=size))
             if on_responses is not None:
                 on_responses(len(micro_rows))
+        totals = _totals(parts)
         grad_norm = float(
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.optim.max_grad_norm)
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.config.optim.max_grad_norm)
         )
         if not (math.isfinite(grad_norm) and math.isfinite(totals["loss"])):
             raise NonFiniteUpdateError(
@@ -125,29 +113,38 @@ class Learner:
         return {**totals, "grad_norm": grad_norm}
 
     def _accumulate(
-        self, batch: UpdateBatch, rows: list[int], *, old_BT: Tensor | None, size: UpdateSize
+        self,
+        batch: UpdateBatch,
+        rows: list[int],
+        *,
+        old_BT: Tensor | None,
+        size: formulas.UpdateSize,
     ) -> dict[str, float]:
         """Add the gradient of one micro-batch, scaled by the size of the whole update."""
         tokens = pack_rollouts(batch.rollouts, rows)
         width = tokens.response_mask_BT.shape[1]
         # Before the policy's own pass, whose activations stay until the backward pass.
-        ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
-        with bfloat16_if(self.autocast, device=self.model.device):
-            current = response_logprobs(self.model, tokens, temperature=self.temperature)
-        loss = policy_loss(
+        ref_logprobs_BT = None
+        if self.reference is not None:
+            ref_logprobs_BT = self._frozen_logprobs(self.reference, tokens)
+        with self._precision:
+            current = response_logprobs(
+                self.model, tokens, temperature=self.config.rollout.temperature
+            )
+        loss = formulas.policy_loss(
             current.logprobs_BT,
-            ObjectiveBatch(
+            formulas.ObjectiveBatch(
                 gen_logprobs_BT=batch.rollouts.logprobs_BT[rows, :width],
                 advantages_B=batch.advantages_B[rows],
                 mask_BT=tokens.response_mask_BT,
                 ref_logprobs_BT=ref_logprobs_BT,
                 old_logprobs_BT=None if old_BT is None else old_BT[rows, :width],
             ),
-            config=self.objective,
+            config=self.config.objective,
             size=size,
         )
         loss.loss.backward()
-        entropy = token_mean(
+        entropy = formulas.token_mean(
             current.entropy_BT, mask_BT=tokens.response_mask_BT, total_tokens=size.tokens
         )
         return {
@@ -160,21 +157,23 @@ class Learner:
 
     def _old_logprobs(self, batch: UpdateBatch) -> Tensor | None:
         """The trainer's own log π_old, which only an importance correction asks for."""
-        if self.objective.importance.type == "none":
+        if self.config.objective.importance.type == "none":
             return None
         old_BT = torch.zeros_like(batch.rollouts.logprobs_BT)
         for rows in self._micro_batches(batch.rollouts, range(len(batch.valid_B))):
-            tokens = pack_rollouts(batch.rollouts, rows)
-            logprobs_BT = self._frozen_logprobs(self.model, tokens)
-            if logprobs_BT is not None:
-                old_BT[rows, : logprobs_BT.shape[1]] = logprobs_BT
+            logprobs_BT = self._frozen_logprobs(self.model, pack_rollouts(batch.rollouts, rows))
+            old_BT[rows, : logprobs_BT.shape[1]] = logprobs_BT
         return old_BT
 
-    def _frozen_logprobs(self, model: PreTrainedModel | None, tokens: TokenBatch) -> Tensor | None:
-        if model is None:
-            return None
-        with torch.no_grad(), bfloat16_if(self.autocast, device=self.model.device):
-            return response_logprobs(model, tokens, temperature=self.temperature).logprobs_BT
+    def _frozen_logprobs(self, model: PreTrainedModel, tokens: TokenBatch) -> Tensor:
+        with torch.no_grad(), self._precision:
+            return response_logprobs(
+                model, tokens, temperature=self.config.rollout.temperature
+            ).logprobs_BT
+
+    @property
+    def _precision(self) -> torch.autocast:
+        return bfloat16_if(self.config.precision == "bfloat16", device=self.model.device)
 
     def _micro_batches(self, rollouts: Rollouts, rows: Sequence[int]) -> Iterator[list[int]]:
         """Cut rows into micro-batches.
@@ -184,7 +183,7 @@ class Learner:
         """
         lengths_B = cast("list[int]", rollouts.lengths_B.tolist())
         ordered = sorted(rows, key=lambda row: (row // rollouts.group_size, lengths_B[row]))
-        size = self.optim.micro_batch
+        size = self.config.optim.micro_batch
         for first in range(0, len(ordered), size):
             yield ordered[first : first + size]
 
@@ -195,6 +194,5 @@ def equal_shares(n: int, *, shares: int) -> list[range]:
     return [range(first, first + size) for first in range(0, n, size)]
 
 
-def _add(totals: defaultdict[str, float], values: dict[str, float]) -> None:
-    for name, value in values.items():
-        totals[name] += value
+def _totals(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    return {name: sum(part[name] for part in parts) for name in parts[0]}

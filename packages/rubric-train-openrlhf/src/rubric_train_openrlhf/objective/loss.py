@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from dataclasses import dataclass, replace
+from typing import Final
 
 import torch
 from torch import Tensor
 
 from rubric_train_openrlhf.errors import ObjectiveShapeError
-from rubric_train_openrlhf.objective.aggregate import sequence_mean, token_mean, update_size
+from rubric_train_openrlhf.objective import aggregate, surrogate, variants
 from rubric_train_openrlhf.objective.ratio import sequence_token_ratio, token_ratio
-from rubric_train_openrlhf.objective.surrogate import (
-    Clips,
-    Surrogate,
-    bounded_divergence,
-    check_rows,
-    check_tokens,
-)
-from rubric_train_openrlhf.objective.variants import check_shape, importance_weights
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.objective.aggregate import UpdateSize
-    from rubric_train_openrlhf.objective.variants import ObjectiveConfig
 
 METRIC_NAMES: Final = (
     "kl",
@@ -66,8 +54,8 @@ def policy_loss(
     logprobs_BT: Tensor,
     batch: ObjectiveBatch,
     *,
-    config: ObjectiveConfig,
-    size: UpdateSize | None = None,
+    config: variants.ObjectiveConfig,
+    size: aggregate.UpdateSize | None = None,
 ) -> PolicyLoss:
     """Token-averaged clipped surrogate with a divergence penalty.
 
@@ -95,42 +83,69 @@ def policy_loss(
 
     Source: paper, §3.2, Eq. objective; paper, §3.2, Eq. total_loss; paper, §A; paper, §C.
     """
-    size = update_size(batch.mask_BT) if size is None else size
+    size = aggregate.update_size(batch.mask_BT) if size is None else size
     logprobs_BT, batch = _prepared(logprobs_BT, batch, config=config)
     loss_BT, metrics_BT = _token_terms(logprobs_BT, batch, config=config)
-    return PolicyLoss(
-        loss=_aggregate(loss_BT, batch.mask_BT, size=size, aggregation=config.aggregation),
-        metrics={
-            name: _aggregate(value_BT.detach().to(loss_BT.dtype), batch.mask_BT, size=size)
-            for name, value_BT in metrics_BT.items()
-        },
-    )
+    mask_BT = batch.mask_BT
+    if config.aggregation == "token":
+        loss = aggregate.token_mean(loss_BT, mask_BT=mask_BT, total_tokens=size.tokens)
+    else:
+        loss = aggregate.sequence_mean(loss_BT, mask_BT=mask_BT, total_sequences=size.sequences)
+    metrics = {
+        name: aggregate.token_mean(
+            value_BT.detach().to(loss_BT.dtype), mask_BT=mask_BT, total_tokens=size.tokens
+        )
+        for name, value_BT in metrics_BT.items()
+    }
+    return PolicyLoss(loss, metrics)
 
 
 def _token_terms(
-    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig
+    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """Loss of every token, and what is reported of it."""
-    ratio_BT = _ratio(logprobs_BT, batch, config=config)
-    weights_BT, raw_weights_BT = _weights(batch, config=config)
-    kl_BT = _divergence(logprobs_BT, batch, config=config)
-    surrogate = _surrogate(ratio_BT, batch, config=config)
-    loss_BT = weights_BT * surrogate.loss_BT
+    importance, mask_BT, gen_BT = config.importance, batch.mask_BT, batch.gen_logprobs_BT
+    base_BT, weights_BT = gen_BT, torch.ones_like(gen_BT)
+    raw_weights_BT = weights_BT
+    if importance.type != "none" and batch.old_logprobs_BT is not None:
+        base_BT = batch.old_logprobs_BT
+        raw_weights_BT = importance.unbounded(base_BT, gen_BT, mask_BT=mask_BT)
+        weights_BT = variants.importance_weights(
+            base_BT, gen_BT, mask_BT=mask_BT, importance=importance
+        )
+    ratio_of = token_ratio if config.ratio == "token" else sequence_token_ratio
+    ratio_BT = ratio_of(logprobs_BT, base_BT, mask_BT=mask_BT)
+    clips = surrogate.Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
+    terms = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
+    for tensor_BT in terms:
+        variants.check_shape(
+            tensor_BT, like=ratio_BT, of=f"surrogate.type={config.surrogate.type!r}"
+        )
+    loss_BT = weights_BT * terms.loss_BT
+    kl_BT = torch.zeros_like(logprobs_BT)
+    if batch.ref_logprobs_BT is not None:
+        kl_BT = surrogate.bounded_divergence(
+            logprobs_BT,
+            batch.ref_logprobs_BT,
+            config.kl.of_log_ratio,
+            input_clamp=config.kl_input_clamp,
+            output_clamp=config.kl_output_clamp,
+        )
     if config.kl_coef > 0:
         loss_BT = loss_BT + config.kl_coef * kl_BT
-    terms_BT = (
+    values_BT = (
         kl_BT,
         ratio_BT,
-        surrogate.clipped_BT,
-        surrogate.dual_clipped_BT,
+        terms.clipped_BT,
+        terms.dual_clipped_BT,
         weights_BT,
         weights_BT != raw_weights_BT,
     )
-    return loss_BT, dict(zip(METRIC_NAMES, terms_BT, strict=True))
+    return loss_BT, dict(zip(METRIC_NAMES, values_BT, strict=True))
 
 
 def _prepared(
-    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig
+    logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: variants.ObjectiveConfig
 ) -> tuple[Tensor, ObjectiveBatch]:
     """Check what the config needs, bring it to one dtype and clear the padding."""
     mask_BT = batch.mask_BT
@@ -149,75 +164,12 @@ def _prepared(
             f"old_logprobs_BT is missing while importance={config.importance.type!r}: give the "
             "trainer's log-probabilities from before the update"
         )
-    check_tokens(mask_BT, **tokens_BT)
-    check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
+    surrogate.check_tokens(mask_BT, **tokens_BT)
+    surrogate.check_rows(mask_BT.shape[0], advantages_B=batch.advantages_B)
     dtype = torch.promote_types(logprobs_BT.dtype, torch.float32)
     # Padding may hold NaN or infinities; selecting here keeps them out of every gradient, which
     # a mask applied after the arithmetic would not: 0 · NaN is NaN.
-    clean = {name: _where(mask_BT, tensor.to(dtype)) for name, tensor in tokens_BT.items()}
-    prepared = ObjectiveBatch(
-        gen_logprobs_BT=clean["gen_logprobs_BT"],
-        advantages_B=_where(mask_BT.any(dim=-1), batch.advantages_B.to(dtype)),
-        mask_BT=mask_BT,
-        ref_logprobs_BT=clean.get("ref_logprobs_BT"),
-        old_logprobs_BT=clean.get("old_logprobs_BT"),
-    )
-    return clean["logprobs_BT"], prepared
-
-
-def _ratio(logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig) -> Tensor:
-    denominator_BT = batch.gen_logprobs_BT
-    if config.importance.type != "none" and batch.old_logprobs_BT is not None:
-        denominator_BT = batch.old_logprobs_BT
-    ratio_of = token_ratio if config.ratio == "token" else sequence_token_ratio
-    return ratio_of(logprobs_BT, denominator_BT, mask_BT=batch.mask_BT)
-
-
-def _surrogate(ratio_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig) -> Surrogate:
-    clips = Clips(low=config.clip_low, high=config.clip_high, dual=config.dual_clip)
-    surrogate = config.surrogate.of_ratio(ratio_BT, batch.advantages_B, clips=clips)
-    for tensor_BT in surrogate:
-        check_shape(tensor_BT, like=ratio_BT, of=f"surrogate.type={config.surrogate.type!r}")
-    return surrogate
-
-
-def _weights(batch: ObjectiveBatch, *, config: ObjectiveConfig) -> tuple[Tensor, Tensor]:
-    """Importance weights with their bounds applied, and without."""
-    importance, mask_BT = config.importance, batch.mask_BT
-    if importance.type == "none" or batch.old_logprobs_BT is None:
-        ones_BT = torch.ones_like(batch.gen_logprobs_BT)
-        return ones_BT, ones_BT
-    raw_BT = importance.unbounded(batch.old_logprobs_BT, batch.gen_logprobs_BT, mask_BT=mask_BT)
-    weights_BT = importance_weights(
-        batch.old_logprobs_BT, batch.gen_logprobs_BT, mask_BT=mask_BT, importance=importance
-    )
-    return weights_BT, raw_BT
-
-
-def _divergence(logprobs_BT: Tensor, batch: ObjectiveBatch, *, config: ObjectiveConfig) -> Tensor:
-    """Divergence of each token; 0 if there is no reference."""
-    if batch.ref_logprobs_BT is None:
-        return torch.zeros_like(logprobs_BT)
-    return bounded_divergence(
-        logprobs_BT,
-        batch.ref_logprobs_BT,
-        config.kl.of_log_ratio,
-        input_clamp=config.kl_input_clamp,
-        output_clamp=config.kl_output_clamp,
-    )
-
-
-def _aggregate(
-    values_BT: Tensor,
-    mask_BT: Tensor,
-    *,
-    size: UpdateSize,
-    aggregation: Literal["token", "sequence"] = "token",
-) -> Tensor:
-    if aggregation == "token":
-        return token_mean(values_BT, mask_BT=mask_BT, total_tokens=size.tokens)
-    return sequence_mean(values_BT, mask_BT=mask_BT, total_sequences=size.sequences)
-
-
-def _where(mask: Tensor, values: Tensor) -> Tensor:
-    return torch.where(mask, values, torch.zeros_like(values))
+    clean = {name: one.to(dtype).masked_fill(~mask_BT, 0) for name, one in tokens_BT.items()}
+    logprobs_BT = clean.pop("logprobs_BT")
+    advantages_B = batch.advantages_B.to(dtype).masked_fill(~mask_BT.any(dim=-1), 0)
+    return logprobs_BT, replace(batch, advantages_B=advantages_B, **clean)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LinearLR
 
-if TYPE_CHECKING:
-    from torch import nn
-
-    from rubric_train_openrlhf.objective.variants import OptimizerConfig
+from rubric_train_openrlhf.objective.variants import OptimizerConfig
 
 
 def adamw(parameters: Iterable[nn.Parameter], *, config: OptimizerConfig) -> AdamW:
@@ -57,14 +55,10 @@ def warmup(optimizer: Optimizer, *, config: OptimizerConfig) -> LinearLR:
 
     Source: paper, §4.3, hyperparameters.
     """
-    if config.warmup_steps == 0:
-        # LinearLR with no iterations would stay at the start factor for ever.
-        return LinearLR(optimizer, start_factor=1.0, end_factor=1.0, total_iters=1)
+    # LinearLR with no iterations would stay at the start factor for ever.
+    start = config.warmup_start_frac if config.warmup_steps else 1.0
     return LinearLR(
-        optimizer,
-        start_factor=config.warmup_start_frac,
-        end_factor=1.0,
-        total_iters=config.warmup_steps,
+        optimizer, start_factor=start, end_factor=1.0, total_iters=max(1, config.warmup_steps)
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import torch
@@ -41,13 +41,7 @@ def check_tokens(mask_BT: Tensor, **tensors_BT: Tensor) -> None:
         ObjectiveShapeError: another shape than the mask's, or not a floating dtype.
     """
     check_mask(mask_BT)
-    for name, tensor in tensors_BT.items():
-        if tensor.shape != mask_BT.shape:
-            raise ObjectiveShapeError(
-                f"{name} must have the shape [B, T] of mask_BT, {tuple(mask_BT.shape)!r}, "
-                f"got {tuple(tensor.shape)!r}"
-            )
-        _check_real(name, tensor)
+    _check_real(f"the shape [B, T] of mask_BT, {tuple(mask_BT.shape)!r}", mask_BT.shape, tensors_BT)
 
 
 def check_rows(rows: int, **tensors_B: Tensor) -> None:
@@ -60,18 +54,15 @@ def check_rows(rows: int, **tensors_B: Tensor) -> None:
     Raises:
         ObjectiveShapeError: another shape than [B], or not a floating dtype.
     """
-    for name, tensor in tensors_B.items():
-        if tensor.shape != (rows,):
-            raise ObjectiveShapeError(
-                f"{name} must have shape [B] = {(rows,)!r}, one value per response, "
-                f"got {tuple(tensor.shape)!r}"
-            )
-        _check_real(name, tensor)
+    _check_real(f"shape [B] = {(rows,)!r}, one value per response", (rows,), tensors_B)
 
 
-def _check_real(name: str, tensor: Tensor) -> None:
-    if not tensor.is_floating_point():
-        raise ObjectiveShapeError(f"{name} must have a floating dtype, got {tensor.dtype!r}")
+def _check_real(what: str, shape: tuple[int, ...], tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if tensor.shape != shape:
+            raise ObjectiveShapeError(f"{name} must have {what}, got {tuple(tensor.shape)!r}")
+        if not tensor.is_floating_point():
+            raise ObjectiveShapeError(f"{name} must have a floating dtype, got {tensor.dtype!r}")
 
 
 def k3(

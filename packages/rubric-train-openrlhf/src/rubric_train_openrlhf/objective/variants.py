@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
+import rubric_train_openrlhf.objective as formulas  # whose names load torch when they are used
 from rubric_core.plugins.variants import Variant, chosen
 from rubric_train_openrlhf.errors import ObjectiveShapeError
 
@@ -89,9 +90,7 @@ class Clipped(SurrogateLoss):
 
     def of_ratio(self, ratio_BT: Tensor, advantages_B: Tensor, *, clips: Clips) -> Surrogate:
         """Return `clipped_surrogate`."""
-        from rubric_train_openrlhf.objective.surrogate import clipped_surrogate  # loads torch
-
-        return clipped_surrogate(
+        return formulas.clipped_surrogate(
             ratio_BT,
             advantages_B,
             clip_low=clips.low,
@@ -123,9 +122,7 @@ class ImportanceCorrection(Variant):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return the weights without their bounds: where the two differ is a figure of the run."""
-        from rubric_train_openrlhf.objective.ratio import importance_ratio  # loads torch
-
-        return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
+        return formulas.importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
 
 
 class NoImportance(ImportanceCorrection):
@@ -154,9 +151,9 @@ class _Leveled(ImportanceCorrection):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `importance_ratio` at the level."""
-        from rubric_train_openrlhf.objective.ratio import importance_ratio  # loads torch
-
-        return importance_ratio(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=self.level)
+        return formulas.importance_ratio(
+            old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, level=self.level
+        )
 
 
 class Truncated(_Leveled):
@@ -173,10 +170,8 @@ class Truncated(_Leveled):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `truncated_weights`."""
-        from rubric_train_openrlhf.objective.ratio import truncated_weights  # loads torch
-
         plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
-        return truncated_weights(plain_BT, cap=self.cap)
+        return formulas.truncated_weights(plain_BT, cap=self.cap)
 
 
 class _Banded(ImportanceCorrection):
@@ -208,10 +203,8 @@ class IcePop(_Banded, _Leveled):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `icepop_weights`."""
-        from rubric_train_openrlhf.objective.ratio import icepop_weights  # loads torch
-
         plain_BT = self.unbounded(old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT)
-        return icepop_weights(plain_BT, low=self.low, high=self.high)
+        return formulas.icepop_weights(plain_BT, low=self.low, high=self.high)
 
 
 class SeqMaskTruncated(_Banded):
@@ -230,9 +223,7 @@ class SeqMaskTruncated(_Banded):
         self, old_logprobs_BT: Tensor, gen_logprobs_BT: Tensor, *, mask_BT: Tensor
     ) -> Tensor:
         """Return `sequence_masked_weights`."""
-        from rubric_train_openrlhf.objective.ratio import sequence_masked_weights  # loads torch
-
-        return sequence_masked_weights(
+        return formulas.sequence_masked_weights(
             old_logprobs_BT, gen_logprobs_BT, mask_BT=mask_BT, low=self.low, high=self.high
         )
 

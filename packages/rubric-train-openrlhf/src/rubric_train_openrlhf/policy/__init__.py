@@ -3,7 +3,7 @@
 | idea | module |
 | --- | --- |
 | text to tokens and back | `codec` |
-| prompts with banned tokens, and what is sampled | `rollouts`, `batches` |
+| prompts with banned tokens, what is sampled, and batches of both | `rollouts` |
 | the next-token distribution | `distribution` |
 | drawing G responses per prompt | `sampling`, `decoding`, `llama_decoding` |
 | log-probabilities with gradients | `logprobs` |

@@ -1,6 +1,3 @@
-from rubric_train_openrlhf.policy.batches import TokenBatch as TokenBatch
-from rubric_train_openrlhf.policy.batches import pack_responses as pack_responses
-from rubric_train_openrlhf.policy.batches import pack_rollouts as pack_rollouts
 from rubric_train_openrlhf.policy.codec import ChatCodec as ChatCodec
 from rubric_train_openrlhf.policy.codec import SlotCodec as SlotCodec
 from rubric_train_openrlhf.policy.codec import TextCodec as TextCodec
@@ -15,7 +12,10 @@ from rubric_train_openrlhf.policy.logprobs import ResponseLogprobs as ResponseLo
 from rubric_train_openrlhf.policy.logprobs import response_logprobs as response_logprobs
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt as EncodedPrompt
 from rubric_train_openrlhf.policy.rollouts import Rollouts as Rollouts
+from rubric_train_openrlhf.policy.rollouts import TokenBatch as TokenBatch
 from rubric_train_openrlhf.policy.rollouts import concatenate as concatenate
+from rubric_train_openrlhf.policy.rollouts import pack_responses as pack_responses
+from rubric_train_openrlhf.policy.rollouts import pack_rollouts as pack_rollouts
 from rubric_train_openrlhf.policy.sampling import sample_groups as sample_groups
 from rubric_train_openrlhf.policy.supervised import SftReport as SftReport
 from rubric_train_openrlhf.policy.supervised import SupervisedStep as SupervisedStep

@@ -6,44 +6,37 @@ Apart from `sampling`, which draws groups to learn from and keeps the log-probab
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 
+from rubric_core import Ask, Decoding, Finish, PolicyView, Reason, Reply
+from rubric_train_openrlhf.errors import NonFiniteLogitsError
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, left_pad
-from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, decoder_for, evaluating
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.policy.decoding import Decoder
+from rubric_train_openrlhf.policy.load import Policy
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
+from rubric_train_openrlhf.policy.sampling import COMPACT_FRAC, LiveRows, evaluating
 
 _STOP_EVERY = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
-    """How tokens are drawn."""
+class Question:
+    """A prompt, and the asks for an answer to it by index."""
 
-    temperature: float
-    top_p: float = 1.0
-    top_k: int | None = None
-
-    @property
-    def is_greedy(self) -> bool:
-        """Whether the most likely token is taken."""
-        return self.temperature == 0
+    prompt: EncodedPrompt
+    asks: tuple[int, ...]
 
 
 @dataclass(slots=True)
-class AnswerTokens:
+class _Answer:
     """One answer while it grows."""
 
-    prompt: int
-    """Number of its prompt."""
+    ask: int
+    view: PolicyView
     seed: int
     most: int
     """Tokens after which it is cut, ≥ 1."""
@@ -57,105 +50,153 @@ class AnswerTokens:
         return self.ended or len(self.tokens) >= self.most
 
 
-def answer(  # noqa: PLR0913 -- the whole of a draw is named at the call
-    model: PreTrainedModel,
-    prompts: Sequence[EncodedPrompt],
-    rows: Sequence[AnswerTokens],
-    *,
-    draw: Draw,
-    eos_token_id: int,
-    pad_token_id: int,
-    has_stopped: Callable[[AnswerTokens], bool] | None = None,
-    cancelled: threading.Event | None = None,
-) -> None:
-    """Write answers, the same for a row whatever else is in its batch, rounding apart.
+class Answers:
+    """The answers to the questions of one call, the same whatever else is in a batch."""
 
-    Args:
-        model: any Hugging Face causal language model, on any device.
-        prompts: P prompts, each read once.
-        rows: B answers, prompt-major, the same number G for each prompt; filled in place.
-        draw: how tokens are drawn; each row by its own seed.
-        eos_token_id: ends an answer and belongs to it.
-        pad_token_id: fills prompts on the left.
-        has_stopped: looks at a row now and then, for texts that end an answer.
-        cancelled: ends the work between two tokens when it is set.
+    def __init__(self, policy: Policy, asks: Sequence[Ask], decoding: Decoding) -> None:
+        """Encode the questions."""
+        self._policy = policy
+        self._asks = asks
+        self._decoding = decoding
+        by_view: defaultdict[PolicyView, list[int]] = defaultdict(list)
+        for index, ask in enumerate(asks):
+            by_view[ask.view].append(index)
+        self._questions = [
+            Question(policy.codec.encode_prompt(view), tuple(indices))
+            for view, indices in by_view.items()
+        ]
+        positions = getattr(policy.model.config, "max_position_embeddings", None)
+        self._positions: int | None = positions if isinstance(positions, int) else None
 
-    Raises:
-        NonFiniteLogitsError: the model's scores are no finite numbers.
-    """
-    longest = max(len(prompt.token_ids) for prompt in prompts)
-    most = max(row.most for row in rows)
-    with evaluating(model), torch.inference_mode():
-        decoder = decoder_for(model, max_tokens=longest + most)
-        logits = decoder.prefill(left_pad(prompts, pad_token_id=pad_token_id, device=model.device))
-        group_size = len(rows) // len(prompts)
-        decoder.repeat(group_size)
-        batch = _Batch(decoder, logits.repeat_interleave(group_size, dim=0), prompts, rows, draw)
-        for step in range(most):
-            if cancelled is not None and cancelled.is_set():
-                return
-            tokens_N = batch.drawn(step)
-            looks = has_stopped is not None and step % _STOP_EVERY == _STOP_EVERY - 1
-            tokens = cast("list[int]", tokens_N.tolist())  # pyright: ignore[reportUnknownMemberType]  # torch's
-            for row, token in zip(batch.rows, tokens, strict=True):
-                if row.is_done:
-                    continue
-                row.tokens.append(token)
-                row.ended = token == eos_token_id
-                if looks and has_stopped is not None and not row.ended:
-                    row.ended = has_stopped(row)
-            if not batch.advance(tokens_N):
-                return
+    def hopeless(self) -> Iterator[tuple[int, Reply]]:
+        """Say of every question that is too long by itself that it cannot be answered."""
+        for question in self._questions:
+            if self._most(question) < 1:
+                detail = (
+                    f"the prompt has {len(question.prompt.token_ids)} tokens, and the model "
+                    f"{self._positions} positions: leave the question out"
+                )
+                for index in question.asks:
+                    yield index, Reply.unavailable(Reason.BAD_REQUEST, detail)
 
+    def batches(self, batch_size: int) -> Iterator[list[Question]]:
+        """Put prompts of like lengths and equally many asks together."""
+        by_size: defaultdict[int, list[Question]] = defaultdict(list)
+        for question in self._questions:
+            if self._most(question) >= 1:
+                for first in range(0, len(question.asks), batch_size):
+                    part = question.asks[first : first + batch_size]
+                    by_size[len(part)].append(replace(question, asks=part))
+        for size, questions in sorted(by_size.items()):
+            questions.sort(key=lambda question: len(question.prompt.token_ids))
+            at_once = max(batch_size // size, 1)
+            for first in range(0, len(questions), at_once):
+                yield questions[first : first + at_once]
 
-class _Batch:
-    """The rows that are still written, and the logits of their next tokens."""
+    def replies(
+        self, batch: Sequence[Question], cancelled: threading.Event
+    ) -> list[tuple[int, Reply]]:
+        """Write the answers of a batch; of half of it at a time where memory runs out."""
+        try:
+            return [(answer.ask, self._reply(answer)) for answer in self._written(batch, cancelled)]
+        except torch.OutOfMemoryError as error:
+            if len(batch) > 1:
+                half = len(batch) // 2
+                parts = (batch[:half], batch[half:])
+                return [reply for part in parts for reply in self.replies(part, cancelled)]
+            detail = f"out of memory: {str(error).partition('. ')[0]}"
+        except NonFiniteLogitsError as error:
+            detail = str(error)
+        reply = Reply.unavailable(Reason.SERVER_ERROR, detail)
+        return [(index, reply) for question in batch for index in question.asks]
 
-    def __init__(
-        self,
-        decoder: Decoder,
-        logits_NV: torch.Tensor,
-        prompts: Sequence[EncodedPrompt],
-        rows: Sequence[AnswerTokens],
-        draw: Draw,
-    ) -> None:
-        self.rows = list(rows)
-        self._decoder = decoder
-        self._logits_NV = logits_NV
-        self._draw = draw
-        banned = BannedTokens.of([prompts[row.prompt] for row in rows], device=logits_NV.device)
-        self._banned_NV = banned.mask_BV(*logits_NV.shape)
-        self._uniform_NT = torch.empty(0)
-        if not draw.is_greedy:
-            most = max(row.most for row in rows)
-            drawn = [
-                torch.rand(most, generator=torch.Generator().manual_seed(row.seed)) for row in rows
-            ]
-            self._uniform_NT = torch.stack(drawn).to(logits_NV.device)
+    def _written(self, batch: Sequence[Question], cancelled: threading.Event) -> list[_Answer]:
+        """Draw the tokens of a batch, each answer's by its own seed.
 
-    def drawn(self, step: int) -> torch.Tensor:
+        Raises:
+            NonFiniteLogitsError: the model's scores are no finite numbers.
+        """
+        model, codec = self._policy.model, self._policy.codec
+        answers = [
+            _Answer(index, self._asks[index].view, self._asks[index].seed, self._most(question))
+            for question in batch
+            for index in question.asks
+        ]
+        most = max(answer.most for answer in answers)
+        growing = answers
+        seeded = (torch.Generator().manual_seed(answer.seed) for answer in answers)
+        uniform_NT = torch.stack([torch.rand(most, generator=one) for one in seeded])
+        uniform_NT = uniform_NT.to(model.device)
+        with evaluating(model), torch.inference_mode():
+            rows = LiveRows(
+                model,
+                [question.prompt for question in batch],
+                group_size=len(batch[0].asks),
+                max_new_tokens=most,
+                pad_token_id=codec.pad_token_id,
+            )
+            for step in range(most):
+                if cancelled.is_set():
+                    break
+                tokens_N = self._drawn(rows, uniform_NT[:, step])
+                self._append(growing, tokens_N, looks=step % _STOP_EVERY == _STOP_EVERY - 1)
+                live = [number for number, answer in enumerate(growing) if not answer.is_done]
+                if not live:
+                    break
+                kept_N = None
+                if len(growing) - len(live) >= COMPACT_FRAC * len(growing):
+                    kept_N = torch.tensor(live, device=model.device)
+                    growing = [growing[number] for number in live]
+                    uniform_NT = uniform_NT[kept_N]
+                rows.advance(tokens_N, kept_N)
+        return answers
+
+    def _drawn(self, rows: LiveRows, uniform_N: torch.Tensor) -> torch.Tensor:
         """Draw the next token of each row."""
-        scores_NV = distribution.scores(
-            self._logits_NV, self._banned_NV, temperature=self._draw.temperature or 1.0
-        )
-        if self._draw.is_greedy:
+        decoding = self._decoding
+        scores_NV = rows.scores(decoding.temperature)
+        if decoding.temperature == 0:
             return distribution.most_likely(scores_NV).tokens_N
-        scores_NV = distribution.narrowed(scores_NV, top_p=self._draw.top_p, top_k=self._draw.top_k)
-        return distribution.by_uniform(scores_NV, self._uniform_NT[:, step])
+        scores_NV = distribution.narrowed(scores_NV, top_p=decoding.top_p, top_k=decoding.top_k)
+        return distribution.by_uniform(scores_NV, uniform_N)
 
-    def advance(self, tokens_N: torch.Tensor) -> bool:
-        """Drop rows that are done, and read the tokens of the others; False where none is left."""
-        live = [number for number, row in enumerate(self.rows) if not row.is_done]
-        if not live:
-            return False
-        if len(self.rows) - len(live) >= COMPACT_FRAC * len(self.rows):
-            kept_N = torch.tensor(live, device=tokens_N.device)
-            self.rows = [self.rows[number] for number in live]
-            self._decoder.keep(kept_N)
-            tokens_N = tokens_N[kept_N]
-            if self._banned_NV is not None:
-                self._banned_NV = self._banned_NV[kept_N]
-            if not self._draw.is_greedy:
-                self._uniform_NT = self._uniform_NT[kept_N]
-        self._logits_NV = self._decoder.advance(tokens_N)
-        return True
+    def _append(self, growing: Sequence[_Answer], tokens_N: torch.Tensor, *, looks: bool) -> None:
+        """Let each answer grow by its token; look now and then for texts that end an answer."""
+        codec = self._policy.codec
+        tokens = cast("list[int]", tokens_N.tolist())  # pyright: ignore[reportUnknownMemberType]  # torch's
+        for answer, token in zip(growing, tokens, strict=True):
+            if not answer.is_done:
+                answer.tokens.append(token)
+                answer.ended = token == codec.eos_token_id
+                if looks and self._decoding.stop and not answer.ended:
+                    text = codec.decode(answer.view, answer.tokens)
+                    answer.ended = self._stop_at(text) is not None
+
+    def _reply(self, answer: _Answer) -> Reply:
+        codec = self._policy.codec
+        text = codec.decode(answer.view, answer.tokens)
+        tokens, ended = len(answer.tokens), answer.ended
+        stop = self._stop_at(text)
+        if stop is not None:
+            # Tokens were drawn beyond it: the first that completes the stop is its last.
+            low, high = 1, tokens
+            while low < high:
+                middle = (low + high) // 2
+                if self._stop_at(codec.decode(answer.view, answer.tokens[:middle])) is None:
+                    low = middle + 1
+                else:
+                    high = middle
+            text, tokens, ended = text[:stop], low, True
+        finish = Finish.COMPLETE if ended else Finish.TRUNCATED
+        return Reply.answered(text, finish=finish, tokens=tokens)
+
+    def _stop_at(self, text: str) -> int | None:
+        found = [place for stop in self._decoding.stop if (place := text.find(stop)) >= 0]
+        return min(found, default=None)
+
+    def _most(self, question: Question) -> int:
+        """Tokens that an answer may have; below 1 where the prompt alone does not fit."""
+        if self._positions is None:
+            return self._decoding.max_tokens
+        room = self._positions - len(question.prompt.token_ids)
+        return min(self._decoding.max_tokens, room)

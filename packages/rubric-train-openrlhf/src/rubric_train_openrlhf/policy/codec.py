@@ -8,17 +8,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
-from rubric_core.files import read_file
+from transformers import PreTrainedTokenizerBase as Tokenizer
+
+from rubric_core import PolicyView
 from rubric_train_openrlhf.errors import PolicyLoadError
 from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
 from rubric_train_openrlhf.policy_config import SLOT_FILE
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase as Tokenizer
-
-    from rubric_core import PolicyView
 
 
 class TextCodec(ABC):
@@ -105,9 +102,21 @@ class ChatCodec(TextCodec):
         Raises:
             PolicyLoadError: the chat template is none, or refuses a user's question.
         """
-        if self._tokenizer.chat_template:
-            return self._rendered(view)
-        return f"{self._lead}{self._plain(view)}"
+        if not self._tokenizer.chat_template:
+            return f"{self._lead}{self._plain(view)}"
+        try:
+            message = {"role": "user", "content": view.question}
+            rendered = self._tokenizer.apply_chat_template(
+                [message], add_generation_prompt=True, tokenize=False
+            )
+            return cast("str", rendered)
+        # The named boundary of a template, which is a program that came with the model.
+        except Exception as error:
+            raise PolicyLoadError(
+                f"the chat template of {self._path!r} cannot render a question "
+                f"({type(error).__name__}); repair chat_template in the tokenizer's files",
+                path=self._path,
+            ) from error
 
     def encode_answer(self, view: PolicyView, answer: str) -> tuple[int, ...]:
         """Turn an answer into the tokens that should follow the prompt, the end token last."""
@@ -128,21 +137,6 @@ class ChatCodec(TextCodec):
         """Turn response tokens into the answer they stand for, special tokens left out."""
         del view
         return self._text(token_ids).strip()
-
-    def _rendered(self, view: PolicyView) -> str:
-        try:
-            message = {"role": "user", "content": view.question}
-            rendered = self._tokenizer.apply_chat_template(
-                [message], add_generation_prompt=True, tokenize=False
-            )
-            return cast("str", rendered)
-        # The named boundary of a template, which is a program that came with the model.
-        except Exception as error:
-            raise PolicyLoadError(
-                f"the chat template of {self._path!r} cannot render a question "
-                f"({type(error).__name__}); repair chat_template in the tokenizer's files",
-                path=self._path,
-            ) from error
 
     def _plain(self, view: PolicyView) -> str:
         return f"Question: {view.question}\nAnswer:"
@@ -165,25 +159,6 @@ def slot_names(question: str) -> tuple[str, ...]:
         Its distinct identifiers in backticks, in order of appearance, at most seven.
     """
     return tuple(dict.fromkeys(_NAME.findall(question)))[: len(SLOT_TOKENS)]
-
-
-def check_slot_file(folder: Path) -> None:
-    """Make sure that a folder's mark is ours.
-
-    Raises:
-        PolicyLoadError: it is damaged, or names other slots.
-    """
-    path = folder / SLOT_FILE
-    try:
-        mark = json.loads(read_file(path))
-    except (OSError, ValueError, RecursionError):
-        mark = None
-    if mark != {"slot_tokens": list(SLOT_TOKENS)}:
-        raise PolicyLoadError(
-            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
-            "folder again",
-            path=folder,
-        )
 
 
 class SlotCodec(TextCodec):

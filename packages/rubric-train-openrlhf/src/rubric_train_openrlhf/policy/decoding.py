@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
 from rubric_train_openrlhf.errors import PolicyInputError
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
+from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +27,7 @@ class GroupLayout:
 
     @classmethod
     def full(cls, n_prompts: int, group_size: int, *, device: torch.device) -> GroupLayout:
-        """Lay out groups that are all of one size.
-
-        Args:
-            n_prompts: P.
-            group_size: G.
-            device: where the indices go.
-
-        Returns:
-            A grid without gaps.
-        """
+        """Lay out groups that are all of one size, without gaps."""
         rows = torch.arange(n_prompts * group_size, device=device)
         return cls(n_prompts, group_size, rows, rows)
 
@@ -83,26 +71,6 @@ class GroupLayout:
     @property
     def _gapless(self) -> bool:
         return len(self.slots_N) == len(self.rows_PG)
-
-
-class Decoder(Protocol):
-    """A batch in generation: its keys and values, and what comes next."""
-
-    def prefill(self, prompts: PaddedPrompts) -> torch.Tensor:
-        """Read the prompts once and give the logits [P, V] of each first response token."""
-        ...
-
-    def repeat(self, group_size: int) -> None:
-        """Share what was read of each prompt with the G rows of its group."""
-        ...
-
-    def advance(self, tokens_N: torch.Tensor) -> torch.Tensor:
-        """Append one token per row and give the logits [N, V] of the next."""
-        ...
-
-    def keep(self, rows_N: torch.Tensor) -> None:
-        """Go on with these rows alone."""
-        ...
 
 
 class ForwardDecoder:

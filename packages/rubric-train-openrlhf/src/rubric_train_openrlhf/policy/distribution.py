@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import torch
 
-from rubric_train_openrlhf.errors import NonFiniteLogitsError, PolicyInputError
+from rubric_train_openrlhf.errors import NonFiniteLogitsError
 
 # Far below any logit, yet finite: its exp is exactly 0 in float32, and 0 times it is 0, not NaN.
 BANNED_SCORE = -1e30
@@ -130,11 +130,7 @@ def by_uniform(scores_NV: torch.Tensor, uniform_N: torch.Tensor) -> torch.Tensor
     """
     highest_N1 = scores_NV.amax(dim=-1, keepdim=True)
     _check_finite(highest_N1[:, 0])
-    weights_NV = (scores_NV - highest_N1).exp()
-    # A parallel sum need not be monotone; its running maximum is.
-    sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64).cummax(dim=-1).values
-    wanted_N1 = uniform_N[:, None].double() * sums_NV[:, -1:]
-    return torch.searchsorted(sums_NV, wanted_N1, right=True)[:, 0]
+    return _by_inverse((scores_NV - highest_N1).exp(), uniform_N[:, None])[0][:, 0]
 
 
 def _by_inverse(
@@ -147,6 +143,8 @@ def _by_inverse(
     # Uniform numbers of 24 bits against sums of 53: u * total < total holds exactly, and equal
     # neighbours in the sums (weight 0) are never the first to exceed it.
     sums_NV = weights_NV.cumsum(dim=-1, dtype=torch.float64)
+    if sums_NV.is_cuda:  # a parallel sum need not be monotone; its running maximum is
+        sums_NV = sums_NV.cummax(dim=-1).values
     totals_N1 = sums_NV[:, -1:]
     return torch.searchsorted(sums_NV, uniform_N1.double() * totals_N1, right=True), totals_N1
 
@@ -171,21 +169,4 @@ def _check_finite(highest_N: torch.Tensor) -> None:
             f"cannot sample: the next-token scores of {broken} of {len(highest_N)} rows are not "
             "finite numbers; the model's weights hold NaN or infinity (go back to an older "
             "checkpoint, with a lower learning rate), or the temperature is too low for its logits"
-        )
-
-
-def check_generator(generator: torch.Generator, device: torch.device) -> None:
-    """Refuse a generator of another device, which torch reports only deep in a kernel.
-
-    Args:
-        generator: source of the randomness.
-        device: of the model.
-
-    Raises:
-        PolicyInputError: the two do not match.
-    """
-    if generator.device.type != device.type:
-        raise PolicyInputError(
-            f"the generator is on {str(generator.device)!r} and the model on {str(device)!r}; "
-            "make it with torch.Generator(device=model.device)"
         )

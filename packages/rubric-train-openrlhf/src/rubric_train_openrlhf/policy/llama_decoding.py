@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from rubric_train_openrlhf.policy.decoding import GroupLayout
+from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
 
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.policy.rollouts import PaddedPrompts
-
-    Map = Callable[[torch.Tensor], torch.Tensor]
-    Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-
+Map: TypeAlias = Callable[[torch.Tensor], torch.Tensor]
+Attend: TypeAlias = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 # Rotary embeddings whose angles depend on the position alone, not on the longest one so far.
 _STATIC_ROPE = frozenset({"default", "linear", "llama3", "yarn"})

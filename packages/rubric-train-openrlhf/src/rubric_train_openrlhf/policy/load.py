@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
+import json
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
-from uuid import uuid4
+from typing import Any, cast
 
+import tokenizers
 import torch
+import transformers
 from safetensors import SafetensorError
-from tokenizers import Tokenizer as BackendTokenizer
-from tokenizers import decoders, models, pre_tokenizers, trainers
-from transformers import (
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-)
+from transformers import LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
 
+from rubric_core.files import read_file, replacing_folder
 from rubric_train_openrlhf.errors import DiskWriteError, PolicyLoadError
-from rubric_train_openrlhf.policy.codec import (
-    SLOT_TOKENS,
-    ChatCodec,
-    SlotCodec,
-    TextCodec,
-    check_slot_file,
-)
+from rubric_train_openrlhf.policy.codec import SLOT_TOKENS, ChatCodec, SlotCodec, TextCodec
 from rubric_train_openrlhf.policy_config import SLOT_FILE, TinyConfig, check_model_folder
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-    from transformers import PreTrainedTokenizerBase as Tokenizer
-
 
 _SHOWN_CHARACTERS = 400
 
@@ -65,21 +48,21 @@ class Policy:
             DiskWriteError: it could not be written; what stood there before still does.
         """
         target = Path(path)
-        fresh = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
-            fresh.mkdir(parents=True)
-            with _silently():
-                cast("Any", self.model).save_pretrained(fresh)
-            self.codec.save(fresh)
-            _put_in_place(fresh, target)
+            with replacing_folder(target) as fresh:
+                self.write(fresh)
         except (OSError, SafetensorError) as error:
             raise DiskWriteError(
                 f"the policy could not be written to {str(target)!r}: {error}; free space or "
                 "choose another folder",
                 path=target,
             ) from error
-        finally:
-            shutil.rmtree(fresh, ignore_errors=True)
+
+    def write(self, folder: Path) -> None:
+        """Write the files of the model and of its codec into a folder."""
+        with _silently():
+            cast("Any", self.model).save_pretrained(folder)
+        self.codec.save(folder)
 
 
 def load_policy(
@@ -106,8 +89,11 @@ def load_policy(
     folder = Path(path)
     check_model_folder(folder)
     with _boundary(folder, f"the model folder {str(folder)!r}"), _silently():
-        tokenizer, (model, report) = _read_tokenizer(folder), _read_model(folder, dtype)
-        codec = _codec(folder, tokenizer)
+        codec = _codec(folder, _read_tokenizer(folder))
+        read: Any = transformers.AutoModelForCausalLM
+        model, report = read.from_pretrained(
+            folder, dtype=dtype, local_files_only=True, output_loading_info=True
+        )
     lacking = sorted(report["missing_keys"])
     if lacking:
         raise PolicyLoadError(
@@ -151,22 +137,25 @@ def _boundary(folder: Path, what: str) -> Generator[None]:
         raise PolicyLoadError(f"{what} could not be read: {reason}", path=folder) from error
 
 
-def _read_model(folder: Path, dtype: torch.dtype) -> tuple[PreTrainedModel, dict[str, Any]]:
-    read: Any = AutoModelForCausalLM
-    return read.from_pretrained(
-        folder, dtype=dtype, local_files_only=True, output_loading_info=True
-    )
-
-
-def _read_tokenizer(folder: Path) -> Tokenizer:
-    read: Any = AutoTokenizer
+def _read_tokenizer(folder: Path) -> PreTrainedTokenizerBase:
+    read: Any = transformers.AutoTokenizer
     return read.from_pretrained(folder, local_files_only=True)
 
 
-def _codec(folder: Path, tokenizer: Tokenizer) -> TextCodec:
-    if not (folder / SLOT_FILE).exists():
+def _codec(folder: Path, tokenizer: PreTrainedTokenizerBase) -> TextCodec:
+    path = folder / SLOT_FILE
+    if not path.exists():
         return ChatCodec(tokenizer)
-    check_slot_file(folder)
+    try:
+        mark = json.loads(read_file(path))
+    except (OSError, ValueError, RecursionError):
+        mark = None
+    if mark != {"slot_tokens": list(SLOT_TOKENS)}:
+        raise PolicyLoadError(
+            f"{str(path)!r} does not name the slots {', '.join(SLOT_TOKENS)}; copy the whole model "
+            "folder again",
+            path=folder,
+        )
     return SlotCodec(tokenizer)
 
 
@@ -190,23 +179,12 @@ def _silently() -> Generator[None]:
             transformers_logging.enable_progress_bar()
 
 
-def _put_in_place(fresh: Path, target: Path) -> None:
-    """Rename a finished folder to its name; a folder cannot be renamed over one with content."""
-    if not target.exists():
-        fresh.rename(target)
-        return
-    old = target.with_name(f".{target.name}.{uuid4().hex}")
-    target.rename(old)
-    fresh.rename(target)
-    shutil.rmtree(old)
-
-
 _CONTROL_TOKENS = ("<pad>", "<bos>", "<eos>")
 _PAD_ID, _BOS_ID, _EOS_ID = range(3)
 _INITIAL_STD = 0.02
 
 
-def build_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
+def build_tokenizer(texts: Iterable[str], vocab_size: int) -> PreTrainedTokenizerBase:
     """Learn a byte-level BPE vocabulary with slot tokens.
 
     Args:
@@ -217,11 +195,11 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
         A tokenizer that encodes any text without loss.
     """
     # The library types its classes loosely.
-    tokenizer: Any = BackendTokenizer(models.BPE())
-    byte_level: Any = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer: Any = tokenizers.Tokenizer(tokenizers.models.BPE())
+    byte_level: Any = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.pre_tokenizer = byte_level
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    trainer = tokenizers.trainers.BpeTrainer(
         vocab_size=vocab_size,
         special_tokens=[*_CONTROL_TOKENS, *SLOT_TOKENS],
         initial_alphabet=sorted(byte_level.alphabet()),
@@ -229,7 +207,7 @@ def build_tokenizer(texts: Iterable[str], vocab_size: int) -> Tokenizer:
     )
     tokenizer.train_from_iterator(texts, trainer)
     pad, bos, eos = _CONTROL_TOKENS
-    fast: Any = PreTrainedTokenizerFast(
+    fast: Any = transformers.PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
         pad_token=pad,
         bos_token=bos,
@@ -249,7 +227,7 @@ def build_tiny_llama(config: TinyConfig, *, seed: int) -> LlamaForCausalLM:
     Returns:
         A float32 model on the CPU, in evaluation mode.
     """
-    llama = LlamaConfig(
+    llama = transformers.LlamaConfig(
         vocab_size=config.vocab_size,
         hidden_size=config.hidden_size,
         intermediate_size=config.intermediate_size,

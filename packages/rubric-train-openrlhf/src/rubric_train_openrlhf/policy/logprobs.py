@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F  # noqa: N812 -- torch's own convention
+from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from rubric_train_openrlhf.policy.batches import TokenBatch
-
+from rubric_train_openrlhf.policy.rollouts import TokenBatch
 
 # Reading prompts apart from responses pays once each prompt serves this many rows.
 _SHARING_ROWS = 2
@@ -91,14 +87,14 @@ class Positions(NamedTuple):
     """N positions of a batch, with the token that follows each."""
 
     tokens_N: torch.Tensor
-    rows_N: torch.Tensor
-    """Row of the batch that each position belongs to."""
-    banned_BV: torch.Tensor | None
+    prompts_N: torch.Tensor
+    """Which of the distinct prompts each position is in an answer to."""
+    banned_PV: torch.Tensor | None
     temperature: float
 
     def scores(self, logits_NV: torch.Tensor, part: slice) -> torch.Tensor:
         """Scores of some of the positions, under the policy's own distribution."""
-        banned = None if self.banned_BV is None else self.banned_BV[self.rows_N[part]]
+        banned = None if self.banned_PV is None else self.banned_PV[self.prompts_N[part]]
         return distribution.scores(logits_NV, banned, temperature=self.temperature)
 
 
@@ -233,15 +229,16 @@ def response_logprobs(
     mask_BT = batch.response_mask_BT
     rows_N, steps_N = mask_BT.nonzero(as_tuple=True)
     tokens_N = batch.response_tokens_BT[rows_N, steps_N]
+    prompts_N = batch.prompt_index_B[rows_N]
     if has_plain_head(model):
         head = cast("torch.nn.Linear", model.get_output_embeddings())
-        banned_BV = batch.banned.mask_BV(len(mask_BT), len(head.weight))
-        positions = Positions(tokens_N, rows_N, banned_BV, temperature)
+        banned_PV = batch.prompts.banned_PV(len(head.weight))
+        positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
         logprobs_N, entropy_N = head_logprobs(response_states(model, batch), head, positions)
     else:
         logits_BSV = model(input_ids=batch.input_ids_BS, use_cache=False).logits
-        banned_BV = batch.banned.mask_BV(len(mask_BT), logits_BSV.shape[-1])
-        positions = Positions(tokens_N, rows_N, banned_BV, temperature)
+        banned_PV = batch.prompts.banned_PV(logits_BSV.shape[-1])
+        positions = Positions(tokens_N, prompts_N, banned_PV, temperature)
         logprobs_N, entropy_N = _from_logits(logits_BSV[batch.predicting_positions], positions)
     blank_BT = torch.zeros(mask_BT.shape, device=mask_BT.device)
     return ResponseLogprobs(

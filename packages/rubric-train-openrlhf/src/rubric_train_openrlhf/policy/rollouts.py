@@ -1,4 +1,4 @@
-"""Encoded prompts, and sampled responses with the log-probabilities they were drawn with."""
+"""Encoded prompts, responses with the log-probabilities they were drawn with, and batches."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ class EncodedPrompt:
 class PaddedPrompts:
     """P prompts as one rectangle, padded on the left so that all end in the last column."""
 
+    encoded: tuple[EncodedPrompt, ...]
     token_ids_PS: torch.Tensor
     mask_PS: torch.Tensor
     """True where a token of a prompt stands."""
@@ -48,6 +49,37 @@ class PaddedPrompts:
     def lengths_P(self) -> torch.Tensor:
         """Tokens of each prompt."""
         return self.mask_PS.sum(1)
+
+    def banned_PV(self, vocab_size: int) -> torch.Tensor | None:
+        """Tell which tokens no answer may hold.
+
+        Args:
+            vocab_size: V, the width of the logits.
+
+        Returns:
+            True where a token is banned, [P, V]; None when nothing is banned.
+
+        Raises:
+            PolicyInputError: a banned id outside the vocabulary, or a prompt with every token
+                banned.
+        """
+        banned = [prompt.banned_token_ids for prompt in self.encoded]
+        if not any(banned):
+            return None
+        largest = max(max(ids, default=0) for ids in banned)
+        if largest >= vocab_size:
+            raise PolicyInputError(
+                f"banned token id {largest!r} is outside the vocabulary of {vocab_size} tokens; "
+                "encode the prompts with the codec of this model"
+            )
+        mask = torch.zeros(len(banned), vocab_size, dtype=torch.bool, device=self.mask_PS.device)
+        rows = [row for row, ids in enumerate(banned) for _ in ids]
+        mask[rows, [token for ids in banned for token in ids]] = True
+        if bool(mask.all(dim=1).any()):
+            raise PolicyInputError(
+                "a prompt bans every token of the vocabulary; leave at least one to sample"
+            )
+        return mask
 
 
 def left_pad(
@@ -64,73 +96,16 @@ def left_pad(
         Ids and mask, both [P, S] with S the longest prompt.
     """
     width = max(len(prompt.token_ids) for prompt in prompts)
-    ids = [
+    padded = [
         [pad_token_id] * (width - len(prompt.token_ids)) + list(prompt.token_ids)
         for prompt in prompts
     ]
-    mask = [
-        [False] * (width - len(prompt.token_ids)) + [True] * len(prompt.token_ids)
-        for prompt in prompts
-    ]
+    lengths_P = torch.tensor([len(prompt.token_ids) for prompt in prompts], device=device)
     return PaddedPrompts(
-        torch.tensor(ids, dtype=torch.long, device=device), torch.tensor(mask, device=device)
+        tuple(prompts),
+        torch.tensor(padded, dtype=torch.long, device=device),
+        torch.arange(width, device=device) >= width - lengths_P[:, None],
     )
-
-
-@dataclass(frozen=True, slots=True)
-class BannedTokens:
-    """Which tokens are banned in which row, as index pairs."""
-
-    rows_N: torch.Tensor
-    token_ids_N: torch.Tensor
-
-    @classmethod
-    def of(cls, prompts: Sequence[EncodedPrompt], *, device: torch.device) -> BannedTokens:
-        """Collect the pairs of B prompts, one prompt per row.
-
-        Args:
-            prompts: the prompt of each row, in row order.
-            device: where the tensors go.
-
-        Returns:
-            N pairs; N is 0 when nothing is banned.
-        """
-        pairs = [
-            (row, token)
-            for row, prompt in enumerate(prompts)
-            for token in sorted(set(prompt.banned_token_ids))
-        ]
-        table = torch.tensor(pairs, dtype=torch.long, device=device).reshape(-1, 2)
-        return cls(table[:, 0], table[:, 1])
-
-    def mask_BV(self, n_rows: int, vocab_size: int) -> torch.Tensor | None:
-        """Spread the pairs over a boolean table.
-
-        Args:
-            n_rows: B.
-            vocab_size: V, the width of the logits.
-
-        Returns:
-            True where a token is banned, [B, V]; None when nothing is banned.
-
-        Raises:
-            PolicyInputError: a banned id outside the vocabulary, or a row with every token banned.
-        """
-        if self.rows_N.numel() == 0:
-            return None
-        largest = int(self.token_ids_N.max())
-        if largest >= vocab_size:
-            raise PolicyInputError(
-                f"banned token id {largest!r} is outside the vocabulary of {vocab_size} tokens; "
-                "encode the prompts with the codec of this model"
-            )
-        mask = torch.zeros(n_rows, vocab_size, dtype=torch.bool, device=self.rows_N.device)
-        mask[self.rows_N, self.token_ids_N] = True
-        if bool(mask.all(dim=1).any()):
-            raise PolicyInputError(
-                "a prompt bans every token of the vocabulary; leave at least one to sample"
-            )
-        return mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,3 +239,113 @@ def _value_problem(rollouts: Rollouts) -> str:
     if not bool(torch.isfinite(inside).all()) or bool((inside > 0).any()):
         return "logprobs_BT must be finite and at most 0"
     return ""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenBatch:
+    """B sequences, in two forms: whole, and as distinct prompts with their responses."""
+
+    input_ids_BS: torch.Tensor
+    """Prompt and response back to back from the first column. All padding is on the right, where
+    a causal model cannot see it: no attention mask is needed and positions count from 0."""
+    prompt_lengths_B: torch.Tensor
+    prompts: PaddedPrompts
+    """The distinct prompts."""
+    prompt_index_B: torch.Tensor
+    """Which of the distinct prompts each row answers."""
+    response_tokens_BT: torch.Tensor
+    response_mask_BT: torch.Tensor
+    """True on the tokens that carry a log-probability."""
+
+    @property
+    def n_response_tokens(self) -> int:
+        """Tokens that carry a log-probability."""
+        return int(self.response_mask_BT.sum())
+
+    @property
+    def predicting_positions(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Row and column of `input_ids_BS` whose logits speak of each masked response token."""
+        rows_N, steps_N = self.response_mask_BT.nonzero(as_tuple=True)
+        return rows_N, self.prompt_lengths_B[rows_N] - 1 + steps_N
+
+
+def pack_responses(
+    prompts: Sequence[EncodedPrompt],
+    responses: Sequence[Sequence[int]],
+    *,
+    device: torch.device | str = "cpu",
+) -> TokenBatch:
+    """Put prompts and their responses into one batch.
+
+    Args:
+        prompts: the prompt of each of B rows; rows of one group give it again.
+        responses: the tokens of each row's response, at least one, the end token included.
+        device: where the tensors go.
+
+    Returns:
+        A batch just wide enough for its longest row.
+
+    Raises:
+        PolicyInputError: different counts, an empty response, or a response that holds a token
+            its prompt bans.
+    """
+    _check_responses(prompts, responses)
+    target = torch.device(device)
+    distinct = list(dict.fromkeys(prompts))
+    places = {prompt: place for place, prompt in enumerate(distinct)}
+    rows = [
+        (*prompt.token_ids, *response) for prompt, response in zip(prompts, responses, strict=True)
+    ]
+    lengths_B = torch.tensor([len(response) for response in responses], device=target)
+    response_tokens_BT = _right_pad(responses, target)
+    steps_T = torch.arange(response_tokens_BT.shape[1], device=target)
+    return TokenBatch(
+        input_ids_BS=_right_pad(rows, target),
+        prompt_lengths_B=torch.tensor([len(prompt.token_ids) for prompt in prompts], device=target),
+        prompts=left_pad(distinct, pad_token_id=0, device=target),
+        prompt_index_B=torch.tensor([places[prompt] for prompt in prompts], device=target),
+        response_tokens_BT=response_tokens_BT,
+        response_mask_BT=steps_T < lengths_B[:, None],
+    )
+
+
+def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
+    """Put some rows of sampled responses into one batch.
+
+    Rows of one group cost less together than apart: their prompt is read once.
+
+    Args:
+        rollouts: as sampled.
+        rows: which rows, in the order wanted.
+
+    Returns:
+        A batch on the rollouts' device; its T is the longest response of these rows, so
+        `rollouts.logprobs_BT[rows][:, :T]` lies beside its log-probabilities.
+
+    Raises:
+        PolicyInputError: no rows.
+    """
+    return pack_responses(
+        [rollouts.prompt_of(row) for row in rows],
+        rollouts.responses(rows),
+        device=rollouts.tokens_BT.device,
+    )
+
+
+def _check_responses(prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[int]]) -> None:
+    if not prompts or len(prompts) != len(responses):
+        raise PolicyInputError(
+            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
+        )
+    for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        if not response or not set(prompt.banned_token_ids).isdisjoint(response):
+            raise PolicyInputError(
+                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
+                "that its prompt bans; encode both with the same codec"
+            )
+
+
+def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:
+    width = max(len(row) for row in rows)
+    padded = [[*row, *[0] * (width - len(row))] for row in rows]
+    return torch.tensor(padded, dtype=torch.long, device=device)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from rubric_train_openrlhf.errors import PolicyInputError
 from rubric_train_openrlhf.policy import distribution
-from rubric_train_openrlhf.policy.decoding import Decoder, ForwardDecoder
+from rubric_train_openrlhf.policy.decoding import ForwardDecoder
 from rubric_train_openrlhf.policy.llama_decoding import LlamaDecoder, is_plain_llama
-from rubric_train_openrlhf.policy.rollouts import BannedTokens, EncodedPrompt, Rollouts, left_pad
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, Rollouts, left_pad
 
 COMPACT_FRAC = 0.25
 """Finished rows are dropped from the batch once they make up this share of it."""
@@ -55,112 +53,110 @@ def sample_groups(  # noqa: PLR0913 -- the whole of a draw is named at the call
         PolicyInputError: a size below 1, a negative temperature, token ids outside the
             vocabulary, more tokens than the model has positions, or a generator elsewhere.
     """
-    problems = _problems(model, prompts, group_size, max_new_tokens, temperature)
+    problems = _problems(model, prompts, group_size, max_new_tokens, temperature, generator)
     if problem := next(problems, ""):
         raise PolicyInputError(f"cannot sample: {problem}")
-    distribution.check_generator(generator, model.device)
-    longest = max(len(prompt.token_ids) for prompt in prompts)
     with evaluating(model), torch.inference_mode():
-        run = _Generation(model, prompts, group_size, max_new_tokens)
-        run.prefill(decoder_for(model, max_tokens=longest + max_new_tokens), pad_token_id)
-        run.generate(temperature, generator, eos_token_id)
-    return run.rollouts(eos_token_id, pad_token_id)
+        rows = LiveRows(
+            model,
+            prompts,
+            group_size=group_size,
+            max_new_tokens=max_new_tokens,
+            pad_token_id=pad_token_id,
+        )
+        shape = (len(prompts) * group_size, max_new_tokens)
+        tokens_BT, logprobs_BT, mask_BT = _drawn(rows, shape, temperature, generator, eos_token_id)
+    # Made anew outside of inference mode, whose tensors no gradient may meet.
+    tokens_BT = tokens_BT.masked_fill(~mask_BT, pad_token_id)
+    return Rollouts(
+        tuple(prompts),
+        tokens_BT,
+        logprobs_BT.masked_fill(~mask_BT, 0.0),
+        mask_BT.clone(),
+        ((tokens_BT == eos_token_id) & mask_BT).any(dim=1),
+    )
 
 
-class _Generation:
-    """B responses while they grow."""
+def _drawn(
+    rows: LiveRows,
+    shape: tuple[int, int],
+    temperature: float,
+    generator: torch.Generator,
+    eos_token_id: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Draw until every response has ended or is full: tokens, log-probabilities and mask."""
+    (n_rows, max_new_tokens), device = shape, rows.device
+    tokens_BT = torch.zeros(shape, dtype=torch.long, device=device)
+    logprobs_BT = torch.zeros(shape, device=device)
+    mask_BT = torch.zeros(shape, dtype=torch.bool, device=device)
+    rows_N = torch.arange(n_rows, device=device)
+    done_N = torch.zeros(n_rows, dtype=torch.bool, device=device)
+    width = 0
+    for width in range(1, max_new_tokens + 1):
+        scores_NV = rows.scores(temperature)
+        tokens_N, logprobs_N = (
+            distribution.most_likely(scores_NV)
+            if temperature == 0
+            else distribution.sample(
+                scores_NV, rows_N=rows_N, total_rows=n_rows, generator=generator
+            )
+        )
+        tokens_BT[rows_N, width - 1] = tokens_N
+        logprobs_BT[rows_N, width - 1] = logprobs_N
+        mask_BT[rows_N, width - 1] = ~done_N
+        done_N = done_N | (tokens_N == eos_token_id)
+        done = int(done_N.sum())
+        if done == len(rows_N) or width == max_new_tokens:
+            break
+        kept_N = None
+        if done >= COMPACT_FRAC * len(rows_N):
+            kept_N = (~done_N).nonzero()[:, 0]
+            rows_N, done_N = rows_N[kept_N], done_N[kept_N]
+        rows.advance(tokens_N, kept_N)
+    return tokens_BT[:, :width], logprobs_BT[:, :width], mask_BT[:, :width]
+
+
+class LiveRows:
+    """The rows of groups that are still written: their keys and values, and what comes next.
+
+    Plain Llama models go through `LlamaDecoder`, all others through their own forward.
+    """
 
     def __init__(
         self,
         model: PreTrainedModel,
         prompts: Sequence[EncodedPrompt],
+        *,
         group_size: int,
         max_new_tokens: int,
+        pad_token_id: int,
     ) -> None:
-        self._prompts = tuple(prompts)
-        self._group_size = group_size
-        self._device = model.device
-        shape = (len(prompts) * group_size, max_new_tokens)
-        self._tokens_BT = torch.zeros(shape, dtype=torch.long, device=self._device)
-        self._logprobs_BT = torch.zeros(shape, device=self._device)
-        self._mask_BT = torch.zeros(shape, dtype=torch.bool, device=self._device)
-        self._width = 0
-
-    def prefill(self, decoder: Decoder, pad_token_id: int) -> None:
         """Read the prompts and share them with their groups."""
-        padded = left_pad(self._prompts, pad_token_id=pad_token_id, device=self._device)
-        logits_PV = decoder.prefill(padded)
-        decoder.repeat(self._group_size)
-        self._decoder = decoder
-        self._logits_NV = logits_PV.repeat_interleave(self._group_size, dim=0)
-        row_prompts = [prompt for prompt in self._prompts for _ in range(self._group_size)]
-        banned = BannedTokens.of(row_prompts, device=self._device)
-        self._banned_NV = banned.mask_BV(*self._logits_NV.shape)
-
-    def generate(self, temperature: float, generator: torch.Generator, eos_token_id: int) -> None:
-        """Draw tokens until every response has ended or is full."""
-        n_rows, max_new_tokens = self._tokens_BT.shape
-        rows_N = torch.arange(n_rows, device=self._device)
-        done_N = torch.zeros(n_rows, dtype=torch.bool, device=self._device)
-        for step in range(max_new_tokens):
-            tokens_N, logprobs_N = self._draw(rows_N, temperature, generator)
-            self._tokens_BT[rows_N, step] = tokens_N
-            self._logprobs_BT[rows_N, step] = logprobs_N
-            self._mask_BT[rows_N, step] = ~done_N
-            self._width = step + 1
-            done_N = done_N | (tokens_N == eos_token_id)
-            done = int(done_N.sum())
-            if done == len(rows_N) or self._width == max_new_tokens:
-                break
-            if done >= COMPACT_FRAC * len(rows_N):
-                kept_N = (~done_N).nonzero()[:, 0]
-                rows_N, tokens_N, done_N = rows_N[kept_N], tokens_N[kept_N], done_N[kept_N]
-                self._keep(kept_N)
-            self._logits_NV = self._decoder.advance(tokens_N)
-
-    def rollouts(self, eos_token_id: int, pad_token_id: int) -> Rollouts:
-        """Cut the rectangle to the longest response and blank what follows each end."""
-        mask_BT = self._mask_BT[:, : self._width].clone()
-        tokens_BT = self._tokens_BT[:, : self._width].masked_fill(~mask_BT, pad_token_id)
-        return Rollouts(
-            self._prompts,
-            tokens_BT,
-            self._logprobs_BT[:, : self._width].masked_fill(~mask_BT, 0.0),
-            mask_BT,
-            ((tokens_BT == eos_token_id) & mask_BT).any(dim=1),
+        self.device = model.device
+        padded = left_pad(prompts, pad_token_id=pad_token_id, device=model.device)
+        self._decoder = (
+            LlamaDecoder(model, max_tokens=padded.mask_PS.shape[1] + max_new_tokens)
+            if is_plain_llama(model)
+            else ForwardDecoder(model)
         )
+        logits_PV = self._decoder.prefill(padded)
+        self._decoder.repeat(group_size)
+        self._logits_NV = logits_PV.repeat_interleave(group_size, dim=0)
+        banned_PV = padded.banned_PV(logits_PV.shape[1])
+        self._banned_NV = None if banned_PV is None else banned_PV.repeat_interleave(group_size, 0)
 
-    def _draw(
-        self, rows_N: torch.Tensor, temperature: float, generator: torch.Generator
-    ) -> distribution.Draw:
-        scores_NV = distribution.scores(
-            self._logits_NV, self._banned_NV, temperature=temperature or 1.0
-        )
-        if temperature == 0:
-            return distribution.most_likely(scores_NV)
-        total_rows = self._tokens_BT.shape[0]
-        return distribution.sample(
-            scores_NV, rows_N=rows_N, total_rows=total_rows, generator=generator
-        )
+    def scores(self, temperature: float) -> torch.Tensor:
+        """Scores of each row's next token; those of temperature 1 for 0, which is greedy."""
+        return distribution.scores(self._logits_NV, self._banned_NV, temperature=temperature or 1.0)
 
-    def _keep(self, kept_N: torch.Tensor) -> None:
-        self._decoder.keep(kept_N)
-        if self._banned_NV is not None:
-            self._banned_NV = self._banned_NV[kept_N]
-
-
-def decoder_for(model: PreTrainedModel, *, max_tokens: int) -> Decoder:
-    """Choose how a model is decoded.
-
-    Args:
-        model: any Hugging Face causal language model.
-        max_tokens: longest prompt plus response.
-    """
-    return (
-        LlamaDecoder(model, max_tokens=max_tokens)
-        if is_plain_llama(model)
-        else ForwardDecoder(model)
-    )
+    def advance(self, tokens_N: torch.Tensor, kept_N: torch.Tensor | None) -> None:
+        """Read the token of each row; of `kept_N` alone, if given, which then are all rows."""
+        if kept_N is not None:
+            tokens_N = tokens_N[kept_N]
+            self._decoder.keep(kept_N)
+            if self._banned_NV is not None:
+                self._banned_NV = self._banned_NV[kept_N]
+        self._logits_NV = self._decoder.advance(tokens_N)
 
 
 @contextmanager
@@ -180,6 +176,7 @@ def _problems(
     group_size: int,
     max_new_tokens: int,
     temperature: float,
+    generator: torch.Generator,
 ) -> Iterator[str]:
     """Yield what cannot be sampled; the next is looked for only where one is not wrong."""
     if not prompts or group_size < 1 or max_new_tokens < 1:
@@ -203,4 +200,9 @@ def _problems(
         yield (
             f"a prompt of {longest} tokens and {max_new_tokens} new ones exceed the model's "
             f"{positions} positions; shorten the questions or lower max_new_tokens"
+        )
+    if generator.device.type != model.device.type:  # torch reports it only deep in a kernel
+        yield (
+            f"the generator is on {str(generator.device)!r} and the model on "
+            f"{str(model.device)!r}; make it with torch.Generator(device=model.device)"
         )

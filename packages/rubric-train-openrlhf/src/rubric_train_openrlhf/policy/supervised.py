@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 
 from rubric_core import PolicyView, SftExample
 from rubric_train_openrlhf.errors import PolicyInputError
-from rubric_train_openrlhf.policy.batches import TokenBatch, pack_responses
+from rubric_train_openrlhf.policy.load import Policy
 from rubric_train_openrlhf.policy.logprobs import response_logprobs
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.policy.load import Policy
-    from rubric_train_openrlhf.policy.rollouts import EncodedPrompt
-    from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
-
+from rubric_train_openrlhf.policy.rollouts import EncodedPrompt, TokenBatch, pack_responses
+from rubric_train_openrlhf.policy_config import PretrainConfig, SftConfig
 
 _FINAL_FRAC = 0.1
 """Learning rate at the last step, as a share of the highest."""
@@ -120,41 +116,40 @@ def pretrain(
     Raises:
         PolicyInputError: the texts together are shorter than one window.
     """
-    stream = _Stream(policy, texts, config.window_tokens)
-    generator = torch.Generator().manual_seed(seed)
     tokens = config.batch_size * config.window_tokens
-    windows = (stream.windows(config.batch_size, generator) for _ in range(config.steps))
-    losses = ((_next_token_loss(policy, one.to(policy.device)), tokens) for one in windows)
+    losses = (
+        (_next_token_loss(policy, windows.to(policy.device)), tokens)
+        for windows in _windows(policy, texts, config, seed=seed)
+    )
     return _train(policy, losses, config, betas=(0.9, 0.95), decay="cosine", on_step=progress)
 
 
-class _Stream:
-    """All texts in one row of tokens, and where in it a window may begin."""
-
-    def __init__(self, policy: Policy, texts: Sequence[str], window_tokens: int) -> None:
-        codec = policy.codec
-        token_ids: list[int] = []
-        starts: list[int] = []
-        for text in texts:
-            starts.append(len(token_ids))
-            token_ids += [*codec.encode_text(text), codec.eos_token_id]
-        self._width = window_tokens + 1
-        self._last_start = len(token_ids) - self._width
-        if self._last_start < 0:
-            raise PolicyInputError(
-                f"{len(texts)} texts hold {len(token_ids)} tokens, fewer than one window of "
-                f"{self._width}; give more text or lower window_tokens"
-            )
-        self._tokens = torch.tensor(token_ids, dtype=torch.long)
-        self._starts = torch.tensor([start for start in starts if start <= self._last_start])
-
-    def windows(self, count: int, generator: torch.Generator) -> torch.Tensor:
-        """Draw windows of one token more than the model reads, [count, window + 1]."""
-        anywhere_N = torch.randint(self._last_start + 1, (count,), generator=generator)
-        chosen_N = torch.randint(len(self._starts), (count,), generator=generator)
-        at_start_N = torch.rand(count, generator=generator) < _AT_START_FRAC
-        first_N = torch.where(at_start_N, self._starts[chosen_N], anywhere_N)
-        return self._tokens[first_N[:, None] + torch.arange(self._width)]
+def _windows(
+    policy: Policy, texts: Sequence[str], config: PretrainConfig, *, seed: int
+) -> Iterator[torch.Tensor]:
+    """Draw windows of one token more than the model reads, [batch_size, window + 1]."""
+    token_ids: list[int] = []
+    starts: list[int] = []
+    for text in texts:
+        starts.append(len(token_ids))
+        token_ids += [*policy.codec.encode_text(text), policy.codec.eos_token_id]
+    width = config.window_tokens + 1
+    last_start = len(token_ids) - width
+    if last_start < 0:
+        raise PolicyInputError(
+            f"{len(texts)} texts hold {len(token_ids)} tokens, fewer than one window of "
+            f"{width}; give more text or lower window_tokens"
+        )
+    stream = torch.tensor(token_ids, dtype=torch.long)
+    usable = torch.tensor([start for start in starts if start <= last_start])
+    generator = torch.Generator().manual_seed(seed)
+    size = (config.batch_size,)
+    for _ in range(config.steps):
+        anywhere_N = torch.randint(last_start + 1, size, generator=generator)
+        chosen_N = torch.randint(len(usable), size, generator=generator)
+        at_start_N = torch.rand(config.batch_size, generator=generator) < _AT_START_FRAC
+        first_N = torch.where(at_start_N, usable[chosen_N], anywhere_N)
+        yield stream[first_N[:, None] + torch.arange(width)]
 
 
 def _next_token_loss(policy: Policy, windows_NS: torch.Tensor) -> torch.Tensor:
@@ -209,14 +204,13 @@ def sft(
             f"{config.max_answer_tokens}; raise the limits or shorten the answers"
         )
     batches = _batches(policy, pairs, config, seed=seed)
-    losses = ((_answer_loss(policy, batch), batch.n_response_tokens) for batch in batches)
+    losses = (
+        (-response_logprobs(policy.model, batch).logprobs_BT.sum() / tokens, tokens)
+        for batch in batches
+        for tokens in [batch.n_response_tokens]
+    )
     loss = _train(policy, losses, config, betas=(0.9, 0.999), decay="linear", on_step=on_step)
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
-
-
-def _answer_loss(policy: Policy, batch: TokenBatch) -> torch.Tensor:
-    logprobs_BT, _ = response_logprobs(policy.model, batch)
-    return -logprobs_BT.sum() / batch.n_response_tokens
 
 
 def _encoded(

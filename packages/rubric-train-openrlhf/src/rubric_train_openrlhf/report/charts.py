@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import isfinite, nan
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from rubric_core.files import toml_beside
 from rubric_judge.page.charts import Chart, Series
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow
 
-if TYPE_CHECKING:
-    Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
+Rows: TypeAlias = Sequence[MetricsRow] | Sequence[HeldoutRow]
 
 MAX_PARTS: Final = 8
 """Lines or layers that one chart can hold and still be read."""
@@ -25,6 +24,8 @@ def sections(
 ) -> dict[str, tuple[Chart, ...]]:
     """Choose the charts that these rows can fill, by the heading that they stand under."""
     names = _criterion_names(metrics, heldout)
+    passes = [row for row in heldout if isfinite(row.reward_mean)]
+    best = max(passes, key=lambda row: row.reward_mean).step if passes else None
     found: dict[str, tuple[Chart, ...]] = {}
     for entry in _CHARTS:
         told = [_series(one, metrics, heldout, names) for one in entry["series"]]
@@ -32,8 +33,10 @@ def sections(
         if any(one.values for one in series):
             chart = Chart(**{name: entry[name] for name in entry if name != "heading"})
             if chart.key.startswith("criteria"):
-                chart = replace(chart, caption=chart.caption + _left_out(names))
-            ringed = _best_step(heldout) if chart.size == "lead" else None
+                part = f" The {MAX_PARTS} of {len(names)} criteria that most steps have."
+                left_out = len(names) > MAX_PARTS
+                chart = replace(chart, caption=chart.caption + (part if left_out else ""))
+            ringed = best if chart.size == "lead" else None
             drawn = replace(chart, series=series, ringed=ringed)
             found[entry["heading"]] = (*found.get(entry["heading"], ()), drawn)
     return found
@@ -66,11 +69,6 @@ def _series(
                 _values(rows, field),
                 spread=_values(rows, spread) if spread else (),
             )
-
-
-def _best_step(heldout: Sequence[HeldoutRow]) -> int | None:
-    rows = [row for row in heldout if isfinite(row.reward_mean)]
-    return max(rows, key=lambda row: row.reward_mean).step if rows else None
 
 
 def _seconds(row: MetricsRow) -> dict[str, float]:
@@ -119,9 +117,3 @@ def _criterion_names(metrics: Sequence[MetricsRow], heldout: Sequence[HeldoutRow
     names = [name for name, _ in counts.most_common()]
     shown = set(names[:MAX_PARTS])
     return [name for name in counts if name in shown] + names[MAX_PARTS:]
-
-
-def _left_out(names: Sequence[str]) -> str:
-    if len(names) <= MAX_PARTS:
-        return ""
-    return f" The {MAX_PARTS} of {len(names)} criteria that most steps have."

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from rubric_judge.console.snapshot import duration_text
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Cell, Column, Figure, Row, Table
 from rubric_train_openrlhf.report.charts import sections
-from rubric_train_openrlhf.report.reading import Run, excerpt, read_run
+from rubric_train_openrlhf.report.reading import Run, excerpt, read_run, spread
+from rubric_train_openrlhf.run.records import MetricsRow
 from rubric_train_openrlhf.run.writing import write_text
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.run.records import MetricsRow
 
 _TABLE_STEPS: Final = 100
 _COLUMNS: Final = (
@@ -76,8 +74,7 @@ def write_report(run_dir: Path) -> Path:
 
 def _steps_table(metrics: Sequence[MetricsRow]) -> Table:
     """All steps, or evenly spaced ones with the ends among them."""
-    last, most = len(metrics) - 1, _TABLE_STEPS - 1
-    shown = metrics if last <= most else [metrics[round(i * last / most)] for i in range(most + 1)]
+    shown = [metrics[place] for place in spread(range(len(metrics)), _TABLE_STEPS)]
     columns = [Column(key=field, title=title, form="text") for title, field, _ in _COLUMNS]
     rows = [
         Row(
@@ -101,13 +98,14 @@ def _description(run: Run) -> list[tuple[str, str]]:
     objective, spec = _section(config, "objective"), _section(_section(config, "judge"), "spec")
     optim = _section(config, "optim")
     prompts, group = rollout.get("prompts"), rollout.get("group_size")
+    low, high = (_number(objective.get(key)) for key in ("clip_low", "clip_high"))
     facts = [
         ("Policy", model.get("path") or model.get("type")),
         ("Judge", " ".join(str(spec[key]) for key in ("type", "model") if spec.get(key))),
         ("Responses a step", f"{prompts} prompts × {group}" if prompts and group else None),
         ("Updates a step", optim.get("updates_per_rollout")),
         ("Learning rate", _number(optim.get("learning_rate"))),
-        ("Clip", _clip(objective)),
+        ("Clip", f"−{low}, +{high}" if low and high else ""),
         ("KL weight β", _number(objective.get("kl_coef"))),
         ("Backend", config.get("backend")),
         ("Seed", config.get("seed")),
@@ -169,11 +167,6 @@ def _section(config: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _number(value: object) -> str:
     return f"{value:g}" if isinstance(value, int | float) else ""
-
-
-def _clip(objective: Mapping[str, Any]) -> str:
-    low, high = _number(objective.get("clip_low")), _number(objective.get("clip_high"))
-    return f"−{low}, +{high}" if low and high else ""
 
 
 def _steps(count: int) -> str:

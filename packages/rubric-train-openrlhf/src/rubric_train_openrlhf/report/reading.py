@@ -71,12 +71,12 @@ def read_run(path: Path) -> Run:
     if not any((path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")):
         raise RubricFileError("this folder holds no run; give the `out` of one", path=path)
     notes: list[str] = []
-    config_text = _text(path / "config.resolved.yaml")
+    config_text = _content(path / "config.resolved.yaml").decode(errors="replace")
     return Run(
         path=path,
         config_text=config_text,
         config=_mapping(path / "config.resolved.yaml", config_text),
-        environment_text=_text(path / "environment.json"),
+        environment_text=_content(path / "environment.json").decode(errors="replace"),
         summary=_summary(path),
         metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
         heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
@@ -131,11 +131,10 @@ def _by_step(path: Path, row_type: type[_Row], notes: list[str]) -> tuple[_Row, 
     return rows
 
 
-def _text(path: Path) -> str:
-    return _content(path).decode(errors="replace") if path.exists() else ""
-
-
 def _content(path: Path) -> bytes:
+    """What a file holds; nothing where there is no such file."""
+    if not path.exists():
+        return b""
     with _opened(path) as file:
         return file.read()
 
@@ -211,7 +210,7 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
         for path in (run / "rollouts").glob("step_*.jsonl")
         if (step := path.stem.removeprefix("step_")).isdecimal()
     }
-    shown = _spread(sorted(files), MAX_STEPS, keep=best_step)
+    shown = spread(sorted(files), MAX_STEPS, keep=best_step)
     prompts: dict[str, int] = {}
     steps: list[dict[str, Any]] = []
     judge: dict[str, Any] = {}
@@ -232,7 +231,7 @@ def excerpt(run: Path, *, best_step: int | None, notes: list[str]) -> Excerpt:
     )
 
 
-def _spread(items: Sequence[int], limit: int, *, keep: int | None = None) -> list[int]:
+def spread(items: Sequence[int], limit: int, *, keep: int | None = None) -> list[int]:
     """At most `limit` of them, evenly spaced, the ends and `keep` among them."""
     if len(items) <= limit:
         return list(items)
@@ -254,7 +253,7 @@ def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[Rollout
         return []
     by_place = list(groups.values())
     limit = max(1, budget_chars * len(groups) // sum(map(_chars, rows)))
-    positions = [0] if limit == 1 else _spread(range(len(groups)), limit)
+    positions = [0] if limit == 1 else spread(range(len(groups)), limit)
     return [row for position in positions for row in by_place[position]]
 
 

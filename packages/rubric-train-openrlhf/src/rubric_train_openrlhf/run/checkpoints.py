@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,11 +41,6 @@ class TrainerState:
     files: dict[str, str] = field(default_factory=dict[str, str])
     """Digests of the model's files, which the state goes with; empty in older checkpoints."""
 
-    @classmethod
-    def before_training(cls) -> TrainerState:
-        """Where every run starts; optimiser and schedule are then new, and hold nothing yet."""
-        return cls(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
-
 
 def checkpoint_path(checkpoints: Path, *, step: int) -> Path:
     """Folder of one step's checkpoint."""
@@ -60,7 +55,7 @@ def save_checkpoint(checkpoints: Path, policy: Policy, state: TrainerState) -> P
     """
     path = checkpoint_path(checkpoints, step=state.step)
     with whole_folder(path) as temporary:
-        policy.save(temporary)
+        policy.write(temporary)
         files = model_digests(temporary)
         save_tensors(temporary / _STATE_FILE, vars(state) | {"files": files})
     return path
@@ -81,14 +76,11 @@ def load_state(path: Path) -> TrainerState:
             state = TrainerState(**torch.load(file, map_location="cpu", weights_only=True))
     # The named boundary for a damaged archive: its bytes decide what reading them raises.
     except Exception as exc:
-        raise _no_state(path) from exc
-    _check_files(path, state.files)
-    return state
-
-
-def _check_files(path: Path, files: Mapping[str, str]) -> None:
+        raise ResumeError(
+            f"{str(path / _STATE_FILE)!r} holds no trainer state; {_elsewhere(path)}", path=path
+        ) from exc
     try:
-        changed = first_changed(path, files)
+        changed = first_changed(path, state.files)
     except OSError as exc:
         raise ResumeError(f"cannot read {str(path)!r}: {exc.strerror}", path=path) from exc
     if changed is not None:
@@ -96,12 +88,7 @@ def _check_files(path: Path, files: Mapping[str, str]) -> None:
             f"{str(path / changed)!r} is missing, or is not what the run wrote; {_elsewhere(path)}",
             path=path,
         )
-
-
-def _no_state(path: Path) -> ResumeError:
-    return ResumeError(
-        f"{str(path / _STATE_FILE)!r} holds no trainer state; {_elsewhere(path)}", path=path
-    )
+    return state
 
 
 def _elsewhere(path: Path) -> str:

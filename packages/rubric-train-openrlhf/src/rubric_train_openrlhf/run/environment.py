@@ -62,15 +62,9 @@ def _digest(path: Path) -> str:
     return digest.hexdigest()
 
 
-_DISTRIBUTIONS = (
-    "rubric-core",
-    "rubric-judge",
-    "rubric-train-openrlhf",
-    "torch",
-    "transformers",
-    "tokenizers",
-    "numpy",
-    "pydantic",
+_DISTRIBUTIONS: Final = (
+    *("rubric-core", "rubric-judge", "rubric-train-openrlhf"),
+    *("torch", "transformers", "tokenizers", "numpy", "pydantic"),
 )
 
 
@@ -80,8 +74,8 @@ def describe_environment(
     config_text: str,
     tasks_sha256: Mapping[str, Mapping[str, str]],
     model_files: Mapping[str, str],
-) -> dict[str, object]:
-    """Collect what another machine would need to repeat the run.
+) -> str:
+    """Lay out for a reader what another machine would need to repeat the run.
 
     Args:
         seed: of the run.
@@ -92,7 +86,7 @@ def describe_environment(
     # Seconds of import, which reading a run folder does without.
     import torch
 
-    return {
+    environment = {
         "python": sys.version.split()[0],
         "platform": platform.platform(),
         "cpus": os.cpu_count(),
@@ -106,10 +100,6 @@ def describe_environment(
         "tasks_sha256": {name: dict(parts) for name, parts in tasks_sha256.items()},
         "model_files": dict(model_files),
     }
-
-
-def environment_json(environment: dict[str, object]) -> str:
-    """Lay the description out for a reader."""
     return json.dumps(environment, indent=2, sort_keys=True) + "\n"
 
 

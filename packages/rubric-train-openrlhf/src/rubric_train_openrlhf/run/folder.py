@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,20 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from rubric_core.files import open_file, read_file
 from rubric_train_openrlhf.errors import ResumeError
-from rubric_train_openrlhf.run.records import (
-    HeldoutRow,
-    JudgementRow,
-    MetricsRow,
-    RolloutRow,
-    RunSummary,
-)
-from rubric_train_openrlhf.run.writing import (
-    append_line,
-    disk_errors,
-    remove_unfinished,
-    write_lines,
-    write_text,
-)
+from rubric_train_openrlhf.run import records, writing
 
 _Row = TypeVar("_Row", bound=BaseModel)
 
@@ -69,7 +56,9 @@ class RunFolder:
             *(self.rollouts, self.judgements, self.ledger, self.checkpoints, self.tensorboard),
         )
         taken = [path.name for path in ours if path.exists() or path.is_symlink()]
-        return [] if taken == [self.summary.name] and self._was_left_early() else taken
+        told = self.told if taken == [self.summary.name] else None
+        left_early = told and told.pid and (told.status, told.steps) == ("running", 0)
+        return [] if left_early else taken
 
     @property
     def holds_rows(self) -> bool:
@@ -84,41 +73,41 @@ class RunFolder:
     @property
     def steps_done(self) -> int:
         """Steps whose rows are whole, from the first on."""
-        return len(_leading_rows(self.metrics, MetricsRow, last_step=sys.maxsize)[0])
+        return len(_leading_rows(self.metrics, records.MetricsRow, last_step=sys.maxsize)[0])
 
     def write_step(
         self,
-        row: MetricsRow,
+        row: records.MetricsRow,
         *,
-        rollouts: Sequence[RolloutRow],
-        judgements: Sequence[JudgementRow],
+        rollouts: Iterable[records.RolloutRow],
+        judgements: Iterable[records.JudgementRow],
     ) -> None:
         """Write all rows of one step; the metrics come last and mark it as done."""
         self.write_rollouts(row.step, rollouts)
         self.write_judgements(row.step, judgements)
         self.write_metrics(row)
 
-    def write_rollouts(self, step: int, rows: Iterable[RolloutRow]) -> None:
+    def write_rollouts(self, step: int, rows: Iterable[records.RolloutRow]) -> None:
         """Write what the policy was asked and answered."""
         _write_rows(self.rollouts, step, rows)
 
-    def write_judgements(self, step: int, rows: Iterable[JudgementRow]) -> None:
+    def write_judgements(self, step: int, rows: Iterable[records.JudgementRow]) -> None:
         """Write what the judge said; on a cluster its side does, which alone has it."""
         _write_rows(self.judgements, step, rows)
 
-    def write_metrics(self, row: MetricsRow) -> None:
+    def write_metrics(self, row: records.MetricsRow) -> None:
         """Add the figures of a step, after all its other rows: they mark it as done."""
-        append_line(self.metrics, row.model_dump_json())
+        writing.append_line(self.metrics, row.model_dump_json())
 
-    def write_heldout(self, row: HeldoutRow) -> None:
+    def write_heldout(self, row: records.HeldoutRow) -> None:
         """Add one pass over the held-out questions."""
-        append_line(self.heldout, row.model_dump_json())
+        writing.append_line(self.heldout, row.model_dump_json())
 
-    def write_summary(self, summary: RunSummary) -> None:
+    def write_summary(self, summary: records.RunSummary) -> None:
         """Replace summary.json."""
-        write_text(self.summary, summary.model_dump_json(indent=2) + "\n")
+        writing.write_text(self.summary, summary.model_dump_json(indent=2) + "\n")
 
-    def read_summary(self) -> RunSummary:
+    def read_summary(self) -> records.RunSummary:
         """How the run stands.
 
         Raises:
@@ -127,17 +116,17 @@ class RunFolder:
         with _reading(self.summary):
             text = read_file(self.summary)
         try:
-            return RunSummary.model_validate_json(text)
+            return records.RunSummary.model_validate_json(text)
         except ValidationError as exc:
             raise ResumeError(f"{str(self.summary)!r} is damaged", path=self.path) from exc
 
-    def read_metrics(self) -> list[MetricsRow]:
+    def read_metrics(self) -> list[records.MetricsRow]:
         """All steps written so far."""
-        return _read_rows(self.metrics, MetricsRow)
+        return _read_rows(self.metrics, records.MetricsRow)
 
-    def read_heldout(self) -> list[HeldoutRow]:
+    def read_heldout(self) -> list[records.HeldoutRow]:
         """All held-out passes written so far."""
-        return _read_rows(self.heldout, HeldoutRow)
+        return _read_rows(self.heldout, records.HeldoutRow)
 
     def cut_back(self, step: int, *, heldout: Collection[int] = ()) -> None:
         """Delete everything after this step, so that it can be done again.
@@ -149,7 +138,7 @@ class RunFolder:
         Raises:
             ResumeError: a row up to this step is missing or damaged; nothing was deleted then.
         """
-        steps, metrics_size = _leading_rows(self.metrics, MetricsRow, last_step=step)
+        steps, metrics_size = _leading_rows(self.metrics, records.MetricsRow, last_step=step)
         if steps != list(range(1, step + 1)):
             raise ResumeError(
                 f"{str(self.metrics)!r} does not hold every step from 1 to {step}, to which the "
@@ -157,7 +146,7 @@ class RunFolder:
                 "file back from a copy, or start again in another `out`",
                 path=self.path,
             )
-        passes, heldout_size = _leading_rows(self.heldout, HeldoutRow, last_step=step)
+        passes, heldout_size = _leading_rows(self.heldout, records.HeldoutRow, last_step=step)
         if missing := sorted(set(heldout).difference(passes)):
             raise ResumeError(
                 f"{str(self.heldout)!r} lacks the held-out pass of step {missing[0]}: line "
@@ -165,37 +154,29 @@ class RunFolder:
                 "start again in another `out`",
                 path=self.path,
             )
-        with disk_errors(self.path):
-            remove_unfinished(self.path)
+        with writing.disk_errors(self.path):
+            writing.remove_unfinished(self.path)
             for file, size in ((self.metrics, metrics_size), (self.heldout, heldout_size)):
                 if file.exists():
                     os.truncate(file, size)
             for folder in (self.rollouts, self.judgements):
                 for file in list(folder.glob("step_*.jsonl")):
-                    if (number := _step_of(file)) is not None and number > step:
+                    # Other names are not ours.
+                    named = re.fullmatch(r"step_(\d{6,})\.jsonl", file.name)
+                    if named and int(named[1]) > step:
                         file.unlink()
 
     @property
-    def told(self) -> RunSummary | None:
+    def told(self) -> records.RunSummary | None:
         """How the run stands; None where no whole summary says so."""
         try:
             return self.read_summary()
         except ResumeError:
             return None
 
-    def _was_left_early(self) -> bool:
-        told = self.told
-        return told is not None and (told.status, told.steps) == ("running", 0) and bool(told.pid)
-
 
 def _write_rows(folder: Path, step: int, rows: Iterable[BaseModel]) -> None:
-    write_lines(folder / f"step_{step:06d}.jsonl", (row.model_dump_json() for row in rows))
-
-
-def _step_of(path: Path) -> int | None:
-    """Step of a file of rows; None for a name that we do not give."""
-    match = re.fullmatch(r"step_(\d{6,})\.jsonl", path.name)
-    return int(match[1]) if match else None
+    writing.write_lines(folder / f"step_{step:06d}.jsonl", (row.model_dump_json() for row in rows))
 
 
 @contextlib.contextmanager
@@ -209,39 +190,41 @@ def _reading(path: Path) -> Generator[None]:
         ) from exc
 
 
-def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
-    rows: list[_Row] = []
+def _rows(path: Path, row_type: type[_Row]) -> Iterator[tuple[_Row | None, bytes]]:
+    """Each line with its row; None for one that is damaged."""
     if not path.exists():
-        return rows
-    with _reading(path), open_file(path) as file:
-        for line in file:
-            try:
-                rows.append(row_type.model_validate_json(line))
-            except ValidationError as exc:
-                raise ResumeError(
-                    f"line {len(rows) + 1} of {str(path)!r} is damaged; bring the file back from "
-                    "a copy, or start again in another `out`",
-                    path=path,
-                ) from exc
-    return rows
-
-
-def _leading_rows(
-    path: Path, row_type: type[MetricsRow | HeldoutRow], *, last_step: int
-) -> tuple[list[int], int]:
-    """Steps and bytes of the whole rows up to a step; a kill can leave half a line at the end."""
-    steps: list[int] = []
-    size = 0
-    if not path.exists():
-        return steps, size
+        return
     with _reading(path), open_file(path) as file:
         for line in file:
             try:
                 row = row_type.model_validate_json(line)
             except ValidationError:
-                break
-            if row.step > last_step or not line.endswith(b"\n"):
-                break
-            steps.append(row.step)
-            size += len(line)
+                row = None
+            yield row, line
+
+
+def _read_rows(path: Path, row_type: type[_Row]) -> list[_Row]:
+    rows: list[_Row] = []
+    for row, _ in _rows(path, row_type):
+        if row is None:
+            raise ResumeError(
+                f"line {len(rows) + 1} of {str(path)!r} is damaged; bring the file back from "
+                "a copy, or start again in another `out`",
+                path=path,
+            )
+        rows.append(row)
+    return rows
+
+
+def _leading_rows(
+    path: Path, row_type: type[records.MetricsRow | records.HeldoutRow], *, last_step: int
+) -> tuple[list[int], int]:
+    """Steps and bytes of the whole rows up to a step; a kill can leave half a line at the end."""
+    steps: list[int] = []
+    size = 0
+    for row, line in _rows(path, row_type):
+        if row is None or row.step > last_step or not line.endswith(b"\n"):
+            break
+        steps.append(row.step)
+        size += len(line)
     return steps, size

@@ -1,4 +1,4 @@
-"""summary.json while a run goes on, and all others that are told of it."""
+"""How a run stands: summary.json, written while it goes on, and all others that are told of it."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections import Counter
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+import structlog
+
+from rubric_core import RubricError
 from rubric_core.files import read_file
 from rubric_core.locks import is_locked
+from rubric_judge.console.progress import Phase, Progress
+from rubric_judge.console.snapshot import PhaseSnapshot
 from rubric_train_openrlhf.errors import DiskWriteError, ResumeError
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutRow, MetricsRow, RunSummary, Status
-from rubric_train_openrlhf.run.summary import summed_up, write_summary
 from rubric_train_openrlhf.run.writing import write_text
 
 if TYPE_CHECKING:
-    from rubric_judge.console.progress import Phase, Progress
-    from rubric_judge.console.snapshot import PhaseSnapshot
     from rubric_train_openrlhf.policy import SupervisedStep
-    from rubric_train_openrlhf.run.folder import RunFolder
 
-
+_FEWEST_IN_A_QUARTER: Final = 3
+"""Means of fewer steps say little."""
 _AGAIN_AFTER_S: Final = 5.0
 """A summary older than this is written again, so that a reader sees that the run goes on."""
 _FIGURES: Final = (
@@ -33,6 +37,8 @@ _FIGURES: Final = (
     *("first_heldout_reward", "last_heldout_reward"),
 )
 _PLACE: Final = ("phase", "phase_done", "phase_total", "note")
+
+_log = structlog.get_logger()
 
 
 class LiveSummary:
@@ -43,7 +49,9 @@ class LiveSummary:
         self._folder = folder
         self._total_steps = total_steps
         self._before = before = folder.told
-        self._left = _content(folder)
+        self._left: bytes | None = None
+        with contextlib.suppress(OSError):
+            self._left = read_file(folder.summary)
         self._figures: dict[str, Any] = before.model_dump(include=set(_FIGURES)) if before else {}
         self._place: dict[str, Any] = {}
         self._may_write = False
@@ -134,7 +142,13 @@ class LiveSummary:
             DiskWriteError: the file could not be written.
         """
         if not self._has_begun:
-            self._put_back()
+            if self._may_write:
+                self._may_write = False
+                with contextlib.suppress(OSError, DiskWriteError):
+                    if self._left is None:
+                        self._folder.summary.unlink(missing_ok=True)
+                    else:
+                        write_text(self._folder.summary, self._left.decode())
             return None
         place, wall_s = {name: self._place.get(name) for name in _PLACE}, self.wall_s
         written = self._folder.told
@@ -148,16 +162,6 @@ class LiveSummary:
         summary = write_summary(self._folder, status=status, wall_s=wall_s, error=error, place=told)
         self._may_write = False
         return summary
-
-    def _put_back(self) -> None:
-        if not self._may_write:
-            return
-        self._may_write = False
-        with contextlib.suppress(OSError, DiskWriteError):
-            if self._left is None:
-                self._folder.summary.unlink(missing_ok=True)
-            else:
-                write_text(self._folder.summary, self._left.decode())
 
     def _write(self, *, is_new: bool = False) -> None:
         with self._writing:
@@ -223,13 +227,6 @@ def was_killed(folder: RunFolder) -> bool:
     return summary is not None and summary.status == "running" and not is_locked(folder.path)
 
 
-def _content(folder: RunFolder) -> bytes | None:
-    try:
-        return read_file(folder.summary)
-    except OSError:
-        return None
-
-
 def _is_ours(summary: RunSummary) -> bool:
     return (summary.pid, summary.host) == (os.getpid(), platform.node())
 
@@ -262,3 +259,100 @@ class Watch:
         phase.advance(note=f"loss {step.loss:.3f}")
         if self.on_supervised is not None:
             self.on_supervised(name, step)
+
+
+def write_summary(
+    folder: RunFolder,
+    *,
+    status: Status,
+    wall_s: float,
+    error: Exception | None = None,
+    place: Mapping[str, object] | None = None,
+) -> RunSummary:
+    """Sum the rows of a run up and replace summary.json.
+
+    Args:
+        folder: of the run.
+        status: how it stands.
+        wall_s: seconds that it has taken.
+        error: what it failed of.
+        place: other fields of `RunSummary`: where it was, and who says so.
+
+    Raises:
+        ResumeError: a row is damaged.
+        DiskWriteError: the file could not be written.
+    """
+    summary = summed_up(folder).model_copy(
+        update={
+            **(place or {}),
+            "status": status,
+            "wall_s": wall_s,
+            "error": None if error is None else _shown(error),
+            "warning": _warning(folder.read_metrics()) if status == "finished" else None,
+        }
+    )
+    if summary.warning is not None:
+        _log.warning("train.run.suspect", why=summary.warning)
+    folder.write_summary(summary)
+    return summary
+
+
+def summed_up(folder: RunFolder) -> RunSummary:
+    """Sum the rows of a run up.
+
+    Raises:
+        ResumeError: a row is damaged.
+    """
+    steps = folder.read_metrics()
+    heldout = folder.read_heldout()
+    best = next((row for row in reversed(heldout) if row.best), None)
+    return RunSummary(
+        status="running",
+        steps=steps[-1].step if steps else 0,
+        best_step=best.step if best else None,
+        best_heldout_reward=best.reward_mean if best else None,
+        first_heldout_reward=heldout[0].reward_mean if heldout else None,
+        last_heldout_reward=heldout[-1].reward_mean if heldout else None,
+        by_fallback=dict(sum((Counter(row.by_fallback) for row in steps), Counter[str]())),
+    )
+
+
+def best_row(folder: RunFolder) -> HeldoutRow:
+    """The held-out pass with the highest reward; the first of them at a tie."""
+    return [row for row in folder.read_heldout() if row.best][-1]
+
+
+def _warning(steps: Sequence[MetricsRow]) -> str | None:
+    if not steps:
+        return None
+    if any(row.degenerate_group_frac < 1 for row in steps):
+        return _collapse(steps)
+    # Without a spread of rewards every advantage is 0.
+    mean = sum(row.reward_mean for row in steps) / len(steps)
+    return (
+        f"in all {len(steps)} steps the responses of each group earned the same ({mean:.3f} on "
+        "average), so that no advantage differed from 0 and nothing was learnt; warm-start the "
+        "policy (sft) until some responses earn more than others, or look at the rubrics"
+    )
+
+
+def _collapse(steps: Sequence[MetricsRow]) -> str | None:
+    """Compare the first quarter of a run with its last one."""
+    quarter = len(steps) // 4
+    if quarter < _FEWEST_IN_A_QUARTER:
+        return None
+    ends = (steps[:quarter], steps[-quarter:])
+    first, last = (sum(row.reward_mean for row in part) / quarter for part in ends)
+    if first == 0 or last > first / 2:
+        return None
+    return (
+        f"the training reward fell from {first:.3f} to {last:.3f}, first and last quarter of the "
+        f"steps, at a KL divergence of {steps[-1].kl:.2f} at the end: lower optim.learning_rate, "
+        "raise objective.kl_coef, or let a warm start on few answers take fewer sft.steps"
+    )
+
+
+def _shown(error: Exception) -> str:
+    """Name an error; only our own are known to hold no text of a task or an answer."""
+    name = type(error).__name__
+    return f"{name}: {error}" if isinstance(error, RubricError) else name

@@ -8,26 +8,23 @@ import re
 import shutil
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import Any, Self, cast
 
+from pydantic import BaseModel
 from safetensors import SafetensorError
 
-from rubric_core.files import open_to_append, replacing
+from rubric_core.files import open_to_append, replace_link, replacing, replacing_folder
 from rubric_train_openrlhf.errors import DiskWriteError
-
-if TYPE_CHECKING:
-    from pydantic import BaseModel
-
 
 _FILE = r"(\.[0-9a-f]{8})?\.tmp"
 _UNFINISHED = {
     "": rf"\.(config\.resolved\.yaml|environment\.json|summary\.json){_FILE}",
     "rollouts": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
     "judgements": rf"\.step_\d{{6,}}\.jsonl{_FILE}",
-    # A policy that is saved into a temporary folder has a temporary folder of its own.
-    "checkpoints": r"\.(best|step_\d{6,})\.tmp|\.\.step_\d{6,}\.tmp\.[0-9a-f]{32}",
+    # Of the second kind were the temporary folders of policies in earlier releases.
+    "checkpoints": rf"\.(best|step_\d{{6,}}){_FILE}|\.\.step_\d{{6,}}\.tmp\.[0-9a-f]{{32}}",
     "checkpoints/trainer": rf"\.complete\.json{_FILE}",
-    "checkpoints/trainer/_actor": rf"\.latest{_FILE}|\.step_\d{{6,}}\.tmp",
+    "checkpoints/trainer/_actor": rf"\.(latest|step_\d{{6,}}){_FILE}",
 }
 """The temporary names that this package gives, by folder; anything else is somebody's."""
 
@@ -100,18 +97,10 @@ def append_line(path: Path, line: str) -> None:
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Generator[Path]:
     """Give a temporary folder to fill; it takes the name `path` only when all is written."""
-    temporary = path.with_name(f".{path.name}.tmp")
     with disk_errors(path):
-        shutil.rmtree(temporary, ignore_errors=True)
-        temporary.mkdir(parents=True)
-        try:
+        with replacing_folder(path) as temporary:
             yield temporary
             sync_files(temporary)
-            shutil.rmtree(path, ignore_errors=True)
-            temporary.replace(path)
-        except BaseException:
-            shutil.rmtree(temporary, ignore_errors=True)
-            raise
         _sync(path.parent)
 
 
@@ -134,11 +123,8 @@ def sync_files(folder: Path) -> dict[str, int]:
 
 def point_link(link: Path, target: str) -> None:
     """Make `link` a relative symbolic link to its neighbour `target`, in one step."""
-    temporary = link.with_name(f".{link.name}.tmp")
     with disk_errors(link):
-        temporary.unlink(missing_ok=True)
-        temporary.symlink_to(target)
-        temporary.replace(link)
+        replace_link(link, target)
 
 
 def remove_unfinished(folder: Path) -> None:

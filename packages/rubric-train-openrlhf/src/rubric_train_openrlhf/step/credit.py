@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rubric_core import JudgeResult, Outcome, Rubric
+from rubric_train_openrlhf.config.sections import JudgingConfig
+from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import JudgeAbortError
-from rubric_train_openrlhf.step.rewards import (
-    assign_credit,
-    informative_groups,
-    judge_rewards,
-    shaped_rewards,
-)
-
-if TYPE_CHECKING:
-    from rubric_train_openrlhf.config.sections import JudgingConfig
-    from rubric_train_openrlhf.config.train import TrainConfig
-    from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
+from rubric_train_openrlhf.step import rewards as earned
+from rubric_train_openrlhf.step.rewards import BoolArray, Credit, FloatArray, Rewards, Sizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +98,7 @@ def informative(
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
-    return informative_groups(shaped_PG, rewards.valid_PG).tolist()
+    return earned.informative_groups(shaped_PG, rewards.valid_PG).tolist()
 
 
 def step_credit(
@@ -137,8 +129,8 @@ def step_credit(
     rubrics_P = tuple(rubric for _, rubric in tasks_P)
     results = tuple(result for group in results_PG for result in group)
     rewards, shaped_PG = _shaped(results_PG, rubrics_P, sizes, config=config)
-    credit = assign_credit(rewards, shaped_PG, estimator=config.advantage)
-    informative_P = informative_groups(shaped_PG, rewards.valid_PG)
+    credit = earned.assign_credit(rewards, shaped_PG, estimator=config.advantage)
+    informative_P = earned.informative_groups(shaped_PG, rewards.valid_PG)
     judged = [*results, *(result for group in dropped_PG for result in group)]
     for_policy = StepCredit(
         rewards_PG=rewards.rewards_PG,
@@ -239,8 +231,10 @@ def _shaped(
     config: TrainConfig,
 ) -> tuple[Rewards, FloatArray]:
     """The judge's rewards, and those with the penalties that are on."""
-    rewards = judge_rewards(results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable)
+    rewards = earned.judge_rewards(
+        results_PG, rubrics_P, on_unavailable=config.judge.on_unavailable
+    )
     max_new_tokens = config.rollout.max_new_tokens
-    return rewards, shaped_rewards(
+    return rewards, earned.shaped_rewards(
         rewards, sizes, shaping=config.shaping, max_new_tokens=max_new_tokens
     )

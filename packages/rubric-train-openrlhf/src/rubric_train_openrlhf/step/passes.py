@@ -6,23 +6,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, astuple, dataclass
 from operator import add
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import structlog
 
+from rubric_core import JudgeResult, Rubric
+from rubric_core.reward.projection import OnUnavailable
+from rubric_judge.console.progress import Progress
+from rubric_train_openrlhf.config.sections import ValidationConfig
 from rubric_train_openrlhf.errors import NoInformativePromptError
+from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.records import HeldoutRow
 from rubric_train_openrlhf.step.credit import criterion_means, zero_reasons
 from rubric_train_openrlhf.step.rewards import judge_rewards
-
-if TYPE_CHECKING:
-    from rubric_core import JudgeResult, Rubric
-    from rubric_core.reward.projection import OnUnavailable
-    from rubric_judge.console.progress import Progress
-    from rubric_train_openrlhf.config.sections import ValidationConfig
-    from rubric_train_openrlhf.run.folder import RunFolder
-
 
 _Round = TypeVar("_Round")
 

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
-from rubric_core import (
-    Outcome,
-    Reason,
-    criterion_scores_z,
-    group_rewards,
-    length_penalty,
-    truncation_penalty,
-)
-from rubric_core.reward.estimators import JudgedGroups, estimated_advantages, estimated_attribution
+import rubric_core as core
+from rubric_core import JudgeResult, Outcome, Reason, Rubric
+from rubric_core.reward import estimators
+from rubric_core.reward.projection import OnUnavailable
+from rubric_train_openrlhf.config.sections import ShapingConfig
 
-if TYPE_CHECKING:
-    import numpy.typing as npt
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+IntArray: TypeAlias = npt.NDArray[np.int64]
 
-    from rubric_core import JudgeResult, Rubric
-    from rubric_core.reward.estimators import AdvantageEstimator
-    from rubric_core.reward.projection import OnUnavailable
-    from rubric_train_openrlhf.config.sections import ShapingConfig
-
-    FloatArray = npt.NDArray[np.float64]
-    BoolArray = npt.NDArray[np.bool_]
-    IntArray = npt.NDArray[np.int64]
-
-
-Rewards: TypeAlias = JudgedGroups
+Rewards: TypeAlias = estimators.JudgedGroups
 """The judge's rewards of P groups of G, and the criterion scores that they are made of."""
 
 
@@ -81,7 +69,7 @@ def judge_rewards(
     Raises:
         UnavailableRewardError: a judge was not reached and on_unavailable is "raise".
     """
-    rewards_PG, valid_PG = group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
+    rewards_PG, valid_PG = core.group_rewards(results_PG, rubrics_P, on_unavailable=on_unavailable)
     # Whatever an absent judge counts as: what an engine left unfinished is not the policy's answer.
     absent_PG = [[one.reason is Reason.NO_RESPONSE for one in group] for group in results_PG]
     rewards_PG[absent_PG] = np.nan
@@ -92,8 +80,10 @@ def judge_rewards(
     for p, (group, rubric) in enumerate(zip(results_PG, rubrics_P, strict=True)):
         weights_PM[p, : len(rubric)] = rubric.weights_M
         for g, result in enumerate(group):
-            if valid_PG[p, g]:
-                z_PGM[p, g, : len(rubric)] = _scores_z(result, rubric)
+            if valid_PG[p, g] and result.outcome is Outcome.UNAVAILABLE:  # counts as 0 by config
+                z_PGM[p, g, : len(rubric)] = np.where(rubric.weights_M > 0, 0.0, np.nan)
+            elif valid_PG[p, g]:
+                z_PGM[p, g, : len(rubric)] = core.criterion_scores_z(result, rubric)
     return Rewards(rewards_PG, valid_PG, z_PGM, weights_PM)
 
 
@@ -117,9 +107,11 @@ def shaped_rewards(
     """
     shaped_PG = rewards.rewards_PG
     if shaping.alpha_stop is not None:
-        shaped_PG = truncation_penalty(shaped_PG, sizes.ended_PG, alpha_stop=shaping.alpha_stop)
+        shaped_PG = core.truncation_penalty(
+            shaped_PG, sizes.ended_PG, alpha_stop=shaping.alpha_stop
+        )
     if shaping.length_penalty is not None:
-        shaped_PG = shaped_PG + length_penalty(
+        shaped_PG = shaped_PG + core.length_penalty(
             sizes.lengths_PG,
             max_length=max_new_tokens,
             buffer=shaping.length_penalty.buffer_tokens,
@@ -150,7 +142,7 @@ def informative_groups(rewards_PG: FloatArray, valid_PG: BoolArray) -> BoolArray
 
 
 def assign_credit(
-    rewards: Rewards, shaped_PG: FloatArray, *, estimator: AdvantageEstimator
+    rewards: Rewards, shaped_PG: FloatArray, *, estimator: estimators.AdvantageEstimator
 ) -> Credit:
     """Compute the advantages of all groups and split each into its criteria's contributions.
 
@@ -165,18 +157,13 @@ def assign_credit(
     Raises:
         PluginError: the estimator raises, or gives what is no advantage.
     """
-    advantages_PG = estimated_advantages(estimator, replace(rewards, rewards_PG=shaped_PG))
-    attribution_PGM = estimated_attribution(estimator, rewards)
+    advantages_PG = estimators.estimated_advantages(
+        estimator, replace(rewards, rewards_PG=shaped_PG)
+    )
+    attribution_PGM = estimators.estimated_attribution(estimator, rewards)
     nothing_PG = np.zeros_like(shaped_PG)
     if attribution_PGM is None:
         return Credit(advantages_PG, np.full_like(rewards.z_PGM, np.nan), nothing_PG)
     if shaped_PG is rewards.rewards_PG:
         return Credit(advantages_PG, attribution_PGM, nothing_PG)
     return Credit(advantages_PG, attribution_PGM, advantages_PG - attribution_PGM.sum(axis=2))
-
-
-def _scores_z(result: JudgeResult, rubric: Rubric) -> FloatArray:
-    """Criterion scores; an unavailable judgement that is still valid counts as 0 by config."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return np.where(rubric.weights_M > 0, 0.0, np.nan)
-    return criterion_scores_z(result, rubric)

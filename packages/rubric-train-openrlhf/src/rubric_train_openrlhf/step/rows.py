@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
-from rubric_train_openrlhf.run.records import JudgementRow, MetricsRow, RolloutRow, row_id
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from rubric_core import Rubric
-    from rubric_train_openrlhf.run.records import ClusterStep
-    from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
-    from rubric_train_openrlhf.step.passes import Timing
+from rubric_core import Rubric
+from rubric_train_openrlhf.run import records
+from rubric_train_openrlhf.step.credit import JudgedStep, StepCredit
+from rubric_train_openrlhf.step.passes import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,16 +61,16 @@ class StepRecord:
     update: UpdateMetrics
     update_s: float
     step_s: float
-    cluster: ClusterStep | None = None
+    cluster: records.ClusterStep | None = None
     """What only a cluster has to say."""
 
 
-def metrics_row(record: StepRecord) -> MetricsRow:
+def metrics_row(record: StepRecord) -> records.MetricsRow:
     """Sum a step up."""
     credit = record.credit
     finished = [answer for answer in record.answers if answer.is_finished]
     lengths = [answer.tokens for answer in finished]
-    return MetricsRow(
+    return records.MetricsRow(
         step=record.step,
         reward_mean=credit.reward_mean,
         reward_std=credit.reward_std,
@@ -102,14 +97,14 @@ def metrics_row(record: StepRecord) -> MetricsRow:
     )
 
 
-def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
+def rollout_rows(record: StepRecord) -> Iterator[records.RolloutRow]:
     """What the policy was asked and answered, with no word of passage or rubric."""
     credit = record.credit
     for row, answer in enumerate(record.answers):
         prompt, member = divmod(row, credit.rewards_PG.shape[1])
         valid = bool(credit.valid_PG[prompt, member])
-        yield RolloutRow(
-            id=row_id(step=record.step, prompt=prompt, response=member),
+        yield records.RolloutRow(
+            id=records.row_id(step=record.step, prompt=prompt, response=member),
             step=record.step,
             task_id=answer.task_id,
             prompt=answer.question,
@@ -122,7 +117,7 @@ def rollout_rows(record: StepRecord) -> Iterator[RolloutRow]:
         )
 
 
-def judgement_rows(judged: JudgedStep) -> Iterator[JudgementRow]:
+def judgement_rows(judged: JudgedStep) -> Iterator[records.JudgementRow]:
     """What the judge said, and what every criterion gave to the advantage."""
     size = judged.rewards.rewards_PG.shape[1]
     for row, result in enumerate(judged.results):
@@ -132,8 +127,8 @@ def judgement_rows(judged: JudgedStep) -> Iterator[JudgementRow]:
         shaping = float(judged.credit.shaping_PG[prompt, member])
         if shaping:
             attribution["shaping"] = shaping
-        yield JudgementRow(
-            id=row_id(step=judged.step, prompt=prompt, response=member),
+        yield records.JudgementRow(
+            id=records.row_id(step=judged.step, prompt=prompt, response=member),
             step=judged.step,
             task_id=judged.task_ids_P[prompt],
             result=result,
@@ -143,7 +138,7 @@ def judgement_rows(judged: JudgedStep) -> Iterator[JudgementRow]:
         )
 
 
-def log_figures(row: MetricsRow) -> dict[str, float]:
+def log_figures(row: records.MetricsRow) -> dict[str, float]:
     """A step's figures under flat names, for the trackers that OpenRLHF writes to."""
     numbers = row.model_dump(exclude={"step", "criteria", "zero_reward_by_reason", "cluster"})
     flat = {f"rubric/{name}": value for name, value in numbers.items() if value is not None}

@@ -14,8 +14,8 @@ from rubric_train_openrlhf.cluster.launching.preparation import prepare
 from rubric_train_openrlhf.errors import ResumeError
 from rubric_train_openrlhf.resuming import begin, has_finished, holds_run_to_resume
 from rubric_train_openrlhf.run.folder import RunFolder
+from rubric_train_openrlhf.run.live_summary import write_summary
 from rubric_train_openrlhf.run.records import MetricsRow
-from rubric_train_openrlhf.run.summary import write_summary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

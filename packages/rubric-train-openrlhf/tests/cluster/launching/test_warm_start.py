@@ -24,7 +24,7 @@ from rubric_train_openrlhf.cluster.rehearse.stand_ins import stand_in_model
 from rubric_train_openrlhf.cluster.settings import WarmStartPaths
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy import ChatCodec, SftConfig, load_policy, response_logprobs
-from rubric_train_openrlhf.policy.batches import pack_responses
+from rubric_train_openrlhf.policy.rollouts import pack_responses
 
 if TYPE_CHECKING:
     from collections.abc import Callable
