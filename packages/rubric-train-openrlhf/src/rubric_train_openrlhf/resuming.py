@@ -74,12 +74,9 @@ def holds_run_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool)
 
 def has_finished(folder: RunFolder, *, config: TrainConfig) -> bool:
     """Whether a run that is resumed has nothing left to do."""
-    told = folder.told
-    return (
-        told is not None
-        and told.status == "finished"
-        and told.steps == folder.steps_done == config.steps
-    )
+    told, wanted = folder.told, config.steps
+    stands = (told.status, told.steps, folder.steps_done) if told else None
+    return stands == ("finished", wanted, wanted)
 
 
 def begin(

@@ -286,10 +286,8 @@ class ClusterConfig(Section):
 
 
 def _is_flag_value(value: object) -> bool:
-    if isinstance(value, list | tuple):
-        items = cast("Sequence[object]", value)
-        return all(isinstance(item, int | float | str) for item in items)
-    return isinstance(value, int | float | str)
+    items = cast("Sequence[object]", value) if isinstance(value, list | tuple) else [value]
+    return all(isinstance(item, int | float | str) for item in items)
 
 
 def _fitting(key: str, responses: int, gpus: int) -> str:

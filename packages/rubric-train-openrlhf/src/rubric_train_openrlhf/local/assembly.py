@@ -13,19 +13,20 @@ import torch
 from rubric_core import Judge
 from rubric_judge import Ledger, LexicalConfig
 from rubric_train_openrlhf import policy as policies
+from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import PathModel, TinyModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
-from rubric_train_openrlhf.local.inputs import RunInputs, go_back, state_to_resume
+from rubric_train_openrlhf.local.inputs import RunInputs
 from rubric_train_openrlhf.local.rollout import JudgedSampler, background_judge
 from rubric_train_openrlhf.local.update import Learner
 from rubric_train_openrlhf.objective import adamw, warmup
 from rubric_train_openrlhf.randomness import derived_seed
-from rubric_train_openrlhf.resuming import begin
-from rubric_train_openrlhf.run.checkpoints import TrainerState, checkpoint_path, save_checkpoint
+from rubric_train_openrlhf.resuming import begin, check_tasks
+from rubric_train_openrlhf.run import checkpoints
 from rubric_train_openrlhf.run.folder import RunFolder
 from rubric_train_openrlhf.run.live_summary import Watch
-from rubric_train_openrlhf.run.writing import EventWriter
+from rubric_train_openrlhf.run.writing import EventWriter, write_text
 
 _log = structlog.get_logger()
 
@@ -89,7 +90,7 @@ class LocalRun:
     policy: policies.Policy
     learner: Learner
     sampler: JudgedSampler
-    start: TrainerState
+    start: checkpoints.TrainerState
     """Where the loop begins."""
     watch: Watch
 
@@ -130,7 +131,7 @@ def assembled(
 
 def _policy(
     config: TrainConfig, inputs: RunInputs, *, folder: RunFolder, watch: Watch
-) -> tuple[policies.Policy, TrainerState]:
+) -> tuple[policies.Policy, checkpoints.TrainerState]:
     """Make the policy of a run that begins, or load that of a run that goes on; open the folder."""
     if config.device == "cuda" and not torch.cuda.is_available():
         raise TrainConfigError(
@@ -142,24 +143,39 @@ def _policy(
     tasks_sha256 = {name: tasks.sha256 for name, tasks in named if tasks is not None}
     if (checkpoint := inputs.checkpoint) is not None:
         with watch.progress.phase("loading the checkpoint"):
-            start = state_to_resume(
-                folder, config=config, tasks_sha256=tasks_sha256, checkpoint=checkpoint
-            )
+            check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
+            start = checkpoints.load_state(checkpoint)
+            if start.step != checkpoints.step_of(checkpoint):
+                raise ResumeError(
+                    f"{str(checkpoint)!r} holds the trainer state of step {start.step}; give the "
+                    "folder its own name back, or start again in another `out`",
+                    path=checkpoint,
+                )
+            if config.objective.kl_coef and start.step:  # the reference model is there too
+                checkpoints.load_state(checkpoints.checkpoint_path(folder.checkpoints, step=0))
             policy = policies.load_policy(checkpoint, device=device)
-            go_back(folder, config=config, state=start)
+            # The pass of step 0 comes after its checkpoint; all others come before theirs.
+            expected = config.data.validation is not None and start.step > 0
+            passes = range(0, start.step + 1, config.validation.every) if expected else ()
+            folder.cut_back(start.step, heldout=passes)
+            write_text(folder.config, dump_config(config))
             watch.summary_file.begin(wall_s=start.wall_s)
         return policy, start
     policy = _start_policy(config, inputs=inputs, device=device, watch=watch)
-    start = TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
+    start = checkpoints.TrainerState(step=0, prompts_drawn=0, wall_s=0.0, optimizer={}, schedule={})
     with watch.progress.phase("writing the first checkpoint"):
         begin(folder, config=config, tasks_sha256=tasks_sha256)
         watch.summary_file.begin(wall_s=start.wall_s)
-        save_checkpoint(folder.checkpoints, policy, start)
+        checkpoints.save_checkpoint(folder.checkpoints, policy, start)
     return policy, start
 
 
 def _learner(
-    policy: policies.Policy, *, start: TrainerState, config: TrainConfig, folder: RunFolder
+    policy: policies.Policy,
+    *,
+    start: checkpoints.TrainerState,
+    config: TrainConfig,
+    folder: RunFolder,
 ) -> Learner:
     model = policy.model
     if config.optim.gradient_checkpointing:
@@ -181,7 +197,7 @@ def _learner(
     reference = None
     if config.objective.kl_coef:  # else the divergence from the policy of step 0 has no weight
         dtype = torch.bfloat16 if config.precision == "bfloat16" else torch.float32
-        path = checkpoint_path(folder.checkpoints, step=0)
+        path = checkpoints.checkpoint_path(folder.checkpoints, step=0)
         reference = policies.load_policy(path, device=policy.device, dtype=dtype).model
         reference.requires_grad_(requires_grad=False)
     return Learner(

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
 from rubric_core import Judge, RubricFileError, SchemaError
 from rubric_core.files import read_each_line
 from rubric_judge import load_replicas
-from rubric_train_openrlhf.config.loading import dump_config
 from rubric_train_openrlhf.config.sections import PathModel
 from rubric_train_openrlhf.config.train import TrainConfig
 from rubric_train_openrlhf.errors import ResumeError, TrainConfigError
 from rubric_train_openrlhf.policy_config import check_model_folder
-from rubric_train_openrlhf.resuming import check_tasks, holds_run_to_resume
-from rubric_train_openrlhf.run import checkpoints
+from rubric_train_openrlhf.resuming import holds_run_to_resume
+from rubric_train_openrlhf.run.checkpoints import latest_checkpoint
 from rubric_train_openrlhf.run.folder import RunFolder
-from rubric_train_openrlhf.run.writing import write_text
 from rubric_train_openrlhf.step.tasks import TaskSet, read_task_set
 
 
@@ -139,7 +137,7 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
     """
     if not holds_run_to_resume(folder, config=config, resume=resume):
         return None
-    checkpoint = checkpoints.latest_checkpoint(folder.checkpoints)
+    checkpoint = latest_checkpoint(folder.checkpoints)
     if checkpoint is None and folder.holds_rows:
         raise ResumeError(
             f"{str(folder.checkpoints)!r} holds no checkpoint, but the run has rows; bring the "
@@ -147,44 +145,3 @@ def checkpoint_to_resume(folder: RunFolder, *, config: TrainConfig, resume: bool
             path=folder.path,
         )
     return checkpoint
-
-
-def state_to_resume(
-    folder: RunFolder,
-    *,
-    config: TrainConfig,
-    tasks_sha256: Mapping[str, Mapping[str, str]],
-    checkpoint: Path,
-) -> checkpoints.TrainerState:
-    """Read the state of a checkpoint, and look whether all that the run goes on with is there.
-
-    Raises:
-        ResumeError: the task files hold other tasks, or a file of the run is damaged; nothing was
-            changed.
-    """
-    check_tasks(folder, config=config, tasks_sha256=tasks_sha256)
-    state = checkpoints.load_state(checkpoint)
-    if state.step != checkpoints.step_of(checkpoint):
-        raise ResumeError(
-            f"{str(checkpoint)!r} holds the trainer state of step {state.step}; give the folder "
-            "its own name back, or start again in another `out`",
-            path=checkpoint,
-        )
-    if config.objective.kl_coef and state.step:
-        checkpoints.load_state(
-            checkpoints.checkpoint_path(folder.checkpoints, step=0)
-        )  # the reference model
-    return state
-
-
-def go_back(folder: RunFolder, *, config: TrainConfig, state: checkpoints.TrainerState) -> None:
-    """Cut the folder back to a checkpoint.
-
-    Raises:
-        ResumeError: a row is missing or damaged; nothing was deleted then.
-    """
-    # The pass of step 0 comes after its checkpoint; all others come before theirs.
-    expected = config.data.validation is not None and state.step > 0
-    passes = range(0, state.step + 1, config.validation.every) if expected else ()
-    folder.cut_back(state.step, heldout=passes)
-    write_text(folder.config, dump_config(config))

@@ -88,7 +88,7 @@ _GIB = 2**30
 def describe_plan(config: TrainConfig) -> str:
     """Lay out the resolved configuration, the work of a step, and the memory of the models."""
     return "\n".join(
-        [dump_config(config), *_step_lines(config), _memory_line(config), *_missing_lines(config)]
+        [dump_config(config), _steps_text(config), _memory_line(config), *_missing_lines(config)]
     )
 
 
@@ -115,24 +115,18 @@ def parameter_count(model: PathModel | TinyModel) -> int | None:
     return sum(parameter.numel() for parameter in empty.parameters())
 
 
-def _step_lines(config: TrainConfig) -> Iterator[str]:
+def _steps_text(config: TrainConfig) -> str:
     rollout, optim = config.rollout, config.optim
     share = config.batch_size // optim.updates_per_rollout
-    yield f"each of {config.steps} steps:"
-    yield (
+    return (
+        f"each of {config.steps} steps:\n"
         f"  sample  {rollout.prompts} prompts × {rollout.group_size} responses = "
         f"{config.batch_size}, at most {config.batch_size * rollout.max_new_tokens:,} tokens, "
-        f"{rollout.micro_batch} prompts at a time"
-    )
-    yield (
+        f"{rollout.micro_batch} prompts at a time\n"
         f"  judge   {config.batch_size} responses with {config.judge.spec.type!r}, "
-        f"{config.judge.workers} workers × {config.judge.micro_batch}"
-    )
-    yield (
+        f"{config.judge.workers} workers × {config.judge.micro_batch}\n"
         f"  update  {optim.updates_per_rollout} × {share} responses, each in "
-        f"{ceil(share / optim.micro_batch)} passes of at most {optim.micro_batch}"
-    )
-    yield (
+        f"{ceil(share / optim.micro_batch)} passes of at most {optim.micro_batch}\n"
         f"learning rate {optim.learning_rate:g} after {optim.warmup_steps} warm-up steps; "
         f"{config.steps * optim.updates_per_rollout} optimiser updates in all"
     )

@@ -289,7 +289,16 @@ def pack_responses(
         PolicyInputError: different counts, an empty response, or a response that holds a token
             its prompt bans.
     """
-    _check_responses(prompts, responses)
+    if not prompts or len(prompts) != len(responses):
+        raise PolicyInputError(
+            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
+        )
+    for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
+        if not response or not set(prompt.banned_token_ids).isdisjoint(response):
+            raise PolicyInputError(
+                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
+                "that its prompt bans; encode both with the same codec"
+            )
     target = torch.device(device)
     distinct = list(dict.fromkeys(prompts))
     places = {prompt: place for place, prompt in enumerate(distinct)}
@@ -330,19 +339,6 @@ def pack_rollouts(rollouts: Rollouts, rows: Sequence[int]) -> TokenBatch:
         rollouts.responses(rows),
         device=rollouts.tokens_BT.device,
     )
-
-
-def _check_responses(prompts: Sequence[EncodedPrompt], responses: Sequence[Sequence[int]]) -> None:
-    if not prompts or len(prompts) != len(responses):
-        raise PolicyInputError(
-            f"{len(prompts)} prompts and {len(responses)} responses: give one of each per row"
-        )
-    for row, (prompt, response) in enumerate(zip(prompts, responses, strict=True)):
-        if not response or not set(prompt.banned_token_ids).isdisjoint(response):
-            raise PolicyInputError(
-                f"the response of row {row} ({len(response)} tokens) is empty or holds a token "
-                "that its prompt bans; encode both with the same codec"
-            )
 
 
 def _right_pad(rows: Sequence[Sequence[int]], device: torch.device) -> torch.Tensor:

@@ -196,7 +196,14 @@ def sft(
     Raises:
         PolicyInputError: no example is within the configured lengths.
     """
-    pairs = _encoded(policy, examples, config)
+    pairs: list[tuple[EncodedPrompt, tuple[int, ...]]] = []
+    for example in examples:
+        view = PolicyView(task_id=example.task_id, question=example.question)
+        prompt = policy.codec.encode_prompt(view)
+        answer = policy.codec.encode_answer(view, example.answer)
+        fits = len(prompt.token_ids) <= config.max_prompt_tokens
+        if fits and len(answer) <= config.max_answer_tokens:
+            pairs.append((prompt, answer))
     if not pairs:
         raise PolicyInputError(
             f"none of {len(examples)} examples has a question of at most "
@@ -211,23 +218,6 @@ def sft(
     )
     loss = _train(policy, losses, config, betas=(0.9, 0.999), decay="linear", on_step=on_step)
     return SftReport(len(pairs), len(examples) - len(pairs), loss)
-
-
-def _encoded(
-    policy: Policy, examples: Sequence[SftExample], config: SftConfig
-) -> list[tuple[EncodedPrompt, tuple[int, ...]]]:
-    codec = policy.codec
-    pairs = (
-        (codec.encode_prompt(view), codec.encode_answer(view, example.answer))
-        for example in examples
-        for view in [PolicyView(task_id=example.task_id, question=example.question)]
-    )
-    return [
-        (prompt, answer)
-        for prompt, answer in pairs
-        if len(prompt.token_ids) <= config.max_prompt_tokens
-        and len(answer) <= config.max_answer_tokens
-    ]
 
 
 def _batches(

@@ -70,6 +70,9 @@ def read_run(path: Path) -> Run:
         raise RubricFileError("no such run folder; give the `out` of a run", path=path)
     if not any((path / name).exists() for name in ("config.resolved.yaml", "metrics.jsonl")):
         raise RubricFileError("this folder holds no run; give the `out` of one", path=path)
+    summary = _document(path / "summary.json", Summary) or Summary()
+    if summary.status == "running" and not is_locked(path):
+        summary = summary.model_copy(update={"status": "killed"})
     notes: list[str] = []
     config_text = _content(path / "config.resolved.yaml").decode(errors="replace")
     return Run(
@@ -77,19 +80,12 @@ def read_run(path: Path) -> Run:
         config_text=config_text,
         config=_mapping(path / "config.resolved.yaml", config_text),
         environment_text=_content(path / "environment.json").decode(errors="replace"),
-        summary=_summary(path),
+        summary=summary,
         metrics=_by_step(path / "metrics.jsonl", MetricsRow, notes),
         heldout=_by_step(path / "heldout.jsonl", HeldoutRow, notes),
         contrast=_document(path / "comparison.json", Contrast),
         notes=tuple(notes),
     )
-
-
-def _summary(path: Path) -> Summary:
-    summary = _document(path / "summary.json", Summary) or Summary()
-    if summary.status == "running" and not is_locked(path):
-        return summary.model_copy(update={"status": "killed"})
-    return summary
 
 
 def read_rows(path: Path, row_type: type[_Row], notes: list[str]) -> Iterator[_Row]:
@@ -252,14 +248,12 @@ def _whole_groups(rows: Sequence[RolloutRow], budget_chars: int) -> list[Rollout
     if not groups:
         return []
     by_place = list(groups.values())
-    limit = max(1, budget_chars * len(groups) // sum(map(_chars, rows)))
+    # On the page, with the most that the judgements can add.
+    chars = sum(min(len(row.response), MAX_TEXT_CHARS) for row in rows)
+    chars += len(rows) * (MAX_REASONING_CHARS + _NUMBERS_CHARS)
+    limit = max(1, budget_chars * len(groups) // chars)
     positions = [0] if limit == 1 else spread(range(len(groups)), limit)
     return [row for position in positions for row in by_place[position]]
-
-
-def _chars(row: RolloutRow) -> int:
-    """Size on the page, with the most that the judgement can add."""
-    return min(len(row.response), MAX_TEXT_CHARS) + MAX_REASONING_CHARS + _NUMBERS_CHARS
 
 
 def _policy_entry(row: RolloutRow, prompts: dict[str, int]) -> dict[str, Any]:
