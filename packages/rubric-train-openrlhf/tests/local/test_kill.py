@@ -86,13 +86,13 @@ def test_a_run_killed_at_three_random_moments_ends_as_if_it_had_not_been(
 POINTS: list[tuple[str, str, int]] = [
     # The run folder begins: configuration, step 0.
     ("rename", "/.config.resolved.yaml.RANDOM.tmp", 1),
-    ("torn", "/checkpoints/.step_000000.tmp/model.safetensors", 1),
+    ("torn", "/checkpoints/.step_000000.RANDOM.tmp/model.safetensors", 1),
     # Rows of a step: files are replaced, lines are added.
     ("torn", "/rollouts/.step_000001.jsonl.RANDOM.tmp", 1),
     ("torn", "/metrics.jsonl", 1),
     # A checkpoint: the optimiser's state, the name, the link, the old one.
-    ("torn", "/checkpoints/.step_000002.tmp/trainer_state.pt", 1),
-    ("rename", "/checkpoints/.step_000002.tmp", 1),
+    ("torn", "/checkpoints/.step_000002.RANDOM.tmp/trainer_state.pt", 1),
+    ("rename", "/checkpoints/.step_000002.RANDOM.tmp", 1),
     ("rename", "/checkpoints/.best.tmp", 2),
     ("rename", "/checkpoints/step_000001", 1),
 ]
