@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
 import pytest
 
 from rubric_core import read_tasks
-from rubric_core.files import open_file, open_to_append, read_file
+from rubric_core.files import open_file, open_to_append, read_file, replacing_folder
 
 
 def test_a_named_pipe_is_refused_at_once(tmp_path: Path) -> None:
@@ -62,3 +63,18 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         with pytest.raises(OSError, match=r"may never end|Is a directory"):
             open_file(path)
     assert _descriptors() == before
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_folder_is_replaced_whole_or_stays(tmp_path: Path, *, fails: bool) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "old").touch()
+
+    with contextlib.suppress(KeyboardInterrupt), replacing_folder(folder) as fresh:
+        (fresh / "new").touch()
+        if fails:
+            raise KeyboardInterrupt
+
+    assert [path.name for path in folder.iterdir()] == ["old" if fails else "new"]
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
