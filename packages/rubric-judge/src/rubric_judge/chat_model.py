@@ -14,14 +14,8 @@ from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
-from rubric_judge.provider.chat import (
-    Answering,
-    ChatClient,
-    ChatReply,
-    OneModel,
-    answerer,
-    server_of,
-)
+from rubric_judge.provider import chat
+from rubric_judge.provider.chat import ChatClient, ChatReply, answerer
 from rubric_judge.provider.direct import DirectClient
 from rubric_judge.provider.limits import Limiter, LocalLimiter
 from rubric_judge.provider.model_config import ModelConfig
@@ -75,9 +69,9 @@ class ChatModel:
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
         self._clients = (client,) if client else _clients(config, self._limiter)
-        self._servers = tuple(map(server_of, config.addresses))
+        self._servers = tuple(map(chat.server_of, config.addresses))
         self._has_fallen_back = False
-        self._one_model = None if config.allow_fallback_models else OneModel()
+        self._one_model = None if config.allow_fallback_models else chat.OneModel()
 
     @property
     def limiter(self) -> Limiter:
@@ -145,7 +139,7 @@ class ChatModel:
         """
         number = self._number(affinity)
         client = self._clients[number]
-        if not isinstance(client, Answering):
+        if not isinstance(client, chat.Answering):
             raise JudgeSetupError(
                 f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
                 "asks with a schema only: give it a method `answer`, or leave `client` out"

@@ -25,8 +25,7 @@ from rubric_judge.provider.chat import ChatReply, ChatRequest
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.router_calls import RoutedCall, make_router
-from rubric_judge.provider.router_file import read_router_file
-from rubric_judge.provider.router_groups import Groups
+from rubric_judge.provider.router_file import Groups, read_router_file
 from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 _Complete = Callable[..., Awaitable[Any]]

@@ -16,15 +16,9 @@ from rubric_core import JudgeResult, JudgeView, Outcome
 from rubric_core.files import open_file
 from rubric_judge import events
 from rubric_judge.errors import LedgerError
+from rubric_judge.ledger import entry as stored
 from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
-from rubric_judge.ledger.entry import (
-    SUSPECT,
-    ContentHashes,
-    LedgerEntry,
-    hash_text,
-    row_to_entry,
-    row_to_write,
-)
+from rubric_judge.ledger.entry import SUSPECT, ContentHashes, LedgerEntry, hash_text
 
 _FIRST_SETTLED: Final = (
     f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "
@@ -160,7 +154,7 @@ class Ledger:
         """Add an entry; return its number, and None where it could not be written."""
         if self._read_only:
             raise LedgerError("was opened to be read; open it without `read_only`", path=self.path)
-        row = row_to_write(entry)
+        row = stored.row_to_write(entry)
         with self._usable():
             try:
                 number = self._database.execute(INSERT, row).lastrowid
@@ -225,7 +219,7 @@ class Ledger:
             raise unusable(error, path=self.path) from error
 
     def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
-        return row_to_entry(found, path=self.path)
+        return stored.row_to_entry(found, path=self.path)
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -280,4 +274,4 @@ def _readable(database: sqlite3.Connection, path: Path) -> Iterator[LedgerEntry]
         with suppress(sqlite3.DatabaseError, LedgerError):
             found = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()
             if found is not None:
-                yield row_to_entry(found, path=path)
+                yield stored.row_to_entry(found, path=path)

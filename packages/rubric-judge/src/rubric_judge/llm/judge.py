@@ -61,29 +61,25 @@ def _build(
     evidence: bool,  # noqa: FBT001  # a cache's key
 ) -> type[BaseModel]:
     # Ids may be no Python names, so the fields are numbered and the ids are aliases.
-    by_number: _Fields = {
-        f"criterion_{number}": (_between(0, weight, alias=name), ...)
-        for number, (name, weight) in enumerate(weights)
+    numbered = [(f"criterion_{number}", *one) for number, one in enumerate(weights)]
+    scores: _Fields = {
+        field: (_between(0, weight, alias=name), ...) for field, name, weight in numbered
     }
-    scores = create_model("Scores", __base__=_Contract, **by_number)
     numbers: _Fields = {
-        "scores": (scores, ...),
+        "scores": (create_model("Scores", __base__=_Contract, **scores), ...),
         "total": (_between(0, total), ...),
         "max_total": (_between(total, total), ...),
     }
+    if evidence:
+        quotes: _Fields = {
+            field: (Annotated[str, Field(alias=name)], ...) for field, name, _ in numbered
+        }
+        numbers = {
+            "evidence": (create_model("Evidence", __base__=_Contract, **quotes), ...)
+        } | numbers
     reasoning: _Fields = {"reasoning": (str, ...)}
-    quotes: _Fields = {"evidence": (_quotes([name for name, _ in weights]), ...)}
-    numbers = quotes | numbers if evidence else numbers
     ordered = reasoning | numbers if layout == "shared_prefix" else numbers | reasoning
     return create_model("JudgeReply", __base__=_Contract, **ordered)
-
-
-def _quotes(ids: list[str]) -> type[BaseModel]:
-    by_number: _Fields = {
-        f"criterion_{number}": (Annotated[str, Field(alias=name)], ...)
-        for number, name in enumerate(ids)
-    }
-    return create_model("Evidence", __base__=_Contract, **by_number)
 
 
 def _between(low: float, high: float, *, alias: str | None = None) -> object:

@@ -122,6 +122,7 @@ class Prompt:
         )
 
 
+@lru_cache
 def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     """Read the files of a layout.
 
@@ -132,11 +133,6 @@ def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     Returns:
         The prompt, the same object every time.
     """
-    return _load_prompt(layout, evidence)
-
-
-@lru_cache
-def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT001  # a cache's key
     # Loaded with the first prompt: a program judge needs none.
     from jinja2 import BaseLoader, Environment, StrictUndefined
 
@@ -148,8 +144,7 @@ def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT00
     system, user, criteria, *about_evidence = texts
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
     environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
-    environment.filters["number"] = _number
-    environment.filters["json"] = _json
+    environment.filters |= {"number": _number, "json": _json}
     return Prompt(
         layout=layout,
         sha256=_sha256([*texts, CONTROL_TOKENS.pattern]),

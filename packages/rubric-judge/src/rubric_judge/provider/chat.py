@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, Protocol, cast, runtime_checkable
 from urllib.parse import urlsplit
 
@@ -25,9 +25,9 @@ class ChatReply:
 
     text: str
     finish: Finish
-    usage: Usage | None
+    usage: Usage | None = None
     """Of all attempts, where the server says."""
-    attempts: int
+    attempts: int = 1
     latency_s: float | None = None
     """Seconds from the first attempt to the answer; None for a single attempt."""
     answered_by: Answerer | None = None
@@ -198,14 +198,9 @@ _FINISH: dict[str, Finish] = {
     **dict.fromkeys(("content_filter", "refusal", "safety"), "refused"),
 }
 """What ends an answer on the model's side. Anything else is the server's failure to finish it."""
-_CALLS = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-        "function_call",
-        "tool_calls",
-    }
+_CALLS = (
+    *("MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
+    *("function_call", "tool_calls"),
 )
 _FAILED = ("abort", "error")
 
@@ -234,22 +229,17 @@ def ended(
     Raises:
         JudgeTransportError: the server did not finish the answer, or does not say so.
     """
-
-    def reply(text: str | None, finish: Finish) -> ChatReply:
-        return ChatReply(
-            text=text or "", finish=finish, usage=usage, attempts=1, answered_by=answered_by
-        )
-
+    reply = partial(ChatReply, usage=usage, answered_by=answered_by)
     if refusal:
-        return reply(content, "refused")
+        return reply(content or "", "refused")
     why = why if isinstance(why, str) else None
     if why in _CALLS:
-        return reply(None, "complete")
+        return reply("", "complete")
     if why not in _FINISH:
         said = why if why in _FAILED else "unknown" if why else "missing"
         what = f"the answer is not finished: its `finish_reason` is {said}"
         raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
-    return reply(content, _FINISH[why])
+    return reply(content or "", _FINISH[why])
 
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
@@ -291,7 +281,7 @@ class Answer:
         if not self.is_success:
             return self._refused()
         if self.body is None:
-            return ChatReply(text="", finish="oversized", usage=None, attempts=1)
+            return ChatReply("", "oversized")
         return _chat_reply(_decoded(self.body))
 
     def _refused(self) -> ChatReply:
@@ -302,7 +292,7 @@ class Answer:
             refusal = {}
         used = _usage(refusal)
         if self.status == 400 and _is_content_policy(_mapping(refusal.get("error"))):  # noqa: PLR2004
-            return ChatReply(text="", finish="refused", usage=used, attempts=1)
+            return ChatReply("", "refused", used)
         waits = (value for name, value in self.headers if name.lower() == "retry-after")
         raise status_error(
             self.status,

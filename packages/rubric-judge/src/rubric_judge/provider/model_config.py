@@ -9,53 +9,26 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key
 from rubric_core.schema.sealed import Many
 
-_NOT_PARAMETERS = frozenset(
-    {
-        "api_base",
-        "api_key",
-        "authorization",
-        "base_url",
-        "extra_headers",
-        "headers",
-        "max_retries",
-        "max_tokens",
-        "messages",
-        "model",
-        "n",
-        "num_retries",
-        "response_format",
-        "response_model",
-        "stream",
-        "temperature",
-        "timeout",
-        "tool_choice",
-        "tools",
-    }
-)
-"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 _INSTEAD = {
-    "api_key": "api_key_env",
-    "authorization": "api_key_env",
+    **dict.fromkeys(("api_key", "authorization"), "api_key_env"),
     "base_url": "api_base",
-    "max_retries": "max_transport_attempts",
-    "num_retries": "max_transport_attempts",
+    **dict.fromkeys(("max_retries", "num_retries"), "max_transport_attempts"),
     "timeout": "timeout_s",
 }
+_NOT_PARAMETERS = frozenset({
+    *_INSTEAD,
+    *("api_base", "extra_headers", "headers", "max_tokens", "messages", "model", "n", "stream"),
+    *("response_format", "response_model", "temperature", "tool_choice", "tools"),
+})  # fmt: skip
+"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
 def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
@@ -278,7 +251,7 @@ class ModelConfig(BaseModel):
 
     @field_validator("litellm_config")
     @classmethod
-    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+    def _beside_the_file(cls, value: Path | None, info: pydantic.ValidationInfo) -> Path | None:
         folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
         return folder / value if value is not None and folder is not None else value
 

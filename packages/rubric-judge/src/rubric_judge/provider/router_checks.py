@@ -22,58 +22,48 @@ SECRET = re.compile(
 """Names of parameters that hold a secret; `input_cost_per_token` is a price."""
 _DEEPEST = 32
 _TEXTS = frozenset({"api_base", "api_version", "base_url", "custom_llm_provider", "organization"})
-_NUMBERS = frozenset(
-    {
-        "itpm",
-        "max_parallel_requests",
-        "max_retries",
-        "max_tokens",
-        "otpm",
-        "rpm",
-        "stream_timeout",
-        "temperature",
-        "timeout",
-        "tpm",
-        "weight",
-    }
-)
+_NUMBERS = frozenset({
+    *("itpm", "max_parallel_requests", "max_retries", "max_tokens", "otpm", "rpm"),
+    *("stream_timeout", "temperature", "timeout", "tpm", "weight"),
+})  # fmt: skip
 _STRATEGIES = (
-    "simple-shuffle",
-    "least-busy",
-    "usage-based-routing",
-    "usage-based-routing-v2",
-    "latency-based-routing",
-    "cost-based-routing",
-    "lar1",
-)
-_SETTING_TEXTS = frozenset({"redis_host", "redis_password", "redis_url"})
-_SETTING_NUMBERS = frozenset(
-    {
-        "allowed_fails",
-        "client_ttl",
-        "cooldown_time",
-        "default_max_parallel_requests",
-        "default_priority",
-        "max_fallbacks",
-        "polling_interval",
-        "redis_db",
-        "redis_port",
-    }
-)
-_SETTING_MAPPINGS = frozenset(
-    {
-        "allowed_fails_policy",
-        "cache_kwargs",
-        "default_litellm_params",
-        "model_group_alias",
-        "model_group_retry_policy",
-        "routing_strategy_args",
-    }
-)
-_SETTING_SWITCHES = frozenset(
-    {"cache_responses", "disable_cooldowns", "enable_pre_call_checks", "enable_tag_filtering"}
+    *("simple-shuffle", "least-busy", "usage-based-routing", "usage-based-routing-v2"),
+    *("latency-based-routing", "cost-based-routing", "lar1"),
 )
 _Options = Mapping[str, object]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return False
+    return math.isfinite(number) and number >= 0
+
+
+_Kind = tuple[Callable[[object], bool], str]
+_TEXT: _Kind = (_is_text, "needs a text")
+_NUMBER: _Kind = (_is_number, "needs a number, 0 or more")
+_MAPPING: _Kind = (lambda value: isinstance(value, dict), "needs keys and values")
+_SWITCH: _Kind = (lambda value: isinstance(value, bool), "needs true or false")
+_SETTINGS: dict[str, _Kind] = {
+    **dict.fromkeys(("redis_host", "redis_password", "redis_url"), _TEXT),
+    **dict.fromkeys(("allowed_fails", "client_ttl", "cooldown_time", "default_priority"), _NUMBER),
+    **dict.fromkeys(("default_max_parallel_requests", "max_fallbacks"), _NUMBER),
+    **dict.fromkeys(("polling_interval", "redis_db", "redis_port"), _NUMBER),
+    **dict.fromkeys(("allowed_fails_policy", "cache_kwargs", "default_litellm_params"), _MAPPING),
+    **dict.fromkeys(("model_group_alias", "model_group_retry_policy"), _MAPPING),
+    "routing_strategy_args": _MAPPING,
+    **dict.fromkeys(("cache_responses", "disable_cooldowns"), _SWITCH),
+    **dict.fromkeys(("enable_pre_call_checks", "enable_tag_filtering"), _SWITCH),
+}
+"""What a setting must be, and what to say where it is not."""
 
 
 def wrong(path: Path, key: str, what: str) -> ConfigError:
@@ -148,16 +138,9 @@ def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -
         ConfigError: a value is of a wrong type or none of those that there are, or needs a package
             that is not installed.
     """
-    kinds: tuple[tuple[Iterable[str], Callable[[object], bool], str], ...] = (
-        (_SETTING_TEXTS, _is_text, "needs a text"),
-        (_SETTING_NUMBERS, _is_number, "needs a number, 0 or more"),
-        (_SETTING_MAPPINGS, lambda value: isinstance(value, dict), "needs keys and values"),
-        (_SETTING_SWITCHES, lambda value: isinstance(value, bool), "needs true or false"),
-    )
-    for names, fits, what in kinds:
-        for name in names:
-            if settings.get(name) is not None and not fits(settings[name]):
-                raise wrong(path, keys[name], what)
+    for name, (fits, what) in _SETTINGS.items():
+        if settings.get(name) is not None and not fits(settings[name]):
+            raise wrong(path, keys[name], what)
     for name in ("redis_host", "redis_url"):
         if settings.get(name) is not None and find_spec("redis") is None:
             what = "needs the package `redis`, which is not installed: install it, or leave it out"
@@ -182,22 +165,8 @@ def _check_parameters(path: Path, parameters: _Options, *, key: str) -> None:
                 what = "needs the name of an environment variable after os.environ/, and no key"
                 raise wrong(path, place, what)
         elif name in _NUMBERS and not _is_number(value):
-            raise wrong(path, place, "needs a number, 0 or more")
+            raise wrong(path, place, _NUMBER[1])
         elif (name in _TEXTS or SECRET.search(name)) and not _is_text(value):
             if name.endswith("credentials") and isinstance(value, dict):
                 continue  # of a cloud, written out
             raise wrong(path, place, "needs a text, such as os.environ/NAME")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return False
-    return math.isfinite(number) and number >= 0

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
@@ -13,7 +11,7 @@ from pydantic import SecretStr
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.router_checks import KEY_PREFIX
-from rubric_judge.provider.router_file import RouterFile
+from rubric_judge.provider.router_file import RouterFile, parameters_of
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
@@ -88,10 +86,7 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
     return [
         {
             **entry,
-            "litellm_params": {
-                name: value(given)
-                for name, given in cast("Mapping[str, object]", entry["litellm_params"]).items()
-            },
+            "litellm_params": {name: value(given) for name, given in parameters_of(entry).items()},
         }
         for entry in file.deployments
     ]
