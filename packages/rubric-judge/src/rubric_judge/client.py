@@ -176,14 +176,7 @@ class LiteLLMClient:
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
-        parameters: dict[str, object] = {
-            "model": config.model,
-            "max_tokens": config.max_tokens,
-            "timeout": config.timeout_s,
-            **config.parameters,
-        }
-        if config.temperature is not None:
-            parameters["temperature"] = config.temperature
+        parameters = {"model": config.model, "timeout": config.timeout_s, **config.sent_fields}
         if self._groups is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None

@@ -73,7 +73,7 @@ class LexicalJudge:
                 for name, check in _checks(compiled)
             }
         except (VerificationError, SandboxError) as error:
-            return self._unavailable(error)
+            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
@@ -89,7 +89,7 @@ class LexicalJudge:
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
-            return self._unavailable(error)
+            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         verdicts = {
             name: decide(check, view.response, regex_timeout_s=timeout_s)
             for name, check in _checks(compiled)
@@ -116,9 +116,6 @@ class LexicalJudge:
         return JudgeResult.scored(
             view.rubric, scores, judge=self.name, reasoning=_account(credits_by_id, reading)
         )
-
-    def _unavailable(self, error: Exception) -> JudgeResult:
-        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
 
 
 def _checks(compiled: CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:

@@ -106,8 +106,7 @@ def check_leaks(task: Task) -> Iterator[Finding]:
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:
     """Return the content words of the terms of a criterion that pays for nothing else."""
-    match reading.directive_of(criterion):
-        case StructureChecks() | SentenceScope(presence=True):
-            return frozenset()
-        case _:
-            return reading.content_of_all(reading.terms_of(criterion))
+    check = reading.directive_of(criterion)
+    if isinstance(check, StructureChecks) or (isinstance(check, SentenceScope) and check.presence):
+        return frozenset()
+    return reading.content_of_all(reading.terms_of(criterion))

@@ -60,13 +60,12 @@ def _problem(criterion: Criterion) -> str:
             return "looks in the first sentence and skips the first sentence"
         case SentenceScope(one=True) | SentenceScope(place="first" | "last"):
             words = _n_words(demanded_terms(criterion))
-            if words > _LONGEST_SENTENCE_WORDS:
-                return f"wants {words} words of required elements in one sentence"
+            what = f"wants {words} words of required elements in one sentence"
+            return what if words > _LONGEST_SENTENCE_WORDS else ""
         case StructureChecks(order=order, count=(_, most)) if len(order) > most:
             return f"wants {len(order)} sentences in order and at most {most} sentences"
         case _:
-            pass
-    return ""
+            return ""
 
 
 def _n_words(terms: Iterable[str]) -> int:

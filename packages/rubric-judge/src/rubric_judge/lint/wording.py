@@ -114,11 +114,10 @@ def _contradiction(one: Criterion, other: Criterion) -> str:
             and _same_quantity(one.description, other.description)
         ):
             return "asks for another value of the same quantity than"
+        case _ if _forbids(one, other) or _forbids(other, one):
+            return "one demands what the other forbids: this and"
         case _:
-            pass
-    if _forbids(one, other) or _forbids(other, one):
-        return "one demands what the other forbids: this and"
-    return "says the opposite of" if _opposite(one, other) else ""
+            return "says the opposite of" if _opposite(one, other) else ""
 
 
 def _same_quantity(one: str, other: str) -> bool:

@@ -23,11 +23,11 @@ _INSTEAD = {
     **dict.fromkeys(("max_retries", "num_retries"), "max_transport_attempts"),
     "timeout": "timeout_s",
 }
-_NOT_PARAMETERS = frozenset({
+_NOT_PARAMETERS = (
     *_INSTEAD,
     *("api_base", "extra_headers", "headers", "max_tokens", "messages", "model", "n", "stream"),
     *("response_format", "response_model", "temperature", "tool_choice", "tools"),
-})  # fmt: skip
+)
 """Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
@@ -41,7 +41,7 @@ def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> 
     Returns:
         One line; none for parameters that may all stand.
     """
-    taken = sorted(_NOT_PARAMETERS & set(names))
+    taken = sorted(set(names).intersection(_NOT_PARAMETERS))
     if not taken:
         return ""
     setting = _INSTEAD.get(taken[0], taken[0])
@@ -293,6 +293,12 @@ class ModelConfig(BaseModel):
                 "leave out `api_base` and `api_key_env`"
             )
         return self
+
+    @property
+    def sent_fields(self) -> dict[str, object]:
+        """What every request holds beside the model and the messages."""
+        temperature = {} if self.temperature is None else {"temperature": self.temperature}
+        return {"max_tokens": self.max_tokens, **temperature, **self.parameters}
 
     @property
     def is_direct(self) -> bool:

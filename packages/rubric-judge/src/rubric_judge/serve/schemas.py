@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, Tag
@@ -14,6 +14,7 @@ import rubric_core
 from rubric_core import JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
+from rubric_judge.provider.chat import listing, mapping
 
 _TASK_ID = "0123456789abcdef"
 _ANSWER = "The loss is the cross entropy of the labels."
@@ -38,13 +39,10 @@ def check_size(criteria: object) -> None:
     Raises:
         SchemaError: there are too many, or too much to look for.
     """
-    if not isinstance(criteria, list):
-        return
-    found = cast("list[object]", criteria)
+    found = listing(criteria)
     if len(found) > _MOST_CRITERIA:
         raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    columns = [_column(one, name) for one in found for name in _TERMS]
-    count = sum(len(cast("list[object]", terms)) for terms in columns if isinstance(terms, list))
+    count = sum(len(listing(mapping(one).get(name))) for one in found for name in _TERMS)
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
@@ -73,7 +71,7 @@ class InlineItem(_Body):
     @pydantic.field_validator("task", mode="before")
     @classmethod
     def _not_too_long(cls, task: object) -> object:
-        check_size(_column(task, "criteria"))
+        check_size(mapping(task).get("criteria"))
         return task
 
 
@@ -85,10 +83,6 @@ INLINE: Final = "(inline)"
 def _kind_of_item(item: object) -> str:
     is_inline = isinstance(item, InlineItem) or (isinstance(item, dict) and "task" in item)
     return INLINE if is_inline else BY_ID
-
-
-def _column(row: object, name: str) -> object:
-    return cast("dict[object, object]", row).get(name) if isinstance(row, dict) else None
 
 
 _Item = Annotated[

@@ -78,10 +78,7 @@ class Programs:
         if len(code) > _LONGEST_CODE:
             return CheckResult(0.0, f"its code has more than {_LONGEST_CODE} characters")
         tally = run_tests(
-            code,
-            check.source,
-            config=self._config.sandbox,
-            check=anyio.from_thread.check_cancelled,
+            code, check.source, config=self._config.sandbox, check=anyio.from_thread.check_cancelled
         )
         passed = min(tally.passed, check.n_tests)
         counted = f"{passed} of {check.n_tests} tests passed"
