@@ -159,11 +159,8 @@ class LiteLLMClient:
         supported: Callable[..., list[str] | None] = _litellm().get_supported_openai_params
         taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
-        return tuple(
-            name
-            for name in names
-            if name in _OPENAI_FIELDS and any(name not in one for one in taken)
-        )
+        refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*taken)
+        return tuple(name for name in names if name in refused)
 
     async def aclose(self) -> None:
         """Close litellm's connections, which are those of all its users, with the last of them."""
