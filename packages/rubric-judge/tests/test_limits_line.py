@@ -203,11 +203,11 @@ def test_who_was_counted_in_and_has_not_gone_is_held_back_by_a_pause() -> None:
         tasks = await _queue(limiter, 3)
         started_s = now_s()
         for attempt in attempts[:3]:
-            limiter.note_succeeded(attempt, 1)
+            limiter.succeeded(tokens=1, of=attempt)
             limiter.leave(attempt)
         assert limiter.statistics().in_flight == 4
 
-        limiter.note_rate_limited(attempts[3], 30)
+        limiter.rate_limited(30, of=attempts[3])
 
         assert limiter.statistics().in_flight == 1
         assert limiter.statistics().waiting == 3

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 
 from rubric_judge import VerificationError, parse_verification
 from rubric_judge.verification.pattern import ProcessorTime
-from rubric_judge.verification.schema import SchemaCheck, matches_schema, read_schema
+from rubric_judge.verification.schema import (
+    MOST_STEPS,
+    PATTERNS_S,
+    SchemaCheck,
+    matches_schema,
+    read_schema,
+)
 from rubric_judge.verification.validation import StepsError
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -24,10 +30,21 @@ PERSON = """
 """
 
 
+def _matched(
+    check: SchemaCheck,
+    text: str,
+    *,
+    steps: int = MOST_STEPS,
+    time_left: ProcessorTime | None = None,
+) -> tuple[bool, str]:
+    time_left = time_left or ProcessorTime(PATTERNS_S)
+    return matches_schema(check, text, steps=steps, time_left=time_left)
+
+
 def _matches(schema: str, response: str) -> bool:
     check = parse_verification(f"json_schema: {schema}")
     assert isinstance(check, SchemaCheck)
-    return matches_schema(check, response)[0]
+    return _matched(check, response)[0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +77,7 @@ def test_matching_json_is_found_whole_or_in_its_block(response: str) -> None:
     ],
 )
 def test_what_does_not_match_says_why_without_its_text(response: str, why: str) -> None:
-    passed, note = matches_schema(read_schema(PERSON), response)
+    passed, note = _matched(read_schema(PERSON), response)
 
     assert not passed
     assert why in note
@@ -111,7 +128,7 @@ def test_a_schema_that_cannot_be_used_is_refused(schema: str, remedy: str) -> No
 def test_hostile_json_is_decided_in_bounded_time(schema: str, response: str) -> None:
     started_s = time.process_time()
 
-    matches_schema(read_schema(schema), response)
+    _matched(read_schema(schema), response)
 
     assert time.process_time() - started_s < 2.0
 
@@ -137,8 +154,8 @@ def _expression(depth: int, innermost: str) -> str:
 def test_a_tree_is_read_once_however_deep(innermost: str) -> None:
     check = read_schema(EXPRESSION)
 
-    assert matches_schema(check, _expression(200, innermost))[0] == (innermost == "1")
-    assert matches_schema(check, _expression(20, innermost), steps=1_000)[0] == (innermost == "1")
+    assert _matched(check, _expression(200, innermost))[0] == (innermost == "1")
+    assert _matched(check, _expression(20, innermost), steps=1_000)[0] == (innermost == "1")
 
 
 NESTED: dict[str, object] = {
@@ -165,7 +182,7 @@ def test_what_takes_more_steps_than_are_allowed_is_not_decided(
     check = read_schema(json.dumps(schema))
 
     with pytest.raises(StepsError):
-        matches_schema(check, json.dumps(response), steps=300)
+        _matched(check, json.dumps(response), steps=300)
 
 
 def test_the_steps_depend_on_nothing_else() -> None:
@@ -176,7 +193,7 @@ def test_the_steps_depend_on_nothing_else() -> None:
         while low < high:
             middle = (low + high) // 2
             try:
-                matches_schema(check, response, steps=middle)
+                _matched(check, response, steps=middle)
                 high = middle
             except StepsError:
                 low = middle + 1
@@ -194,7 +211,7 @@ def test_the_patterns_of_a_schema_share_their_time() -> None:
     started_s = time.process_time()
 
     with pytest.raises(TimeoutError):
-        matches_schema(check, response, time_left=ProcessorTime(0.01))
+        _matched(check, response, time_left=ProcessorTime(0.01))
 
     assert time.process_time() - started_s < 1.0
 
@@ -203,7 +220,7 @@ def test_a_schema_that_says_its_draft_has_the_same_bounds() -> None:
     schema = {"$schema": DRAFT, "pattern": "(a+)+$", "items": {"$ref": "#"}}
 
     with pytest.raises(TimeoutError):
-        matches_schema(
+        _matched(
             read_schema(json.dumps(schema)),
             json.dumps([["a" * 5_000 + "!"]]),
             time_left=ProcessorTime(0.01),
@@ -262,6 +279,6 @@ def _both(one: dict[str, object], other: dict[str, object]) -> dict[str, object]
 def test_the_verdict_is_that_of_jsonschema(schema: dict[str, object], document: object) -> None:
     theirs = jsonschema.Draft202012Validator(schema).is_valid(document)
 
-    ours, _ = matches_schema(read_schema(json.dumps(schema)), json.dumps(document))
+    ours, _ = _matched(read_schema(json.dumps(schema)), json.dumps(document))
 
     assert ours == theirs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Iterable, Mapping
 from dataclasses import replace
-from typing import Self
 from zlib import crc32
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -14,14 +13,8 @@ from rubric_core import Answerer, Reason, Usage
 from rubric_judge import events
 from rubric_judge.client import LiteLLMClient
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
-from rubric_judge.provider.chat import (
-    Answering,
-    ChatClient,
-    ChatReply,
-    OneModel,
-    answerer,
-    server_of,
-)
+from rubric_judge.provider import chat
+from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself, answerer
 from rubric_judge.provider.direct import DirectClient
 from rubric_judge.provider.limits import Limiter, LocalLimiter
 from rubric_judge.provider.model_config import ModelConfig
@@ -37,7 +30,7 @@ class _Ready(BaseModel):
     ready: bool
 
 
-class ChatModel:
+class ChatModel(ClosesItself):
     """Asks one model, on one or several replicas: limits, further attempts, prices.
 
     Close it with `aclose`, or use it as an asynchronous context manager.
@@ -75,9 +68,10 @@ class ChatModel:
             self._deployments = json.dumps([file.identity(variable), *allowed])
             self.routes = file.routes(variable)
         self._clients = (client,) if client else _clients(config, self._limiter)
-        self._servers = tuple(map(server_of, config.addresses))
+        self._servers = tuple(map(chat.server_of, config.addresses))
         self._has_fallen_back = False
-        self._one_model = None if config.allow_fallback_models else OneModel()
+        self._first_models: dict[tuple[str, str], str] = {}
+        """The model that answered first, by deployment and fallback."""
 
     @property
     def limiter(self) -> Limiter:
@@ -145,7 +139,7 @@ class ChatModel:
         """
         number = self._number(affinity)
         client = self._clients[number]
-        if not isinstance(client, Answering):
+        if not isinstance(client, chat.Answering):
             raise JudgeSetupError(
                 f"the client {type(client).__name__!r} of the {self._role} {self._config.model!r} "
                 "asks with a schema only: give it a method `answer`, or leave `client` out"
@@ -191,12 +185,6 @@ class ChatModel:
         for client in self._clients:
             await client.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     async def _finished(self, asking: Awaitable[ChatReply], *, server: str) -> ChatReply:
         """Return an answer with its price and who gave it.
 
@@ -213,14 +201,33 @@ class ChatModel:
         usage = answer.usage if is_fallback else self._priced(answer.usage)
         if not by.deployment:
             by = answerer(by.model, deployment=server)
-        if self._one_model is not None:
-            self._one_model.check(by, usage=usage, attempts=answer.attempts)
+        if by.model and not self._config.allow_fallback_models:
+            self._check_is_one_model(by, usage=usage, attempts=answer.attempts)
         if not by.model:
             by = answerer(self._config.model, deployment=by.deployment, fallback=by.fallback)
         if is_fallback and not self._has_fallen_back:
             self._has_fallen_back = True
             events.fallback_answered(by, model=self._config.model)
         return replace(answer, usage=usage, answered_by=by)
+
+    def _check_is_one_model(self, by: Answerer, *, usage: Usage | None, attempts: int) -> None:
+        """Refuse an answer of another model than the first of the same deployment.
+
+        A name is compared only where the server says one: hosted providers name a new version of a
+        model where they serve it under the old name.
+
+        Raises:
+            JudgeTransportError: it is another model; with what its answer consumed.
+        """
+        first = self._first_models.setdefault((by.deployment, by.fallback), by.model)
+        if first == by.model:
+            return
+        where = f" at {by.deployment}" if by.deployment else ""
+        detail = (
+            f"{by.model!r} answered{where} where {first!r} did before: start again with one model, "
+            "or set allow_fallback_models: true"
+        )
+        raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
 
     def _priced(self, usage: Usage | None) -> Usage | None:
         prices = self._config.prices

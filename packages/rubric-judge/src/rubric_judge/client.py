@@ -25,8 +25,7 @@ from rubric_judge.provider.chat import ChatReply, ChatRequest
 from rubric_judge.provider.litellm_replies import chat_reply, refusal_or_raise
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.router_calls import RoutedCall, make_router
-from rubric_judge.provider.router_file import read_router_file
-from rubric_judge.provider.router_groups import Groups
+from rubric_judge.provider.router_file import Groups, read_router_file
 from rubric_judge.provider.settings import api_key, deployments_with_keys, keep_litellm_offline
 
 _Complete = Callable[..., Awaitable[Any]]
@@ -160,11 +159,8 @@ class LiteLLMClient:
         supported: Callable[..., list[str] | None] = _litellm().get_supported_openai_params
         taken = [frozenset(supported(model=model) or ()) for model in self._models()]
         # litellm passes on what is none of OpenAI's fields.
-        return tuple(
-            name
-            for name in names
-            if name in _OPENAI_FIELDS and any(name not in one for one in taken)
-        )
+        refused = _OPENAI_FIELDS - _OPENAI_FIELDS.intersection(*taken)
+        return tuple(name for name in names if name in refused)
 
     async def aclose(self) -> None:
         """Close litellm's connections, which are those of all its users, with the last of them."""
@@ -177,14 +173,7 @@ class LiteLLMClient:
 
     def _parameters(self) -> dict[str, object]:
         config = self._config
-        parameters: dict[str, object] = {
-            "model": config.model,
-            "max_tokens": config.max_tokens,
-            "timeout": config.timeout_s,
-            **config.parameters,
-        }
-        if config.temperature is not None:
-            parameters["temperature"] = config.temperature
+        parameters = {"model": config.model, "timeout": config.timeout_s, **config.sent_fields}
         if self._groups is None:
             parameters["api_base"] = config.api_base
             parameters["api_key"] = self._key.get_secret_value() if self._key else None

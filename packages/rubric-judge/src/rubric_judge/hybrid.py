@@ -103,7 +103,19 @@ class HybridJudge:
         result = await self._judge.judge(view.model_copy(update={"rubric": plan.read}))
         if result.outcome is not Outcome.SCORED or not verdicts:
             return result.with_call(judge=self.name)
-        return self._merged(view.rubric, verdicts, result)
+        scores = result.scores | _scores(view.rubric, verdicts)
+        view.rubric.check_scores(scores)
+        # Usage, latency, attempts and evidence are the other judge's.
+        return JudgeResult.model_validate(
+            {
+                **dict(result),
+                "scores": {name: scores[name] for name in view.rubric.ids},
+                "total": math.fsum(scores.values()),
+                "max_total": view.rubric.total_weight,
+                "reasoning": "\n\n".join(filter(None, (_account(verdicts), result.reasoning))),
+                "judge": self.name,
+            }
+        )
 
     async def check(self) -> None:
         """Check the judge of the other criteria.
@@ -116,23 +128,6 @@ class HybridJudge:
     async def aclose(self) -> None:
         """Close the other judge."""
         await close(self._judge)
-
-    def _merged(
-        self, rubric: Rubric, verdicts: dict[str, CheckResult], read: JudgeResult
-    ) -> JudgeResult:
-        scores = read.scores | _scores(rubric, verdicts)
-        rubric.check_scores(scores)
-        # Usage, latency, attempts and evidence are the other judge's.
-        return JudgeResult.model_validate(
-            {
-                **dict(read),
-                "scores": {name: scores[name] for name in rubric.ids},
-                "total": math.fsum(scores.values()),
-                "max_total": rubric.total_weight,
-                "reasoning": "\n\n".join(filter(None, (_account(verdicts), read.reasoning))),
-                "judge": self.name,
-            }
-        )
 
 
 def _part(rubric: Rubric, *, python_tests: bool) -> _Plan:

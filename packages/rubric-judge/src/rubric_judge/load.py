@@ -8,14 +8,8 @@ from collections.abc import Mapping
 from typing import cast
 
 from rubric_core import Judge, JudgeResult, JudgeView, PluginError, find_judge
+from rubric_judge import config
 from rubric_judge.capabilities import Fingerprinted, check, close, wants_warm_call
-from rubric_judge.config import (
-    HybridConfig,
-    JudgeConfig,
-    LexicalConfig,
-    PluginConfig,
-    judge_spec,
-)
 from rubric_judge.hybrid import HybridJudge
 from rubric_judge.lexical.judge import LexicalJudge
 from rubric_judge.llm.judge import LLMJudge
@@ -23,11 +17,7 @@ from rubric_judge.provider.limits import Limited, Limiter
 from rubric_judge.verification.execute import Programs
 
 
-def load_judge(
-    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig,
-    *,
-    limiter: Limiter | None = None,
-) -> Judge:
+def load_judge(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> Judge:
     """Build the judge that a configuration describes.
 
     Args:
@@ -45,21 +35,17 @@ def load_judge(
         SandboxError: unit tests are switched on and this machine cannot confine them.
     """
     match spec:
-        case LexicalConfig():
+        case config.LexicalConfig():
             return LexicalJudge(spec)
-        case JudgeConfig():
+        case config.JudgeConfig():
             return LLMJudge(spec, limiter=limiter)
-        case PluginConfig():
+        case config.PluginConfig():
             return _plugin(spec)
-        case HybridConfig():
+        case config.HybridConfig():
             return HybridJudge(load_judge(spec.judge, limiter=limiter), spec)
 
 
-def load_replicas(
-    spec: LexicalConfig | JudgeConfig | PluginConfig | HybridConfig,
-    *,
-    limiter: Limiter | None = None,
-) -> tuple[Judge, ...]:
+def load_replicas(spec: config.JudgeSpec, *, limiter: Limiter | None = None) -> tuple[Judge, ...]:
     """Build one judge for each address that a configuration names, for a pool to schedule.
 
     Args:
@@ -72,11 +58,11 @@ def load_replicas(
     Raises:
         JudgeSetupError, ConfigError, PluginError, SandboxError: as `load_judge`.
     """
-    if isinstance(spec, HybridConfig):
+    if isinstance(spec, config.HybridConfig):
         programs = Programs(spec)
         readers = load_replicas(spec.judge, limiter=limiter)
         return tuple(HybridJudge(reader, spec, programs=programs) for reader in readers)
-    if not isinstance(spec, JudgeConfig):
+    if not isinstance(spec, config.JudgeConfig):
         return (load_judge(spec, limiter=limiter),)
     replicas = (spec.model_copy(update={"api_base": address}) for address in spec.addresses)
     return tuple(load_judge(replica, limiter=limiter) for replica in replicas)
@@ -85,7 +71,7 @@ def load_replicas(
 class _Optioned:
     """A plugin's judge that says nothing of its options: they are its fingerprint."""
 
-    def __init__(self, judge: Judge, spec: PluginConfig) -> None:
+    def __init__(self, judge: Judge, spec: config.PluginConfig) -> None:
         self._judge = judge
         self.name = judge.name
         options = json.dumps([spec.name, spec.options], sort_keys=True)
@@ -104,7 +90,7 @@ class _Optioned:
         await close(self._judge)
 
 
-def _plugin(spec: PluginConfig) -> Judge:
+def _plugin(spec: config.PluginConfig) -> Judge:
     judge = find_judge(spec.name)(spec.options)
     if not isinstance(cast("object", judge), Judge):
         raise PluginError(
@@ -116,14 +102,14 @@ def _plugin(spec: PluginConfig) -> Judge:
 
 def lexical_judge(options: Mapping[str, object]) -> Judge:
     """Build the lexical judge: the entry point `lexical`."""
-    return load_judge(judge_spec({"type": "lexical", **options}))
+    return load_judge(config.judge_spec({"type": "lexical", **options}))
 
 
 def hybrid_judge(options: Mapping[str, object]) -> Judge:
     """Build a hybrid judge: the entry point `hybrid`."""
-    return load_judge(judge_spec({"type": "hybrid", **options}))
+    return load_judge(config.judge_spec({"type": "hybrid", **options}))
 
 
 def llm_judge(options: Mapping[str, object]) -> Judge:
     """Build a language-model judge: the entry point `llm`."""
-    return load_judge(judge_spec({"type": "llm", **options}))
+    return load_judge(config.judge_spec({"type": "llm", **options}))

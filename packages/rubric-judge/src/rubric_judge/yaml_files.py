@@ -24,19 +24,16 @@ _LONGEST_NUMBER = 256
 """Characters; to read a number takes time that grows with the square of its length."""
 
 
-class _RepeatedKeyError(yaml.MarkedYAMLError):
-    def __init__(self, node: yaml.ScalarNode) -> None:
-        super().__init__(problem_mark=node.start_mark)
-        self.key = shown_name(node.value)
+class _RefusedError(yaml.MarkedYAMLError):
+    """Refused here: its problem is said as it is; PyYAML's own errors may quote the file."""
+
+    def __init__(self, problem: str, at: Any) -> None:
+        super().__init__(problem=problem, problem_mark=at.start_mark)
 
 
-class _NoValueError(yaml.MarkedYAMLError):
-    pass
-
-
-class _AliasError(yaml.MarkedYAMLError):
-    def __init__(self, event: Any, problem: str) -> None:
-        super().__init__(problem=problem, problem_mark=event.start_mark)
+_REPEATED = "the key {!r} stands here a second time; leave one"
+_NO_VALUE = "this is no date, or no value of its tag; put a text in quotes"
+_ALIAS = "this alias {}; write out what it stands for"
 
 
 class _Loader(yaml.SafeLoader):
@@ -65,12 +62,12 @@ class _Loader(yaml.SafeLoader):
     def _add_alias(self, event: Any) -> None:
         name: str = event.anchor
         if name in self.anchors and name not in self._sizes:
-            raise _AliasError(event, "stands within what it stands for")
+            raise _RefusedError(_ALIAS.format("stands within what it stands for"), event)
         size = self._sizes.get(name, 0)  # 0: there is no such anchor, which PyYAML says
         self._values += size
         self._aliased += size
         if self._aliased > _MOST_ALIASED:
-            raise _AliasError(event, "and those before it repeat too much")
+            raise _RefusedError(_ALIAS.format("and those before it repeat too much"), event)
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         # Before merges (`<<`), whose keys may stand again, are resolved.
@@ -79,7 +76,7 @@ class _Loader(yaml.SafeLoader):
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
                 if (key.tag, key.value) in seen:
-                    raise _RepeatedKeyError(key)
+                    raise _RefusedError(_REPEATED.format(shown_name(key.value)), key)
                 seen.add((key.tag, key.value))
         return node
 
@@ -94,7 +91,7 @@ class _Loader(yaml.SafeLoader):
             return cast("Any", super()).construct_object(node, deep=deep)
         # A value that its tag has no form for (`!!bool perhaps`), or a date that is none.
         except (ValueError, LookupError, AttributeError, OverflowError):
-            raise _NoValueError(problem_mark=node.start_mark) from None
+            raise _RefusedError(_NO_VALUE, node) from None
 
 
 def yaml_value(text: str, *, source: str) -> object:
@@ -115,12 +112,8 @@ def yaml_value(text: str, *, source: str) -> object:
         mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
         where = source if mark is None else f"{source}:{mark.line + 1}:{mark.column + 1}"
         wrong = "is not YAML; look at this place for a missing quote, bracket or indentation"
-        if isinstance(error, _RepeatedKeyError):
-            wrong = f"the key {error.key!r} stands here a second time; leave one"
-        elif isinstance(error, _NoValueError):
-            wrong = "this is no date, or no value of its tag; put a text in quotes"
-        elif isinstance(error, _AliasError):
-            wrong = f"this alias {error.problem}; write out what it stands for"
+        if isinstance(error, _RefusedError):
+            wrong = error.problem
         raise ConfigError(f"{where}: {wrong}", location=where) from None
     except RecursionError:
         raise ConfigError(f"{source}: is not YAML; it nests too deep", location=source) from None

@@ -150,17 +150,12 @@ def _check(database: sqlite3.Connection, path: Path) -> None:
     if application_id != _APPLICATION_ID:
         raise LedgerError("is an SQLite file, but no ledger; name another file", path=path)
     (version,) = database.execute("PRAGMA user_version").fetchone()
-    if version > _SCHEMA_VERSION:
-        raise LedgerError(
-            f"has schema version {version}, this release reads up to {_SCHEMA_VERSION}; upgrade "
-            "rubric-judge or name another file",
-            path=path,
-        )
-    if version < _SCHEMA_VERSION:
-        raise LedgerError(
-            f"has schema version {version}, which no release wrote; restore it from a copy",
-            path=path,
-        )
+    if version != _SCHEMA_VERSION:
+        what = "which no release wrote; restore it from a copy"
+        if version > _SCHEMA_VERSION:
+            what = f"this release reads up to {_SCHEMA_VERSION}; upgrade rubric-judge or name "
+            what += "another file"
+        raise LedgerError(f"has schema version {version}, {what}", path=path)
     with closing(sqlite3.connect(":memory:")) as model:
         model.executescript(_SCHEMA)
         if _layout(database) != _layout(model):

@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, field, fields
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
-from rubric_core import Grounding, JudgeResult, JudgeView, Rubric, SchemaError
-from rubric_judge.by_identity import ByIdentity
+from rubric_core import JudgeResult, Rubric, SchemaError
 from rubric_judge.errors import LedgerError
 
 SUSPECT = "suspect"
@@ -90,42 +88,6 @@ def damaged(problem: str, *, path: Path) -> LedgerError:
     )
 
 
-_VERSION: Final = 1
-"""Changes with what goes into a key, so that no key of another making is ever met."""
-
-_KEPT: Final = 4096
-
-
-class ContentHashes:
-    """Hashes of rubrics and passages, computed once for all responses of a task."""
-
-    def __init__(self) -> None:
-        self.rubric = ByIdentity(_hash_of_rubric, most=_KEPT)
-        """Returns the SHA-256 of every field of every criterion."""
-        self.passage = ByIdentity[Grounding, str](attrgetter("sha256"), most=_KEPT)
-        """Returns the SHA-256 of the text."""
-
-    def key(self, view: JudgeView, *, judge: str, replicate: int) -> str:
-        """Return 64 hex digits from all that shapes one judgement.
-
-            sha256(version, judge, rubric, passage, question, response, replicate)
-
-        The judge's fingerprint stands for model, prompt files and parameters. The task's id is left
-        out: it follows from the rest.
-        """
-        check_replicate(replicate)
-        content = (
-            _VERSION,
-            judge,
-            self.rubric(view.rubric),
-            self.passage(view.grounding),
-            hash_text(view.question),
-            hash_text(view.response),
-            replicate,
-        )
-        return hash_text(json.dumps(content))
-
-
 def check_replicate(replicate: object) -> None:
     """Check the number of a repetition.
 
@@ -141,5 +103,6 @@ def hash_text(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _hash_of_rubric(rubric: Rubric) -> str:
+def hash_rubric(rubric: Rubric) -> str:
+    """Return the SHA-256 of every field of every criterion."""
     return hash_text(json.dumps(rubric.reveal(), sort_keys=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import threading
@@ -9,22 +10,18 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final, Self
 
-from rubric_core import JudgeResult, JudgeView, Outcome
+from rubric_core import Grounding, JudgeResult, JudgeView, Outcome
 from rubric_core.files import open_file
 from rubric_judge import events
+from rubric_judge.by_identity import ByIdentity
 from rubric_judge.errors import LedgerError
+from rubric_judge.ledger import entry as stored
 from rubric_judge.ledger.database import INSERT, SELECT, connect, open_database, unusable
-from rubric_judge.ledger.entry import (
-    SUSPECT,
-    ContentHashes,
-    LedgerEntry,
-    hash_text,
-    row_to_entry,
-    row_to_write,
-)
+from rubric_judge.ledger.entry import SUSPECT, LedgerEntry, hash_text
 
 _FIRST_SETTLED: Final = (
     f"{SELECT} WHERE key = ? AND outcome <> 'unavailable' AND outcome <> '{SUSPECT}' "
@@ -32,6 +29,9 @@ _FIRST_SETTLED: Final = (
 )
 _NUMBERED: Final = f"{SELECT} WHERE number = ?"
 _PAGE: Final = f"{SELECT} WHERE number > ? ORDER BY number LIMIT 500"
+_KEY_VERSION: Final = 1
+"""Changes with what goes into a key, so that no key of another making is ever met."""
+_HASHES_KEPT: Final = 4096
 
 
 class Ledger:
@@ -60,7 +60,9 @@ class Ledger:
         """The file."""
         self._read_only = read_only
         self._pid = os.getpid()
-        self._hashes = ContentHashes()
+        # Computed once for all responses of a task.
+        self._rubric_hash = ByIdentity(stored.hash_rubric, most=_HASHES_KEPT)
+        self._passage_hash = ByIdentity[Grounding, str](attrgetter("sha256"), most=_HASHES_KEPT)
         self._lock = threading.Lock()
         self.unwritten = 0
         """Judgements that could not be written; where it is not 0, say so and end with status 1."""
@@ -75,7 +77,12 @@ class Ledger:
         self._file = _file_at(self._place)
 
     def key(self, view: JudgeView, *, judge: str, replicate: int = 0) -> str:
-        """Return what identifies a judgement.
+        """Return 64 hex digits from all that shapes one judgement.
+
+            sha256(version, judge, rubric, passage, question, response, replicate)
+
+        The judge's fingerprint stands for model, prompt files and parameters. The task's id is left
+        out: it follows from the rest.
 
         Args:
             view: what is judged.
@@ -83,9 +90,12 @@ class Ledger:
             replicate: 0, or which repetition of the same judgement.
 
         Returns:
-            64 hex digits.
+            What identifies the judgement.
         """
-        return self._hashes.key(view, judge=judge, replicate=replicate)
+        stored.check_replicate(replicate)
+        hashes = self._rubric_hash(view.rubric), self._passage_hash(view.grounding)
+        texts = hash_text(view.question), hash_text(view.response)
+        return hash_text(json.dumps((_KEY_VERSION, judge, *hashes, *texts, replicate)))
 
     def find(self, key: str) -> JudgeResult | None:
         """Return the first judgement with this key that settles it, as it was recorded.
@@ -127,8 +137,8 @@ class Ledger:
             judge=judge,
             task_id=view.task_id,
             replicate=replicate,
-            rubric_sha256=self._hashes.rubric(view.rubric),
-            passage_sha256=self._hashes.passage(view.grounding),
+            rubric_sha256=self._rubric_hash(view.rubric),
+            passage_sha256=self._passage_hash(view.grounding),
             question_sha256=hash_text(view.question),
             response=view.response,
             recorded_at=time.time(),
@@ -138,15 +148,11 @@ class Ledger:
             if result.outcome is Outcome.SCORED and judge not in self._valid:
                 self._settle(judge)
             if result.outcome is Outcome.INVALID and judge not in self._valid:
-                number = self._write(replace(entry, suspect=True))
+                number = self.append(replace(entry, suspect=True))
                 if number is not None:
                     self._suspects.setdefault(judge, {}).setdefault(key, number)
             else:
-                self._write(entry)
-
-    def append(self, entry: LedgerEntry) -> None:
-        """Add an entry of another ledger as it stands; fails as `record` does."""
-        self._write(entry)
+                self.append(entry)
 
     def _settle(self, judge: str) -> None:
         """Record the suspect answers of a judge once more, now that it has given a valid one."""
@@ -154,13 +160,17 @@ class Ledger:
         for number in self._suspects.pop(judge, {}).values():
             with self._usable():
                 (found,) = self._rows(_NUMBERED, number)
-            self._write(replace(self._entry(found), suspect=False))
+            self.append(replace(self._entry(found), suspect=False))
 
-    def _write(self, entry: LedgerEntry) -> int | None:
-        """Add an entry; return its number, and None where it could not be written."""
+    def append(self, entry: LedgerEntry) -> int | None:
+        """Add an entry as it stands; fails as `record` does.
+
+        Returns:
+            Its number; None where it could not be written.
+        """
         if self._read_only:
             raise LedgerError("was opened to be read; open it without `read_only`", path=self.path)
-        row = row_to_write(entry)
+        row = stored.row_to_write(entry)
         with self._usable():
             try:
                 number = self._database.execute(INSERT, row).lastrowid
@@ -225,7 +235,7 @@ class Ledger:
             raise unusable(error, path=self.path) from error
 
     def _entry(self, found: tuple[Any, ...]) -> LedgerEntry:
-        return row_to_entry(found, path=self.path)
+        return stored.row_to_entry(found, path=self.path)
 
 
 def _file_at(path: Path) -> tuple[int, int] | None:
@@ -280,4 +290,4 @@ def _readable(database: sqlite3.Connection, path: Path) -> Iterator[LedgerEntry]
         with suppress(sqlite3.DatabaseError, LedgerError):
             found = database.execute(f"{SELECT} WHERE number = ?", (number,)).fetchone()
             if found is not None:
-                yield row_to_entry(found, path=path)
+                yield stored.row_to_entry(found, path=path)

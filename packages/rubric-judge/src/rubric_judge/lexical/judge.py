@@ -14,15 +14,8 @@ from rubric_core import JudgeResult, JudgeView, Reason
 from rubric_judge.by_identity import ByIdentity
 from rubric_judge.config import LexicalConfig
 from rubric_judge.errors import SandboxError, VerificationError
-from rubric_judge.lexical.scoring import (
-    LONGEST_RESPONSE,
-    CompiledRubric,
-    Credit,
-    Reading,
-    compile_rubric,
-    credit_criterion,
-    read_response,
-)
+from rubric_judge.lexical import scoring
+from rubric_judge.lexical.scoring import CompiledRubric, Credit, Reading
 from rubric_judge.verification.deciding import CheckResult, QuickCheck, decide, note_of_failure
 from rubric_judge.verification.execute import run_check
 from rubric_judge.verification.numeric import NumericCheck
@@ -54,7 +47,7 @@ class LexicalJudge:
             config: settings; the defaults when left out.
         """
         self._config = config or LexicalConfig()
-        self._compile = ByIdentity(compile_rubric, most=_RUBRICS_KEPT)
+        self._compile = ByIdentity(scoring.compile_rubric, most=_RUBRICS_KEPT)
 
     @property
     def fingerprint(self) -> str:
@@ -80,7 +73,7 @@ class LexicalJudge:
                 for name, check in _checks(compiled)
             }
         except (VerificationError, SandboxError) as error:
-            return self._unavailable(error)
+            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         return self._scored(view, compiled, verdicts)
 
     def judge_now(self, view: JudgeView) -> JudgeResult:
@@ -96,7 +89,7 @@ class LexicalJudge:
         try:
             compiled = self._compile(view.rubric)
         except VerificationError as error:
-            return self._unavailable(error)
+            return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
         verdicts = {
             name: decide(check, view.response, regex_timeout_s=timeout_s)
             for name, check in _checks(compiled)
@@ -106,12 +99,14 @@ class LexicalJudge:
     def _scored(
         self, view: JudgeView, compiled: CompiledRubric, verdicts: dict[str, CheckResult]
     ) -> JudgeResult:
-        reading = read_response(compiled, question=view.question, response=view.response)
+        reading = scoring.read_response(compiled, question=view.question, response=view.response)
         scores: dict[str, float] = {}
         credits_by_id: dict[str, Credit] = {}
         for criterion in compiled.criteria:
             try:
-                credit = credit_criterion(criterion, reading, verdict=verdicts.get(criterion.id))
+                credit = scoring.credit_criterion(
+                    criterion, reading, verdict=verdicts.get(criterion.id)
+                )
             # The named boundary of a response's text.
             except Exception as error:  # noqa: BLE001
                 credit = Credit(0, 1, note=note_of_failure(error))
@@ -121,9 +116,6 @@ class LexicalJudge:
         return JudgeResult.scored(
             view.rubric, scores, judge=self.name, reasoning=_account(credits_by_id, reading)
         )
-
-    def _unavailable(self, error: Exception) -> JudgeResult:
-        return JudgeResult.unavailable(Reason.JUDGE_ERROR, judge=self.name, detail=str(error))
 
 
 def _checks(compiled: CompiledRubric) -> Iterator[tuple[str, QuickCheck]]:
@@ -143,6 +135,8 @@ def _account(credits_by_id: dict[str, Credit], reading: Reading) -> str:
     sentences = f"{len(reading.live)} of {len(reading.sentences)} sentences can earn credit"
     if reading.flaws:
         sentences += f" (others: {', '.join(f'{n} {flaw}' for flaw, n in reading.flaws.items())})"
-    if len(reading.text) > LONGEST_RESPONSE:
-        sentences += f"; only {LONGEST_RESPONSE} of {len(reading.text)} characters were read"
+    if len(reading.text) > scoring.LONGEST_RESPONSE:
+        sentences += (
+            f"; only {scoring.LONGEST_RESPONSE} of {len(reading.text)} characters were read"
+        )
     return f"Units: {shares}. {sentences}; repeated share {1 - reading.original_share:.2f}."

@@ -15,21 +15,11 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from rubric_core import Criterion, Rubric
-from rubric_judge.lexical.words import (
-    FUNCTION_WORDS,
-    WORD,
-    Sentence,
-    read_sentences,
-    repeated_share,
-    stem,
-)
+from rubric_judge.lexical import words as english
+from rubric_judge.lexical.words import FUNCTION_WORDS, WORD, Sentence, read_sentences, stem
+from rubric_judge.verification import directive as directives
 from rubric_judge.verification.deciding import CheckResult
-from rubric_judge.verification.directive import (
-    Directive,
-    SentenceScope,
-    StructureChecks,
-    read_directive,
-)
+from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.phrases import ContainsCheck, head, is_identifier, phrase_pattern
 from rubric_judge.verification.python_tests import PythonTests
@@ -95,7 +85,7 @@ class CompiledCriterion(NamedTuple):
 
     id: str
     weight: float
-    directive: Directive | None
+    directive: directives.Directive | None
     """Where the terms count, or a check that replaces them; None without, or for unit tests."""
     terms: tuple[SentenceTest, ...]
     """What earns: the criterion's terms, or the phrases of its check."""
@@ -135,7 +125,7 @@ def compile_rubric(rubric: Rubric) -> CompiledRubric:
 
 
 def _compile_criterion(criterion: Criterion) -> CompiledCriterion:
-    directive = read_directive(criterion)
+    directive = directives.read_directive(criterion)
     groups: tuple[tuple[str, ...], ...] = ()
     match directive:
         case ContainsCheck(phrases=phrases):
@@ -226,7 +216,7 @@ def read_response(rubric: CompiledRubric, *, question: str, response: str) -> Re
         sentences=sentences,
         live=[position for position, flaw in enumerate(flaws) if flaw is None],
         capacity=[sentence.capacity for sentence in sentences],
-        original_share=1 - repeated_share(sentences),
+        original_share=1 - english.repeated_share(sentences),
         flaws=Counter(flaw for flaw in flaws if flaw is not None),
     )
 

@@ -6,25 +6,11 @@ import re
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from rubric_core.files import toml_beside
+
 WORD = re.compile(r"\w+")
 
-# Function words, with the verbs that carry the frame of reference prose ("takes", "returns",
-# "note"). They tell a sentence from a list of terms: prose holds some, and not only these.
-FUNCTION_WORDS = frozenset(
-    """
-    a about above across after again against all along also although am among an and any are around
-    as at away be because been before being below between both but by can cannot could did do does
-    doing done down during each either else even every few for from further gave get gets give given
-    gives had has have having he hence her here hers him his how however i if in instead into is it
-    its itself just least less let like made make makes many may me might more most much must my
-    neither no nor not note now of off often on once one only onto or other otherwise our out over
-    own per rather return returned returns same several shall she should since so some still such
-    take taken takes than that the their them then there thereby therefore these they this those
-    though through thus to together too toward towards two under unless until up upon us use used
-    uses using very via was we were what when where whereas wherein whether which while who whom
-    whose why will with within without would yet you your
-    """.split()  # noqa: SIM905  # a paragraph is read and changed more easily than a list
-)
+FUNCTION_WORDS = frozenset(toml_beside(__file__, "words.toml")["function_words"].split())
 
 _VOWEL = re.compile(r"[aeiouy]")
 _SHORTEST_STEM = 3
@@ -43,7 +29,8 @@ def stem(word: str) -> str:
     Returns:
         The stem, lower case, at least three letters long for words that are.
     """
-    return _without_final_e(_without_tense(_without_plural(word.lower())))
+    root = _without_tense(_without_plural(word.lower()))
+    return root[:-1] if root.endswith("e") and len(root) > _SHORTEST_STEM else root
 
 
 def _without_plural(word: str) -> str:
@@ -63,10 +50,6 @@ def _without_tense(word: str) -> str:
             doubled = root[-1] == root[-2] and root[-1] not in "lsz"
             return root[:-1] if doubled else root
     return word
-
-
-def _without_final_e(word: str) -> str:
-    return word[:-1] if word.endswith("e") and len(word) > _SHORTEST_STEM else word
 
 
 # A full stop after these is no end of a sentence.

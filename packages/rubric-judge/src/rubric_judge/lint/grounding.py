@@ -10,16 +10,8 @@ from typing import TYPE_CHECKING, Final
 from rubric_core import Criterion, Task
 from rubric_core.data.leak import leaked_ngrams
 from rubric_judge.config import JudgeConfig
-from rubric_judge.lint.reading import (
-    Finding,
-    content,
-    content_of_all,
-    demanded_terms,
-    directive_of,
-    finding,
-    numbers,
-    terms_of,
-)
+from rubric_judge.lint import reading
+from rubric_judge.lint.reading import Finding, content, finding, numbers
 from rubric_judge.verification.directive import SentenceScope, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 
@@ -51,14 +43,12 @@ def check_grounding(task: Task) -> Iterator[Finding]:
 
 def _absent(criterion: Criterion, known: frozenset[str]) -> str:
     """Say which share of the terms the passage lacks; a word in another form is no lack."""
-    demanded = [content(term) | numbers(term) for term in demanded_terms(criterion)]
-    missing = sum(1 for words in demanded if words and not words <= known)
+    demanded = [content(term) | numbers(term) for term in reading.demanded_terms(criterion)]
+    missing = sum(not words <= known for words in demanded)
     if missing:
         return f"{missing} of {len(demanded)} required elements are not in the passage"
-    expected = [
-        content(term) for term in (*criterion.expected_keywords, *criterion.expected_concepts)
-    ]
-    missing = sum(1 for words in expected if words and not words & known)
+    expected = list(map(content, (*criterion.expected_keywords, *criterion.expected_concepts)))
+    missing = sum(bool(words) and not words & known for words in expected)
     if len(expected) >= _FEWEST_EXPECTED and missing > _MOST_ABSENT_FRAC * len(expected):
         return f"{missing} of {len(expected)} expected keywords and concepts are not in the passage"
     return ""
@@ -73,7 +63,7 @@ def _stated(passage: str) -> FloatArray:
 
 
 def _unstated(criterion: Criterion, passage: str) -> str:
-    check = directive_of(criterion)
+    check = reading.directive_of(criterion)
     if not isinstance(check, NumericCheck):
         return ""
     slack = check.tolerance + 1e-9 * max(1.0, abs(check.value))
@@ -109,14 +99,14 @@ def check_leaks(task: Task) -> Iterator[Finding]:
             yield finding("given_away", what, criterion.id)
     share = echoed / task.rubric.total_weight
     if share > _MOST_ECHO_SHARE:
-        what = f"{share:.0%} of the weight is for terms that the question holds"
-        yield finding("echo_pays", what)
+        yield finding(
+            "echo_pays", f"{share:.0%} of the weight is for terms that the question holds"
+        )
 
 
 def _words_that_pay(criterion: Criterion) -> frozenset[str]:
     """Return the content words of the terms of a criterion that pays for nothing else."""
-    match directive_of(criterion):
-        case StructureChecks() | SentenceScope(presence=True):
-            return frozenset()
-        case _:
-            return content_of_all(terms_of(criterion))
+    check = reading.directive_of(criterion)
+    if isinstance(check, StructureChecks) or (isinstance(check, SentenceScope) and check.presence):
+        return frozenset()
+    return reading.content_of_all(reading.terms_of(criterion))

@@ -11,12 +11,8 @@ from rubric_core import Criterion, Task
 from rubric_judge.errors import VerificationError
 from rubric_judge.lexical.words import WORD
 from rubric_judge.lint.reading import Finding, demanded_terms, directive_of, finding
-from rubric_judge.verification.directive import (
-    HEADS,
-    SentenceScope,
-    StructureChecks,
-    parse_verification,
-)
+from rubric_judge.verification import directive
+from rubric_judge.verification.directive import SentenceScope, StructureChecks
 
 _LONGEST_SENTENCE_WORDS: Final = 45
 """What the lexical judge takes for one sentence."""
@@ -36,7 +32,7 @@ def check_reach(task: Task) -> Iterator[Finding]:
     """Find `bad_directive`, `free_text` and `unreachable`."""
     for criterion in task.rubric:
         try:
-            parse_verification(criterion.verification_method)
+            directive.parse_verification(criterion.verification_method)
         except VerificationError as error:
             yield finding("bad_directive", f"verification_method: {error.problem}", criterion.id)
         else:
@@ -51,8 +47,8 @@ def _misspelt(criterion: Criterion) -> Iterator[Finding]:
     if found is None or directive_of(criterion) is not None:
         return
     word = re.sub(r"\W+", "_", found[1].lower())
-    parts = [head for head in HEADS if word in head.split("_")]
-    close = get_close_matches(word, HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
+    parts = [head for head in directive.HEADS if word in head.split("_")]
+    close = get_close_matches(word, directive.HEADS, n=1, cutoff=_LIKELY_MEANT) or parts[:1]
     if close:
         what = f"verification_method starts almost as a directive: did you mean `{close[0]}:`?"
         yield finding("free_text", what, criterion.id)
@@ -64,13 +60,12 @@ def _problem(criterion: Criterion) -> str:
             return "looks in the first sentence and skips the first sentence"
         case SentenceScope(one=True) | SentenceScope(place="first" | "last"):
             words = _n_words(demanded_terms(criterion))
-            if words > _LONGEST_SENTENCE_WORDS:
-                return f"wants {words} words of required elements in one sentence"
+            what = f"wants {words} words of required elements in one sentence"
+            return what if words > _LONGEST_SENTENCE_WORDS else ""
         case StructureChecks(order=order, count=(_, most)) if len(order) > most:
             return f"wants {len(order)} sentences in order and at most {most} sentences"
         case _:
-            pass
-    return ""
+            return ""
 
 
 def _n_words(terms: Iterable[str]) -> int:

@@ -122,13 +122,9 @@ def directive_of(criterion: Criterion) -> Directive | None:
 
 def demanded_terms(criterion: Criterion) -> tuple[str, ...]:
     """Return what an answer must hold word by word: required elements, and phrases demanded."""
-    terms = criterion.required_elements
-    match directive_of(criterion):
-        case ContainsCheck(phrases=phrases, every=True):
-            terms = (*terms, *phrases)
-        case _:
-            pass
-    return tuple(term for term in terms if term.strip())
+    check = directive_of(criterion)
+    phrases = check.phrases if isinstance(check, ContainsCheck) and check.every else ()
+    return tuple(term for term in (*criterion.required_elements, *phrases) if term.strip())
 
 
 def content_of_all(texts: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final
 
 from rubric_core import SchemaError, Task, read_tasks
 from rubric_core.data import parquet
@@ -15,6 +15,7 @@ from rubric_judge.lint.grounding import check_grounding, check_leaks
 from rubric_judge.lint.reach import check_reach, check_weights
 from rubric_judge.lint.reading import Check, Finding, check_size, finding
 from rubric_judge.lint.wording import check_contradictions, check_wording
+from rubric_judge.provider.chat import listing, mapping
 
 CHECKS: Final[tuple[Check, ...]] = (
     check_weights,
@@ -70,15 +71,14 @@ def _rows(path: Path) -> Iterable[tuple[int, dict[str, object] | SchemaError | T
             return enumerate(read_tasks(path), 1)  # says which suffixes there are
 
 
+_PENALTY: Final = (
+    "; a penalty is a criterion of positive weight that an answer meets by avoiding the fault, and "
+    "`rubric-judge import` turns it into one"
+)
+
+
 def _hint(row: object) -> str:
-    criteria = cast("dict[str, Any]", row).get("criteria") if isinstance(row, dict) else None
-    for criterion in cast("list[object]", criteria) if isinstance(criteria, list) else []:
-        match criterion:
-            case {"weight": float(weight)} if weight < 0:
-                return (
-                    "; a penalty is a criterion of positive weight that an answer meets by "
-                    "avoiding the fault, and `rubric-judge import` turns it into one"
-                )
-            case _:
-                pass
-    return ""
+    criteria = mapping(row).get("criteria")
+    weights = [mapping(criterion).get("weight") for criterion in listing(criteria)]
+    is_penalty = any(isinstance(weight, float) and weight < 0 for weight in weights)
+    return _PENALTY if is_penalty else ""

@@ -9,20 +9,8 @@ from functools import lru_cache
 from typing import Final
 
 from rubric_core import Criterion, Task
-from rubric_judge.lint.reading import (
-    Finding,
-    content,
-    content_of_all,
-    demanded_terms,
-    directive_of,
-    finding,
-    is_negated,
-    numbers,
-    overlap,
-    pairs_of,
-    said,
-    terms_of,
-)
+from rubric_judge.lint import reading
+from rubric_judge.lint.reading import Finding, content, directive_of, finding, overlap
 from rubric_judge.verification.directive import ProgramCheck, StructureChecks
 from rubric_judge.verification.numeric import NumericCheck
 from rubric_judge.verification.pattern import ProcessorTime, RegexCheck, matches_pattern
@@ -47,10 +35,10 @@ def check_wording(task: Task) -> Iterator[Finding]:
         # The word first: most texts hold none, and the pattern takes ten times as long.
         if "criteri" in texts.lower() and _ELSEWHERE.search(texts):
             yield finding("refers_to_another", "its text points to another criterion", criterion.id)
-    terms = {criterion.id: content_of_all(terms_of(criterion)) for criterion in task.rubric}
+    terms = {c.id: reading.content_of_all(reading.terms_of(c)) for c in task.rubric}
     if len(set(terms.values())) == len(terms):
         return  # no two ask for the same terms
-    for one, other in pairs_of(task.rubric.criteria):
+    for one, other in reading.pairs_of(task.rubric.criteria):
         if terms[one.id] == terms[other.id] and _alike(one, other, nearly=bool(terms[one.id])):
             what = f"asks for nearly the same as {one.id!r}"
             yield finding("duplicate_criterion", what, other.id)
@@ -70,7 +58,7 @@ def _empty(criterion: Criterion) -> Iterator[Finding]:
     described = criterion.description.strip() or criterion.scoring_guide.strip()
     if described or isinstance(directive_of(criterion), ProgramCheck):
         return
-    if criterion.verification_method.strip() or terms_of(criterion):
+    if criterion.verification_method.strip() or reading.terms_of(criterion):
         yield finding("no_description", "has neither description nor scoring guide", criterion.id)
     else:
         yield finding("empty_criterion", "has no text but its id and name", criterion.id)
@@ -81,7 +69,7 @@ def _alike(one: Criterion, other: Criterion, *, nearly: bool) -> bool:
 
     The same words or content words, or nearly so where they have terms.
     """
-    if is_negated(one.description) != is_negated(other.description):
+    if reading.is_negated(one.description) != reading.is_negated(other.description):
         return False
     words = content(one.description), content(other.description)
     fewest = min(map(len, words))
@@ -109,7 +97,7 @@ _FORBIDDING: Final = re.compile(
 
 def check_contradictions(task: Task) -> Iterator[Finding]:
     """Find `contradiction`: two criteria that exclude each other."""
-    for one, other in pairs_of(task.rubric.criteria):
+    for one, other in reading.pairs_of(task.rubric.criteria):
         if problem := _contradiction(one, other):
             yield finding("contradiction", f"{problem} {one.id!r}", other.id)
 
@@ -126,20 +114,20 @@ def _contradiction(one: Criterion, other: Criterion) -> str:
             and _same_quantity(one.description, other.description)
         ):
             return "asks for another value of the same quantity than"
+        case _ if _forbids(one, other) or _forbids(other, one):
+            return "one demands what the other forbids: this and"
         case _:
-            pass
-    if _forbids(one, other) or _forbids(other, one):
-        return "one demands what the other forbids: this and"
-    return "says the opposite of" if _opposite(one, other) else ""
+            return "says the opposite of" if _opposite(one, other) else ""
 
 
 def _same_quantity(one: str, other: str) -> bool:
-    return overlap(content(one) - numbers(one), content(other) - numbers(other)) >= _SAME_QUANTITY
+    bare = (content(text) - reading.numbers(text) for text in (one, other))
+    return overlap(*bare) >= _SAME_QUANTITY
 
 
 def _forbids(one: Criterion, other: Criterion) -> bool:
     """Whether `one` forbids a term that `other` demands."""
-    demanded = demanded_terms(other)
+    demanded = reading.demanded_terms(other)
     check = directive_of(one)
     if isinstance(check, RegexCheck) and check.pattern.lstrip("^").startswith(("(?!", "(?s)(?!")):
         return any(not _passes(check.pattern, term) for term in demanded)
@@ -166,10 +154,10 @@ def _passes(pattern: str, term: str) -> bool:
 
 def _opposite(one: Criterion, other: Criterion) -> bool:
     """Whether two descriptions have the same content words and one of them a negation."""
-    if is_negated(one.description) == is_negated(other.description):
+    if reading.is_negated(one.description) == reading.is_negated(other.description):
         return False
     words = content(one.description), content(other.description)
     if min(map(len, words)) < _FEWEST_OPPOSED:
         # So short, they say the opposite only if they say it with the same verb.
-        return bool(words[0]) and said(one.description) == said(other.description)
+        return bool(words[0]) and reading.said(one.description) == reading.said(other.description)
     return overlap(*words) >= _SAME_MATTER

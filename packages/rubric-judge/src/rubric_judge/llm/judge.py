@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from functools import lru_cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
@@ -16,7 +16,7 @@ from rubric_judge.chat_model import ChatModel
 from rubric_judge.config import JudgeConfig, PromptLayout
 from rubric_judge.errors import JudgeTransportError
 from rubric_judge.llm.prompt import RenderedPrompt, load_prompt
-from rubric_judge.provider.chat import ChatClient, ChatReply
+from rubric_judge.provider.chat import ChatClient, ChatReply, ClosesItself
 from rubric_judge.provider.limits import Limiter
 
 _Fields = dict[str, Any]
@@ -61,29 +61,25 @@ def _build(
     evidence: bool,  # noqa: FBT001  # a cache's key
 ) -> type[BaseModel]:
     # Ids may be no Python names, so the fields are numbered and the ids are aliases.
-    by_number: _Fields = {
-        f"criterion_{number}": (_between(0, weight, alias=name), ...)
-        for number, (name, weight) in enumerate(weights)
+    numbered = [(f"criterion_{number}", *one) for number, one in enumerate(weights)]
+    scores: _Fields = {
+        field: (_between(0, weight, alias=name), ...) for field, name, weight in numbered
     }
-    scores = create_model("Scores", __base__=_Contract, **by_number)
     numbers: _Fields = {
-        "scores": (scores, ...),
+        "scores": (create_model("Scores", __base__=_Contract, **scores), ...),
         "total": (_between(0, total), ...),
         "max_total": (_between(total, total), ...),
     }
+    if evidence:
+        quotes: _Fields = {
+            field: (Annotated[str, Field(alias=name)], ...) for field, name, _ in numbered
+        }
+        numbers = {
+            "evidence": (create_model("Evidence", __base__=_Contract, **quotes), ...)
+        } | numbers
     reasoning: _Fields = {"reasoning": (str, ...)}
-    quotes: _Fields = {"evidence": (_quotes([name for name, _ in weights]), ...)}
-    numbers = quotes | numbers if evidence else numbers
     ordered = reasoning | numbers if layout == "shared_prefix" else numbers | reasoning
     return create_model("JudgeReply", __base__=_Contract, **ordered)
-
-
-def _quotes(ids: list[str]) -> type[BaseModel]:
-    by_number: _Fields = {
-        f"criterion_{number}": (Annotated[str, Field(alias=name)], ...)
-        for number, name in enumerate(ids)
-    }
-    return create_model("Evidence", __base__=_Contract, **by_number)
 
 
 def _between(low: float, high: float, *, alias: str | None = None) -> object:
@@ -94,7 +90,7 @@ def _between(low: float, high: float, *, alias: str | None = None) -> object:
 _LONGEST_REPLY_CHARS = 1_000_000
 
 
-class LLMJudge:
+class LLMJudge(ClosesItself):
     """Scores a response by asking a model once and reading its reply by the contract.
 
         r = Σ s_j / W  if the reply is valid,  0 with a reason if it is not
@@ -210,26 +206,17 @@ class LLMJudge:
         """Close the connections to the model."""
         await self._model.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     def _read(self, view: JudgeView, answer: ChatReply, rendered: RenderedPrompt) -> JudgeResult:
-        match answer.finish:
-            case "refused":
-                return JudgeResult.invalid(Reason.REFUSED)
-            case "truncated":
-                detail = f"the reply was cut off at {len(answer.text)} characters; "
-                return JudgeResult.invalid(Reason.TRUNCATED, detail=detail + "raise `max_tokens`")
-            case "oversized":
-                detail = "the answer is larger than what is read of one"
-                return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
-            case "complete":
-                pass
-        if len(answer.text) > _LONGEST_REPLY_CHARS:
-            size = len(answer.text)
+        size = len(answer.text)
+        if answer.finish == "refused":
+            return JudgeResult.invalid(Reason.REFUSED)
+        if answer.finish == "truncated":
+            detail = f"the reply was cut off at {size} characters; raise `max_tokens`"
+            return JudgeResult.invalid(Reason.TRUNCATED, detail=detail)
+        if answer.finish == "oversized":
+            detail = "the answer is larger than what is read of one"
+            return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
+        if size > _LONGEST_REPLY_CHARS:
             detail = f"the reply has {size} characters, more than {_LONGEST_REPLY_CHARS}"
             return JudgeResult.invalid(Reason.NOT_JSON, detail=detail)
         if self._config.evidence == "off":

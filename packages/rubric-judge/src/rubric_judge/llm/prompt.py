@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
@@ -54,11 +54,8 @@ def fenced(text: str, *, label: str, seed: str) -> str:
 
 
 def _mark(folded: str, *, seed: str) -> str:
-    for attempt in count():
-        mark = hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest()[:_MARK_CHARS]
-        if mark not in folded:
-            return mark
-    raise AssertionError  # pragma: no cover - a finite text does not hold every mark
+    hashes = (hashlib.sha256(f"{seed}\x1f{attempt}".encode()).hexdigest() for attempt in count())
+    return next(mark for one in hashes if (mark := one[:_MARK_CHARS]) not in folded)
 
 
 _VERSION = "v1"
@@ -122,6 +119,7 @@ class Prompt:
         )
 
 
+@lru_cache
 def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     """Read the files of a layout.
 
@@ -132,11 +130,6 @@ def load_prompt(layout: PromptLayout, *, evidence: bool = False) -> Prompt:
     Returns:
         The prompt, the same object every time.
     """
-    return _load_prompt(layout, evidence)
-
-
-@lru_cache
-def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT001  # a cache's key
     # Loaded with the first prompt: a program judge needs none.
     from jinja2 import BaseLoader, Environment, StrictUndefined
 
@@ -148,11 +141,11 @@ def _load_prompt(layout: PromptLayout, evidence: bool) -> Prompt:  # noqa: FBT00
     system, user, criteria, *about_evidence = texts
     # Plain text for a model: nothing is escaped. A missing variable is an error, never a blank.
     environment = Environment(loader=BaseLoader(), autoescape=False, undefined=StrictUndefined)  # noqa: S701
-    environment.filters["number"] = _number
-    environment.filters["json"] = _json
+    environment.filters |= {"number": _number, "json": _json}
     return Prompt(
         layout=layout,
-        sha256=_sha256([*texts, CONTROL_TOKENS.pattern]),
+        # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
+        sha256=hashlib.sha256("\x1f".join([*texts, CONTROL_TOKENS.pattern]).encode()).hexdigest(),
         _system=system,
         _user=environment.from_string(user),
         _criteria=environment.from_string(criteria),
@@ -189,8 +182,3 @@ def _number(value: float) -> str:
 
 def _json(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def _sha256(parts: Sequence[str]) -> str:
-    # The unit separator keeps ("ab", "c") and ("a", "bc") apart.
-    return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()

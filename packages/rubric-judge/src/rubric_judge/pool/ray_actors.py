@@ -198,17 +198,19 @@ class LimiterActor:
 
     async def rate_limited(self, owner: str, number: int, retry_after_s: float | None) -> None:
         """Lower the limit; see `Limiter.rate_limited`."""
-        entry = self._entries.get((owner, number))
-        self._limiter.note_rate_limited(entry.attempt if entry else None, retry_after_s)
+        self._limiter.rate_limited(retry_after_s, of=self._attempt(owner, number))
 
     async def succeeded(self, owner: str, number: int, tokens: int | None) -> None:
         """Raise the limit; see `Limiter.succeeded`."""
-        entry = self._entries.get((owner, number))
-        self._limiter.note_succeeded(entry.attempt if entry else None, tokens)
+        self._limiter.succeeded(tokens=tokens, of=self._attempt(owner, number))
 
     async def statistics(self) -> LimiterStatistics:
         """Return what was let through."""
         return self._limiter.statistics()
+
+    def _attempt(self, owner: str, number: int) -> Attempt | None:
+        entry = self._entries.get((owner, number))
+        return entry.attempt if entry else None
 
     def _leave(self, entry: _Entry) -> None:
         if entry.is_in:

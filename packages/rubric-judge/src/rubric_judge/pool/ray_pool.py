@@ -10,7 +10,7 @@ import asyncio
 import warnings
 from functools import partial
 from itertools import count
-from typing import Any, Self, cast
+from typing import Any, cast
 
 import anyio
 
@@ -23,6 +23,7 @@ from rubric_judge.pool import ray_actors
 from rubric_judge.pool.pool import JudgePool
 from rubric_judge.pool.ray_actors import SharedLimiter
 from rubric_judge.pool.schedule import Hedging
+from rubric_judge.provider.chat import ClosesItself
 from rubric_judge.provider.model_config import LimitsConfig
 
 _MOST_ACTORS = 2
@@ -177,7 +178,7 @@ class RemoteJudge:
         self.actor: Any = self._new_actor()
 
 
-class RayJudgePool(JudgePool):
+class RayJudgePool(JudgePool, ClosesItself):
     """Judges many responses in Ray actors, each with a judge and a client of its own.
 
     It connects to the cluster that is there (`RAY_ADDRESS`, or one on this machine), or starts one
@@ -263,12 +264,6 @@ class RayJudgePool(JudgePool):
         await asyncio.gather(*(judge.aclose() for judge in self._judges))
         self._limiter.close()
         self._end()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
 
     def _describe(self) -> None:
         try:

@@ -172,23 +172,16 @@ class Tally:
             "by_reason": dict(self.by_reason),
             "by_answerer": dict(self.by_answerer),
             "latency": _latency_quantiles(list(self.latencies_s)),
+            "cached_token_frac": self._cached_tokens_per(self.cached_reported_tokens),
+            "cached_tokens_per_criterion": self._cached_tokens_per(self.cached_reported_criteria),
         } | of_pool
         others = {one.name for one in fields(PoolStatistics)} - known.keys()
         return PoolStatistics(**known, **{name: getattr(self, name) for name in others})
 
-    @property
-    def cached_token_frac(self) -> float | None:
-        """Share of prompt tokens that were cached, where that is said."""
-        if self.usage.cached_tokens is None or not self.cached_reported_tokens:
-            return None
-        return self.usage.cached_tokens / self.cached_reported_tokens
-
-    @property
-    def cached_tokens_per_criterion(self) -> float | None:
-        """Prompt tokens that were cached for one criterion, where that is said."""
-        if self.usage.cached_tokens is None or not self.cached_reported_criteria:
-            return None
-        return self.usage.cached_tokens / self.cached_reported_criteria
+    def _cached_tokens_per(self, amount: int) -> float | None:
+        """Return prompt tokens that were cached for one of something, where that is said."""
+        tokens = self.usage.cached_tokens
+        return None if tokens is None or not amount else tokens / amount
 
     def _outcome(self, result: JudgeResult, times: int) -> None:
         self.by_outcome[result.outcome] += times

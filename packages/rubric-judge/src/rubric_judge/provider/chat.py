@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Literal, Protocol, cast, runtime_checkable
+from functools import lru_cache, partial
+from typing import Literal, Protocol, Self, cast, runtime_checkable
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, JsonValue
@@ -25,9 +25,9 @@ class ChatReply:
 
     text: str
     finish: Finish
-    usage: Usage | None
+    usage: Usage | None = None
     """Of all attempts, where the server says."""
-    attempts: int
+    attempts: int = 1
     latency_s: float | None = None
     """Seconds from the first attempt to the answer; None for a single attempt."""
     answered_by: Answerer | None = None
@@ -51,6 +51,20 @@ class ChatRequest:
         """The messages, as they are sent."""
         user = {"role": "user", "content": self.user}
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+class ClosesItself:
+    """Closed at the end of an `async with`."""
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        raise NotImplementedError
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 class ChatClient(Protocol):
@@ -160,36 +174,6 @@ def server_of(address: object) -> str:
         return ""
 
 
-class OneModel:
-    """Refuses an answer of another model than the first of the same deployment.
-
-    A name is compared only where the server says one: hosted providers name a new version of a
-    model where they serve it under the old name.
-    """
-
-    def __init__(self) -> None:
-        """Begin without a model."""
-        self._first: dict[tuple[str, str], str] = {}
-
-    def check(self, by: Answerer, *, usage: Usage | None, attempts: int) -> None:
-        """Compare who answered with who answered first.
-
-        Raises:
-            JudgeTransportError: it is another model; with what its answer consumed.
-        """
-        if not by.model:
-            return
-        first = self._first.setdefault((by.deployment, by.fallback), by.model)
-        if first == by.model:
-            return
-        where = f" at {by.deployment}" if by.deployment else ""
-        detail = (
-            f"{by.model!r} answered{where} where {first!r} did before: start again with one model, "
-            "or set allow_fallback_models: true"
-        )
-        raise JudgeTransportError(Reason.OTHER_MODEL, detail, usage=usage, attempts=attempts)
-
-
 _FINISH: dict[str, Finish] = {
     **dict.fromkeys(
         ("stop", "STOP", "COMPLETE", "end_turn", "eos", "eos_token", "stop_sequence"), "complete"
@@ -198,14 +182,9 @@ _FINISH: dict[str, Finish] = {
     **dict.fromkeys(("content_filter", "refusal", "safety"), "refused"),
 }
 """What ends an answer on the model's side. Anything else is the server's failure to finish it."""
-_CALLS = frozenset(
-    {
-        "MALFORMED_FUNCTION_CALL",
-        "TOO_MANY_TOOL_CALLS",
-        "UNEXPECTED_TOOL_CALL",
-        "function_call",
-        "tool_calls",
-    }
+_CALLS = (
+    *("MALFORMED_FUNCTION_CALL", "TOO_MANY_TOOL_CALLS", "UNEXPECTED_TOOL_CALL"),
+    *("function_call", "tool_calls"),
 )
 _FAILED = ("abort", "error")
 
@@ -234,22 +213,17 @@ def ended(
     Raises:
         JudgeTransportError: the server did not finish the answer, or does not say so.
     """
-
-    def reply(text: str | None, finish: Finish) -> ChatReply:
-        return ChatReply(
-            text=text or "", finish=finish, usage=usage, attempts=1, answered_by=answered_by
-        )
-
+    reply = partial(ChatReply, usage=usage, answered_by=answered_by)
     if refusal:
-        return reply(content, "refused")
+        return reply(content or "", "refused")
     why = why if isinstance(why, str) else None
     if why in _CALLS:
-        return reply(None, "complete")
+        return reply("", "complete")
     if why not in _FINISH:
         said = why if why in _FAILED else "unknown" if why else "missing"
         what = f"the answer is not finished: its `finish_reason` is {said}"
         raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
-    return reply(content, _FINISH[why])
+    return reply(content or "", _FINISH[why])
 
 
 _POLICY_CODES = frozenset({"content_filter", "content_policy_violation"})
@@ -291,7 +265,7 @@ class Answer:
         if not self.is_success:
             return self._refused()
         if self.body is None:
-            return ChatReply(text="", finish="oversized", usage=None, attempts=1)
+            return ChatReply("", "oversized")
         return _chat_reply(_decoded(self.body))
 
     def _refused(self) -> ChatReply:
@@ -301,8 +275,8 @@ class Answer:
         except JudgeTransportError:
             refusal = {}
         used = _usage(refusal)
-        if self.status == 400 and _is_content_policy(_mapping(refusal.get("error"))):  # noqa: PLR2004
-            return ChatReply(text="", finish="refused", usage=used, attempts=1)
+        if self.status == 400 and _is_content_policy(mapping(refusal.get("error"))):  # noqa: PLR2004
+            return ChatReply("", "refused", used)
         waits = (value for name, value in self.headers if name.lower() == "retry-after")
         raise status_error(
             self.status,
@@ -330,7 +304,7 @@ def _decoded(body: bytes) -> dict[str, object]:
 def _chat_reply(completion: dict[str, object]) -> ChatReply:
     used = _usage(completion)
     choice = _only(completion.get("choices"), usage=used)
-    message = _mapping(choice.get("message"))
+    message = mapping(choice.get("message"))
     content, refusal = message.get("content"), message.get("refusal")
     of_model = message.get("role", "assistant") == "assistant"
     is_whole = bool(message) and of_model and not completion.get("error")
@@ -347,18 +321,18 @@ def _chat_reply(completion: dict[str, object]) -> ChatReply:
 
 
 def _only(choices: object, *, usage: Usage | None) -> dict[str, object]:
-    given = cast("list[object]", choices) if isinstance(choices, list) else []
+    given = listing(choices)
     if len(given) > 1:
         what = f"{len(given)} choices where one was asked for"
         raise transport_error(Reason.SERVER_ERROR, what, usage=usage)
-    return _mapping(given[0]) if given else {}
+    return mapping(given[0]) if given else {}
 
 
 def _usage(completion: dict[str, object]) -> Usage | None:
-    reported = _mapping(completion.get("usage"))
+    reported = mapping(completion.get("usage"))
     if not reported:
         return None
-    cached_tokens = _mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
+    cached_tokens = mapping(reported.get("prompt_tokens_details")).get("cached_tokens")
     return usage(reported.get, cached_tokens=cached_tokens)
 
 
@@ -372,9 +346,15 @@ def _is_content_policy(error: dict[str, object]) -> bool:
 
 
 def _is_about_model(refusal: dict[str, object]) -> bool:
-    error = _mapping(refusal.get("error")) or refusal
+    error = mapping(refusal.get("error")) or refusal
     return any("model" in str(error.get(name)).lower() for name in ("message", "code", "param"))
 
 
-def _mapping(value: object) -> dict[str, object]:
+def mapping(value: object) -> dict[str, object]:
+    """Return a value that is a JSON object; for any other an empty one."""
     return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def listing(value: object) -> list[object]:
+    """Return a value that is a JSON array; for any other an empty one."""
+    return cast("list[object]", value) if isinstance(value, list) else []

@@ -38,18 +38,10 @@ class DirectClient:
         """
         (address,) = config.addresses
         self._url = f"{(address or '').rstrip('/')}/chat/completions"
-        self._headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        self._key = api_key(config)
-        self._connections = Connections(self._url)
-        fields = {
-            "model": config.served_name,
-            "max_tokens": config.max_tokens,
-            **({} if config.temperature is None else {"temperature": config.temperature}),
-            **config.parameters,
-        }
-        self._fields = fields
+        self._connections = Connections(self._url, api_key(config))
+        self._fields = {"model": config.served_name, **config.sent_fields}
         # What no call changes is encoded once; `_body` puts the rest behind it.
-        self._opening = json.dumps(fields).encode().removesuffix(b"}")
+        self._opening = json.dumps(self._fields).encode().removesuffix(b"}")
 
     async def prepare(self) -> None:
         """Import aiohttp, which takes a few tenths of a second, in a thread."""
@@ -58,11 +50,7 @@ class DirectClient:
 
     async def ask(self, request: ChatRequest) -> ChatReply:
         """Send one request and read its answer; see `Transport.ask`."""
-        headers = self._headers
-        if self._key is not None:  # in plain text for the call only
-            headers = {**headers, "Authorization": f"Bearer {self._key.get_secret_value()}"}
-        body = self._body(request)
-        answer = await self._connections.post(self._url, body=body, headers=headers)
+        answer = await self._connections.post(self._url, self._body(request))
         return answer.chat_reply()
 
     async def unsupported(self, names: Iterable[str]) -> tuple[str, ...]:

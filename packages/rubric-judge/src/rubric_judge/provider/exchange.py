@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
+
+from pydantic import SecretStr
 
 from rubric_core import Reason
 from rubric_judge.provider.chat import Answer, server_of
@@ -40,31 +41,25 @@ class Connections:
     never for this machine.
     """
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, key: SecretStr | None) -> None:
         """Look for a proxy; nothing is connected.
 
         Args:
             address: the server's.
+            key: goes with every request.
         """
         self._proxy = proxy_for(address)
+        self._key = key
         self._sessions: dict[asyncio.AbstractEventLoop, ClientSession] = {}
         self._repeating: set[str] = set()
         """Where the server has repeated the id of a request in its answer."""
 
-    async def post(
-        self,
-        url: str,
-        *,
-        body: bytes,
-        headers: Mapping[str, str],
-        silence_s: float | None = None,
-    ) -> Answer:
+    async def post(self, url: str, body: bytes, *, silence_s: float | None = None) -> Answer:
         """Send one request and take its answer.
 
         Args:
             url: where to.
             body: JSON.
-            headers: with the key, if any.
             silence_s: longest time without a byte of the answer; left out, whoever asks keeps time.
 
         Returns:
@@ -74,8 +69,8 @@ class Connections:
             JudgeTransportError: there is none, or it is the answer to another request.
         """
         request_id = os.urandom(16).hex()
-        headers = {**headers, _REQUEST_ID: request_id}
-        answer = await self._exchanged("POST", url, body=body, headers=headers, silence_s=silence_s)
+        headers = {"Content-Type": "application/json", _REQUEST_ID: request_id}
+        answer = await self._exchanged(url, body=body, headers=headers, silence_s=silence_s)
         if answer.is_success and answer.body is not None:
             self._check_is_of(request_id, url, answer)
         return answer
@@ -94,25 +89,22 @@ class Connections:
             what = f"an answer to another request: it has not the {_REQUEST_ID} of this one"
             raise transport_error(Reason.SERVER_ERROR, what)
 
-    async def get(self, url: str, *, headers: Mapping[str, str], silence_s: float) -> Answer:
+    async def get(self, url: str, *, silence_s: float) -> Answer:
         """Ask for a page; otherwise as `post`."""
-        return await self._exchanged("GET", url, body=None, headers=headers, silence_s=silence_s)
+        return await self._exchanged(url, body=None, headers={}, silence_s=silence_s)
 
     async def _exchanged(
-        self,
-        method: str,
-        url: str,
-        *,
-        body: bytes | None,
-        headers: Mapping[str, str],
-        silence_s: float | None,
+        self, url: str, *, body: bytes | None, headers: dict[str, str], silence_s: float | None
     ) -> Answer:
         import aiohttp
 
         session = await self._session()
+        headers["Accept"] = "application/json"
+        if self._key is not None:  # in plain text for the call only
+            headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
         try:
             async with session.request(
-                method,
+                "GET" if body is None else "POST",
                 url,
                 data=body,
                 headers=headers,
@@ -141,7 +133,15 @@ class Connections:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None or session.closed:
-            session = self._sessions[loop] = _new_session()
+            import aiohttp
+
+            from rubric_judge.provider.connector import CleanConnector  # loads aiohttp
+
+            clean = CleanConnector(
+                limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S
+            )
+            session = aiohttp.ClientSession(connector=clean, cookie_jar=aiohttp.DummyCookieJar())
+            self._sessions[loop] = session
             await self._forget_dead_loops()
         return session
 
@@ -161,15 +161,6 @@ def _timeout(silence_s: float | None) -> ClientTimeout:
     import aiohttp
 
     return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=silence_s)
-
-
-def _new_session() -> ClientSession:
-    import aiohttp
-
-    from rubric_judge.provider.connector import CleanConnector  # loads aiohttp
-
-    connector = CleanConnector(limit=0, ttl_dns_cache=_DNS_CACHE_S, keepalive_timeout=_KEEP_ALIVE_S)
-    return aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
 
 
 async def _read(response: ClientResponse) -> bytes | None:

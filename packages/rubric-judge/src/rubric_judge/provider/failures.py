@@ -30,16 +30,11 @@ _NO_PAGE = (
     "no such page: write into `api_base` what comes before /chat/completions, usually ending in /v1"
 )
 _NO_MODEL = "no such model: write into `model` one that the server's page /v1/models names"
-_REMEDY_BY_STATUS = {
-    404: "no such model or page: check `model` and `api_base`",
-    405: _NO_PAGE,
-}
+_REMEDY_BY_STATUS = {404: "no such model or page: check `model` and `api_base`", 405: _NO_PAGE}
 _REASON_BY_STATUS = {
-    401: Reason.AUTH,
-    403: Reason.AUTH,
+    **dict.fromkeys((401, 403), Reason.AUTH),
     408: Reason.TIMEOUT,
-    409: Reason.SERVER_ERROR,
-    425: Reason.SERVER_ERROR,
+    **dict.fromkeys((409, 425), Reason.SERVER_ERROR),
     429: Reason.RATE_LIMITED,
 }
 
@@ -49,10 +44,9 @@ _MOST_TOKENS = 10_000_000
 
 def reason_of_status(status: int) -> Reason:
     """Return why an answer with this HTTP status brings no judgement."""
-    if status in _REASON_BY_STATUS:
-        return _REASON_BY_STATUS[status]
     # A 200 that is refused is a page where an answer should be; a redirect is a wrong address.
-    return Reason.BAD_REQUEST if 300 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
+    others = Reason.BAD_REQUEST if 300 <= status < 500 else Reason.SERVER_ERROR  # noqa: PLR2004
+    return _REASON_BY_STATUS.get(status, others)
 
 
 def status_error(

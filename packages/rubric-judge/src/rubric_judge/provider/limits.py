@@ -98,8 +98,8 @@ class _Budget:
     amount is known; the libraries' buckets cannot give back.
     """
 
-    def __init__(self, per_minute: int) -> None:
-        self._each_s = (60.0 + _BURST_S) / per_minute
+    def __init__(self, per_minute: int | None) -> None:
+        self._each_s = (60.0 + _BURST_S) / per_minute if per_minute else 0.0
         self._paid_until_s = 0.0
 
     def wait_s(self, amount: float, now_s: float) -> float:
@@ -130,35 +130,23 @@ class LocalLimiter:
     def __init__(self, config: LimitsConfig | None = None) -> None:
         """Start with no attempt in flight; without a configuration only a 429 limits anything."""
         config = config or LimitsConfig()
-        self._most = math.inf if config.max_in_flight is None else float(config.max_in_flight)
-        self._limit = self._most
+        self._limit = self._most = float(config.max_in_flight or math.inf)
         self._adaptive = config.adaptive
         self._most_tokens = min(config.tpm or _MOST_TOKENS, _MOST_TOKENS)
-        self._requests = _Budget(config.rpm) if config.rpm else None
-        self._tokens = _Budget(config.tpm) if config.tpm else None
+        self._requests, self._tokens = _Budget(config.rpm), _Budget(config.tpm)
         self._home = LoopGuard("limiter")
         self._in_flight = dict[Attempt, None]()
         """In the order in which they were counted in; some of them are about to wake."""
         self._line = OrderedDict[Attempt, anyio.Event]()
         """Who waits, and what wakes them: they have been counted in, or are first and keep time."""
         self._paused_until_s = 0.0
-        self._peak_in_flight = 0
-        self._started = self._rate_limited = self._decreases = 0
-        self._lowered_at = 0
+        self._peak_in_flight = self._started = self._rate_limited = self._decreases = 0
+        self._lowered_at = self._tokens_taken = 0
         self._waited_s = 0.0
-        self._tokens_taken = 0
 
     def attempt(self, *, tokens: int) -> Attempt:
         """Return one attempt's context; see `Limiter.attempt`."""
         return Attempt(self, tokens=tokens)
-
-    def rate_limited(self, retry_after_s: float | None) -> None:
-        """Lower the limit and pause; see `Limiter.rate_limited`."""
-        self.note_rate_limited(self._current(), retry_after_s)
-
-    def succeeded(self, *, tokens: int | None) -> None:
-        """Raise the limit and correct the budget; see `Limiter.succeeded`."""
-        self.note_succeeded(self._current(), tokens)
 
     def statistics(self) -> LimiterStatistics:
         """Return what was let through."""
@@ -205,8 +193,14 @@ class LocalLimiter:
         if self._home.leave(attempt):
             self._admit()
 
-    def note_rate_limited(self, attempt: Attempt | None, retry_after_s: float | None) -> None:
-        """Lower the limit, unless that was done since the attempt started, and pause."""
+    def rate_limited(self, retry_after_s: float | None, *, of: Attempt | None = None) -> None:
+        """Lower the limit, unless that was done since the attempt started, and pause.
+
+        Args:
+            retry_after_s: as in `Limiter.rate_limited`.
+            of: the attempt; this task's latest when left out.
+        """
+        attempt = of or self._current()
         self._rate_limited += 1
         self._call_back()
         if self._adaptive and (attempt is None or attempt.number > self._lowered_at):
@@ -217,8 +211,14 @@ class LocalLimiter:
             pause_s = min(retry_after_s, _LONGEST_PAUSE_S)
             self._paused_until_s = max(self._paused_until_s, time.monotonic() + pause_s)
 
-    def note_succeeded(self, attempt: Attempt | None, tokens: int | None) -> None:
-        """Raise the limit where it is in use, and put the true tokens for the estimate."""
+    def succeeded(self, *, tokens: int | None, of: Attempt | None = None) -> None:
+        """Raise the limit where it is in use, and put the true tokens for the estimate.
+
+        Args:
+            tokens: as in `Limiter.succeeded`.
+            of: the attempt; this task's latest when left out.
+        """
+        attempt = of or self._current()
         if len(self._in_flight) >= self._limit * _DECREASE:
             self._limit = min(self._most, self._limit + 1 / self._limit)
         if attempt is not None and tokens is not None:
@@ -227,8 +227,7 @@ class LocalLimiter:
             difference = tokens - attempt.tokens
             attempt.tokens = tokens  # said twice, it is corrected once
             self._tokens_taken += difference
-            if self._tokens is not None:
-                self._tokens.correct(difference)
+            self._tokens.correct(difference)
         self._admit()
 
     def _current(self) -> Attempt | None:
@@ -238,12 +237,8 @@ class LocalLimiter:
     def _hold_s(self, tokens: int, now_s: float) -> float:
         if len(self._in_flight) + 1 > self._limit:
             return math.inf
-        hold_s = max(0.0, self._paused_until_s - now_s)
-        if self._requests is not None:
-            hold_s = max(hold_s, self._requests.wait_s(1, now_s))
-        if self._tokens is not None:
-            hold_s = max(hold_s, self._tokens.wait_s(tokens, now_s))
-        return hold_s
+        of_budgets = self._requests.wait_s(1, now_s), self._tokens.wait_s(tokens, now_s)
+        return max(0.0, self._paused_until_s - now_s, *of_budgets)
 
     async def _wait(self, attempt: Attempt) -> None:
         started_s = time.monotonic()
@@ -288,16 +283,12 @@ class LocalLimiter:
     def _count_in(self, attempt: Attempt, now_s: float) -> None:
         self._in_flight[attempt] = None
         self._peak_in_flight = max(self._peak_in_flight, len(self._in_flight))
-        if self._requests is not None:
-            self._requests.take(1, now_s)
-        if self._tokens is not None:
-            self._tokens.take(attempt.tokens, now_s)
+        self._requests.take(1, now_s)
+        self._tokens.take(attempt.tokens, now_s)
 
     def _give_back(self, attempt: Attempt) -> None:
-        if self._requests is not None:
-            self._requests.correct(-1)
-        if self._tokens is not None:
-            self._tokens.correct(-attempt.tokens)
+        self._requests.correct(-1)
+        self._tokens.correct(-attempt.tokens)
 
 
 class Attempt(AbstractAsyncContextManager[None]):

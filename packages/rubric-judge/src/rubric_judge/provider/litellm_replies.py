@@ -6,16 +6,9 @@ from typing import Any
 
 from rubric_core import Reason, Usage
 from rubric_judge.errors import JudgeTransportError
+from rubric_judge.provider import failures
 from rubric_judge.provider.chat import ChatReply, answerer, ended
-from rubric_judge.provider.failures import (
-    causes_of,
-    reason_of_status,
-    retry_after_s,
-    status_error,
-    transport_error,
-    usage,
-    why_unreachable,
-)
+from rubric_judge.provider.failures import status_error, transport_error, why_unreachable
 
 
 def chat_reply(completion: Any) -> ChatReply:
@@ -59,7 +52,7 @@ def refusal_or_raise(
         JudgeTransportError: any other failure.
     """
     if isinstance(failed, litellm.ContentPolicyViolationError):
-        return ChatReply(text="", finish="refused", usage=None, attempts=1)
+        return ChatReply("", "refused")
     if no_deployment(failed, litellm):
         pause_s = getattr(failed, "cooldown_time", None)
         what = "no deployment is left for now"
@@ -83,7 +76,7 @@ def _usage(completion: Any) -> Usage | None:
         return None
     details = getattr(reported, "prompt_tokens_details", None)
     hidden: dict[str, Any] = getattr(completion, "_hidden_params", None) or {}
-    return usage(
+    return failures.usage(
         lambda name: getattr(reported, name, None),
         cached_tokens=getattr(details, "cached_tokens", None),
         cost_usd=hidden.get("response_cost"),
@@ -94,23 +87,20 @@ def _failure(error: BaseException, unreachable: type[Exception]) -> JudgeTranspo
     import aiohttp
     import httpx
 
-    of_connections = (
-        ConnectionError,
-        aiohttp.ClientConnectionError,
-        aiohttp.ClientPayloadError,
-        httpx.TransportError,
-        unreachable,
-    )
-    outermost, *causes = causes_of(error)
+    of_connections = (ConnectionError, httpx.TransportError, unreachable)
+    of_aiohttp = (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError)
+    outermost, *causes = failures.causes_of(error)
     status = getattr(error, "status_code", None)
     # litellm calls a broken connection a 500, and what it cannot read a broken connection; the
     # truth is among the causes.
-    broken = any(isinstance(cause, of_connections) for cause in causes or [outermost])
+    broken = any(
+        isinstance(cause, (*of_connections, *of_aiohttp)) for cause in causes or [outermost]
+    )
     is_status = isinstance(status, int)
-    if broken and (not is_status or reason_of_status(status) is Reason.SERVER_ERROR):
+    if broken and (not is_status or failures.reason_of_status(status) is Reason.SERVER_ERROR):
         return transport_error(Reason.CONNECTION, why_unreachable(error, ""))
     if not is_status:
         return transport_error(Reason.JUDGE_ERROR, type(error).__name__)
     headers: Any = getattr(error, "litellm_response_headers", None) or {}
-    retry_after = retry_after_s(headers.get("retry-after") or "")
+    retry_after = failures.retry_after_s(headers.get("retry-after") or "")
     return status_error(status, type(error).__name__, retry_after=retry_after)

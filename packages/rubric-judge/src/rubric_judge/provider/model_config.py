@@ -9,53 +9,26 @@ from pathlib import Path
 from typing import Literal, cast
 from urllib.parse import urlsplit
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    JsonValue,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
 from rubric_core import Usage
 from rubric_core.configuration import UNSHOWN, may_be_key
 from rubric_core.schema.sealed import Many
 
-_NOT_PARAMETERS = frozenset(
-    {
-        "api_base",
-        "api_key",
-        "authorization",
-        "base_url",
-        "extra_headers",
-        "headers",
-        "max_retries",
-        "max_tokens",
-        "messages",
-        "model",
-        "n",
-        "num_retries",
-        "response_format",
-        "response_model",
-        "stream",
-        "temperature",
-        "timeout",
-        "tool_choice",
-        "tools",
-    }
-)
-"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 _INSTEAD = {
-    "api_key": "api_key_env",
-    "authorization": "api_key_env",
+    **dict.fromkeys(("api_key", "authorization"), "api_key_env"),
     "base_url": "api_base",
-    "max_retries": "max_transport_attempts",
-    "num_retries": "max_transport_attempts",
+    **dict.fromkeys(("max_retries", "num_retries"), "max_transport_attempts"),
     "timeout": "timeout_s",
 }
+_NOT_PARAMETERS = (
+    *_INSTEAD,
+    *("api_base", "extra_headers", "headers", "max_tokens", "messages", "model", "n", "stream"),
+    *("response_format", "response_model", "temperature", "tool_choice", "tools"),
+)
+"""Fields that a judge sets itself, that would change how an answer is read, or that hold a key."""
 
 
 def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> str:
@@ -68,7 +41,7 @@ def wrong_with_parameters(names: Iterable[str], *, settings: Container[str]) -> 
     Returns:
         One line; none for parameters that may all stand.
     """
-    taken = sorted(_NOT_PARAMETERS & set(names))
+    taken = sorted(set(names).intersection(_NOT_PARAMETERS))
     if not taken:
         return ""
     setting = _INSTEAD.get(taken[0], taken[0])
@@ -278,7 +251,7 @@ class ModelConfig(BaseModel):
 
     @field_validator("litellm_config")
     @classmethod
-    def _beside_the_file(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+    def _beside_the_file(cls, value: Path | None, info: pydantic.ValidationInfo) -> Path | None:
         folder = cast("Mapping[str, Path]", info.context or {}).get("folder")
         return folder / value if value is not None and folder is not None else value
 
@@ -320,6 +293,12 @@ class ModelConfig(BaseModel):
                 "leave out `api_base` and `api_key_env`"
             )
         return self
+
+    @property
+    def sent_fields(self) -> dict[str, object]:
+        """What every request holds beside the model and the messages."""
+        temperature = {} if self.temperature is None else {"temperature": self.temperature}
+        return {"max_tokens": self.max_tokens, **temperature, **self.parameters}
 
     @property
     def is_direct(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -119,30 +119,19 @@ class RetryingClient:
     async def _asked(self, request: ChatRequest) -> ChatReply:
         await self._transport.prepare()
         call = _Call(self._deadline_s, self._config.max_transport_attempts)
-
-        async def attempt() -> ChatReply:
-            return await self._attempt(call, request)
-
         try:
-            answer = await self._until_answered(attempt, call)
+            answer = await self._until_answered(call, request)
         except JudgeTransportError as last:
             error = last
         else:
-            return ChatReply(
-                text=answer.text,
-                finish=answer.finish,
-                usage=call.usage,
-                attempts=call.attempts,
-                latency_s=call.elapsed_s,
-                answered_by=answer.answered_by,
+            return replace(
+                answer, usage=call.usage, attempts=call.attempts, latency_s=call.elapsed_s
             )
         # Not chained: the causes may hold the request.
-        detail = error.detail
-        if error.reason is Reason.AUTH:
-            detail += f": {key_remedy(self._config)}"
+        remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
         raise JudgeTransportError(
             error.reason,
-            detail,
+            error.detail + remedy,
             attempts=call.attempts,
             usage=call.usage,
             latency_s=call.elapsed_s,
@@ -160,11 +149,9 @@ class RetryingClient:
             detail = f"no answer within {limit_s:g} s: {remedy}"
         return JudgeTransportError(Reason.TIMEOUT, detail)
 
-    async def _until_answered(
-        self, attempt: Callable[[], Awaitable[ChatReply]], call: _Call
-    ) -> ChatReply:
+    async def _until_answered(self, call: _Call, request: ChatRequest) -> ChatReply:
         try:
-            return await attempt()
+            return await self._attempt(call, request)
         except JudgeTransportError as error:
             failed = error
         # Most calls end above, and what tries again is made for those that do not. It is told of
@@ -176,7 +163,7 @@ class RetryingClient:
         async def attempt_again() -> ChatReply:
             if failures:
                 raise failures.pop()
-            return await attempt()
+            return await self._attempt(call, request)
 
         config = self._config
         retrying = tenacity.AsyncRetrying(

@@ -24,8 +24,7 @@ from rubric_judge.provider.chat import ChatReply, answerer
 from rubric_judge.provider.litellm_replies import no_deployment
 from rubric_judge.provider.model_config import ModelConfig
 from rubric_judge.provider.router_checks import remedy, wrong
-from rubric_judge.provider.router_file import RouterFile
-from rubric_judge.provider.router_groups import Groups
+from rubric_judge.provider.router_file import Groups, RouterFile
 from rubric_judge.provider.settings import deployments_with_keys
 
 _NO_BETTER_ELSEWHERE = frozenset({400, 413, 422})

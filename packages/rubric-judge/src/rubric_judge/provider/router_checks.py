@@ -10,70 +10,52 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 from rubric_core import ConfigError
 from rubric_core.configuration import nearest_key, shown_name
+from rubric_core.files import toml_beside
 
-KEY_PREFIX = "os.environ/"
+_KEY_PREFIX = "os.environ/"
 SECRET = re.compile(
     r"(?:key|key_id|(?<!_per_)token|secret|password|credentials|authorization)$", re.IGNORECASE
 )
 """Names of parameters that hold a secret; `input_cost_per_token` is a price."""
 _DEEPEST = 32
-_TEXTS = frozenset({"api_base", "api_version", "base_url", "custom_llm_provider", "organization"})
-_NUMBERS = frozenset(
-    {
-        "itpm",
-        "max_parallel_requests",
-        "max_retries",
-        "max_tokens",
-        "otpm",
-        "rpm",
-        "stream_timeout",
-        "temperature",
-        "timeout",
-        "tpm",
-        "weight",
-    }
-)
-_STRATEGIES = (
-    "simple-shuffle",
-    "least-busy",
-    "usage-based-routing",
-    "usage-based-routing-v2",
-    "latency-based-routing",
-    "cost-based-routing",
-    "lar1",
-)
-_SETTING_TEXTS = frozenset({"redis_host", "redis_password", "redis_url"})
-_SETTING_NUMBERS = frozenset(
-    {
-        "allowed_fails",
-        "client_ttl",
-        "cooldown_time",
-        "default_max_parallel_requests",
-        "default_priority",
-        "max_fallbacks",
-        "polling_interval",
-        "redis_db",
-        "redis_port",
-    }
-)
-_SETTING_MAPPINGS = frozenset(
-    {
-        "allowed_fails_policy",
-        "cache_kwargs",
-        "default_litellm_params",
-        "model_group_alias",
-        "model_group_retry_policy",
-        "routing_strategy_args",
-    }
-)
-_SETTING_SWITCHES = frozenset(
-    {"cache_responses", "disable_cooldowns", "enable_pre_call_checks", "enable_tag_filtering"}
-)
+_TABLE: Final = toml_beside(__file__, "router.toml")
+PARAMETERS: Final[dict[str, list[str]]] = _TABLE["parameters"]
+SETTINGS: Final[dict[str, list[str]]] = _TABLE["settings"]
 _Options = Mapping[str, object]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return False
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return False
+    return math.isfinite(number) and number >= 0
+
+
+_KINDS: dict[str, tuple[Callable[[object], bool], str]] = {
+    "text": (_is_text, "needs a text"),
+    "number": (_is_number, "needs a number, 0 or more"),
+    "mapping": (lambda value: isinstance(value, dict), "needs keys and values"),
+    "switch": (lambda value: isinstance(value, bool), "needs true or false"),
+}
+"""Whether a value is of a kind, and what to say where it is not."""
+
+
+def named_variable(value: object) -> str | None:
+    """Return the environment variable that a value names, as `os.environ/NAME` does."""
+    if not isinstance(value, str) or not value.startswith(_KEY_PREFIX):
+        return None
+    return value.removeprefix(_KEY_PREFIX)
 
 
 def wrong(path: Path, key: str, what: str) -> ConfigError:
@@ -148,14 +130,8 @@ def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -
         ConfigError: a value is of a wrong type or none of those that there are, or needs a package
             that is not installed.
     """
-    kinds: tuple[tuple[Iterable[str], Callable[[object], bool], str], ...] = (
-        (_SETTING_TEXTS, _is_text, "needs a text"),
-        (_SETTING_NUMBERS, _is_number, "needs a number, 0 or more"),
-        (_SETTING_MAPPINGS, lambda value: isinstance(value, dict), "needs keys and values"),
-        (_SETTING_SWITCHES, lambda value: isinstance(value, bool), "needs true or false"),
-    )
-    for names, fits, what in kinds:
-        for name in names:
+    for kind, (fits, what) in _KINDS.items():
+        for name in SETTINGS[kind]:
             if settings.get(name) is not None and not fits(settings[name]):
                 raise wrong(path, keys[name], what)
     for name in ("redis_host", "redis_url"):
@@ -163,8 +139,9 @@ def check_settings(path: Path, settings: _Options, *, keys: Mapping[str, str]) -
             what = "needs the package `redis`, which is not installed: install it, or leave it out"
             raise wrong(path, keys[name], what)
     strategy = settings.get("routing_strategy")
-    if strategy is not None and strategy not in _STRATEGIES:
-        there = remedy(strategy, _STRATEGIES, otherwise=f"use one of {', '.join(_STRATEGIES)}")
+    known = SETTINGS["strategies"]
+    if strategy is not None and strategy not in known:
+        there = remedy(strategy, known, otherwise=f"use one of {', '.join(known)}")
         raise wrong(path, keys["routing_strategy"], f"is no way of routing: {there}")
     defaults = settings.get("default_litellm_params")
     if isinstance(defaults, dict):
@@ -176,28 +153,13 @@ def _check_parameters(path: Path, parameters: _Options, *, key: str) -> None:
         place = f"{key}.{shown_name(name)}"
         if value is None:
             continue
-        if isinstance(value, str) and value.startswith(KEY_PREFIX):
-            variable = value.removeprefix(KEY_PREFIX)
+        if (variable := named_variable(value)) is not None:
             if not variable.isidentifier() or shown_name(variable) != variable:
                 what = "needs the name of an environment variable after os.environ/, and no key"
                 raise wrong(path, place, what)
-        elif name in _NUMBERS and not _is_number(value):
-            raise wrong(path, place, "needs a number, 0 or more")
-        elif (name in _TEXTS or SECRET.search(name)) and not _is_text(value):
+        elif name in PARAMETERS["number"] and not _is_number(value):
+            raise wrong(path, place, _KINDS["number"][1])
+        elif (name in PARAMETERS["text"] or SECRET.search(name)) and not _is_text(value):
             if name.endswith("credentials") and isinstance(value, dict):
                 continue  # of a cloud, written out
             raise wrong(path, place, "needs a text, such as os.environ/NAME")
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and bool(value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return False
-    try:
-        number = float(value)
-    except (ValueError, OverflowError):
-        return False
-    return math.isfinite(number) and number >= 0

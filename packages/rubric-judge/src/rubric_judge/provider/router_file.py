@@ -1,4 +1,4 @@
-"""litellm's own configuration files: several deployments of a model, and what to fall back on.
+"""litellm's own configuration files: groups of deployments, and what each falls back on.
 
 What concerns calls is read; what is the proxy server's own (`general_settings`) is not. Retries and
 times are the judge's, so that they count towards its deadline.
@@ -7,65 +7,34 @@ times are the judge's, so that they count towards its deadline.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
+from uuid import uuid4
 
 from rubric_core import ConfigError
 from rubric_core.configuration import shown_name
-from rubric_judge.provider.router_checks import (
-    KEY_PREFIX,
-    SECRET,
-    check_deployment,
-    check_names,
-    check_settings,
-    remedy,
-    wrong,
-)
+from rubric_judge.provider import router_checks
+from rubric_judge.provider.chat import listing, mapping, server_of
+from rubric_judge.provider.router_checks import SECRET, named_variable, remedy, wrong
 from rubric_judge.yaml_files import read_yaml
 
 _SECTIONS = frozenset({"model_list", "router_settings", "litellm_settings", "general_settings"})
-_OURS = frozenset(
-    {"num_retries", "request_timeout", "retry_after", "retry_policy", "set_verbose", "timeout"}
-)
-"""Settings that `max_transport_attempts`, `timeout_s` and `backoff_s` stand for."""
-_OF_CALLS = frozenset(
-    {
-        "allowed_fails",
-        "content_policy_fallbacks",
-        "context_window_fallbacks",
-        "cooldown_time",
-        "default_fallbacks",
-        "fallbacks",
-    }
-)
+_FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
+_OF_CALLS = frozenset({*_FALLBACKS, "default_fallbacks", "allowed_fails", "cooldown_time"})
 """What may stand under `litellm_settings`; the rest would change litellm for the whole process."""
 _DEFAULTS = "default_litellm_params"
-_FALLBACKS = ("fallbacks", "context_window_fallbacks", "content_policy_fallbacks")
-_UNSCORED_PARAMETERS = frozenset(
-    {"api_base", "base_url", "max_parallel_requests", "max_retries", "rpm", "timeout", "tpm"}
-)
-"""Addresses, limits and times; of a group that mixes models, `weight` says who judges."""
 _PRICE = "_cost_per_"
-_UNSCORED_SETTINGS = frozenset(
-    {
-        "allowed_fails",
-        "allowed_fails_policy",
-        "cooldown_time",
-        "debug_level",
-        "default_max_parallel_requests",
-        "disable_cooldowns",
-        "redis_host",
-        "redis_password",
-        "redis_port",
-        "redis_url",
-    }
-)
-"""Where the Router keeps its counts, and when a deployment rests. Every other setting may change a
-score; to judge again for one that did not is the lesser harm."""
 _HEADERS = frozenset({"extra_headers", "headers"})
 _Options = dict[str, object]
+FallbackKind = Literal["fallbacks", "context_window_fallbacks", "content_policy_fallbacks"]
+
+
+def parameters_of(entry: Mapping[str, object]) -> _Options:
+    """Return the `litellm_params` of an entry of `model_list`, which was checked."""
+    return cast("_Options", entry["litellm_params"])
 
 
 @dataclass(frozen=True)
@@ -73,9 +42,9 @@ class RouterFile:
     """A file that was read and can be used."""
 
     path: Path
-    deployments: tuple[Mapping[str, object], ...] = field(repr=False)
+    deployments: tuple[_Options, ...] = field(repr=False)
     """Entries of `model_list`, as written: `os.environ/NAME` still stands for a key."""
-    settings: Mapping[str, object] = field(repr=False)
+    settings: _Options = field(repr=False)
     """Arguments of litellm's Router."""
     ignored: tuple[str, ...]
     """Settings that are the judge's, or the proxy's."""
@@ -84,10 +53,10 @@ class RouterFile:
     def variables(self) -> dict[str, str]:
         """The environment variables that the deployments name, and the key that names each."""
         return {
-            value.removeprefix(KEY_PREFIX): f"model_list.{number}.litellm_params.{name}"
+            variable: f"model_list.{number}.litellm_params.{name}"
             for number, entry in enumerate(self.deployments)
-            for name, value in cast("_Options", entry["litellm_params"]).items()
-            if isinstance(value, str) and value.startswith(KEY_PREFIX)
+            for name, value in parameters_of(entry).items()
+            if (variable := named_variable(value)) is not None
         }
 
     def routes(self, variable: Callable[[str], str | None]) -> tuple[str, ...]:
@@ -96,8 +65,8 @@ class RouterFile:
         Args:
             variable: as in `identity`.
         """
-        parameters = (cast("_Options", entry["litellm_params"]) for entry in self.deployments)
-        return tuple(str(_scored(one, variable).get("model")) for one in parameters)
+        scored = (_scored(parameters_of(entry), variable) for entry in self.deployments)
+        return tuple(str(one.get("model")) for one in scored)
 
     def identity(self, variable: Callable[[str], str | None]) -> str:
         """Return all of it that may change a score, without addresses, keys and limits.
@@ -107,10 +76,7 @@ class RouterFile:
                 hold no secret.
         """
         models = [
-            {
-                "group": entry["model_name"],
-                **_scored(cast("_Options", entry["litellm_params"]), variable),
-            }
+            {"group": entry["model_name"], **_scored(parameters_of(entry), variable)}
             for entry in self.deployments
         ]
         settings: _Options = {
@@ -118,7 +84,7 @@ class RouterFile:
             if name == _DEFAULTS and isinstance(value, dict)
             else value
             for name, value in self.settings.items()
-            if name not in _UNSCORED_SETTINGS
+            if name not in router_checks.SETTINGS["unscored"]
         }
         return json.dumps([models, settings], sort_keys=True, default=str)
 
@@ -126,10 +92,10 @@ class RouterFile:
 def _scored(parameters: _Options, variable: Callable[[str], str | None]) -> _Options:
     scored: _Options = {}
     for name, value in parameters.items():
-        if name in _UNSCORED_PARAMETERS or SECRET.search(name) or _PRICE in name:
+        if name in router_checks.PARAMETERS["unscored"] or SECRET.search(name) or _PRICE in name:
             continue
-        if isinstance(value, str) and value.startswith(KEY_PREFIX):
-            scored[name] = variable(value.removeprefix(KEY_PREFIX)) or value
+        if (named := named_variable(value)) is not None:
+            scored[name] = variable(named) or value
         elif name in _HEADERS and isinstance(value, dict):
             scored[name] = _scored(cast("_Options", value), variable)
         else:
@@ -178,7 +144,7 @@ def _content(path: Path) -> _Options:
             key = shown_name(name)
             raise ConfigError(f"{path}: unknown key {key!r}: {meant}", location=key)
         if name != "general_settings":
-            check_names(path, sections[name], key=name)
+            router_checks.check_names(path, sections[name], key=name)
     return sections
 
 
@@ -187,18 +153,14 @@ def _deployments(path: Path, value: object) -> Iterator[_Options]:
         raise wrong(path, "model_list", "needs at least one deployment")
     identities = set[str]()
     for number, entry in enumerate(cast("list[object]", value)):
-        key = f"model_list.{number}"
-        fields = cast("_Options", entry) if isinstance(entry, dict) else {}
-        parameters = fields.get("litellm_params")
-        model = cast("_Options", parameters).get("model") if isinstance(parameters, dict) else None
-        for name, given in (
-            ("model_name", fields.get("model_name")),
-            ("litellm_params.model", model),
-        ):
+        key, fields = f"model_list.{number}", mapping(entry)
+        model = mapping(fields.get("litellm_params")).get("model")
+        named = {"model_name": fields.get("model_name"), "litellm_params.model": model}
+        for name, given in named.items():
             if not isinstance(given, str) or not given:
                 raise wrong(path, f"{key}.{name}", "needs a name")
-        check_deployment(path, fields, key=key)
-        identity = cast("_Options", fields.get("model_info") or {}).get("id")
+        router_checks.check_deployment(path, fields, key=key)
+        identity = mapping(fields.get("model_info")).get("id")
         if identity is not None and str(identity) in identities:
             raise wrong(path, f"{key}.model_info.id", "stands at another deployment too")
         identities.add(str(identity))
@@ -215,26 +177,22 @@ def _settings(path: Path, content: _Options) -> tuple[_Options, tuple[str, ...]]
             raise wrong(path, section, "needs keys and values")
         for name, value in cast("_Options", given).items():
             key = f"{section}.{shown_name(name)}"
-            if name in _OURS:
+            if name in router_checks.SETTINGS["ours"]:
                 ignored.append(key)
             elif section == "litellm_settings" and name not in _OF_CALLS:
-                raise wrong(
-                    path,
-                    key,
-                    "would change litellm for the whole process; "
-                    f"here only {', '.join(sorted(_OF_CALLS))} may stand",
-                )
+                here = f"here only {', '.join(sorted(_OF_CALLS))} may stand"
+                raise wrong(path, key, f"would change litellm for the whole process; {here}")
             else:
                 settings[name] = value
                 keys[name] = key
-    check_settings(path, settings, keys=keys)
+    router_checks.check_settings(path, settings, keys=keys)
     return settings, tuple(ignored)
 
 
 def _aliases(path: Path, value: object) -> Iterator[tuple[str, str]]:
     """Other names of groups, and the groups."""
-    for alias, given in (cast("_Options", value) if isinstance(value, dict) else {}).items():
-        group = cast("_Options", given).get("model") if isinstance(given, dict) else given
+    for alias, given in mapping(value).items():
+        group = mapping(given).get("model", given)
         if not isinstance(group, str):
             key = f"model_group_alias.{shown_name(alias)}"
             raise wrong(path, key, "needs the model_name of a group")
@@ -246,24 +204,124 @@ def _named_groups(path: Path, settings: _Options) -> Iterator[tuple[str, str]]:
     for name in _FALLBACKS:
         shape = wrong(path, name, "is a list such as [{group: [other, another]}]")
         rules = cast("object", settings.get(name) or [])
-        if not isinstance(rules, list):
+        if not _is_list_of(dict, rules):
             raise shape
-        for rule in cast("list[object]", rules):
-            if not isinstance(rule, dict):
-                raise shape
-            for group, others in cast("_Options", rule).items():
-                if not _is_texts(others):
+        for rule in map(mapping, listing(rules)):
+            for group, others in rule.items():
+                if not _is_list_of(str, others):
                     raise shape
                 if group != "*":
                     yield group, name
                 yield from ((other, name) for other in cast("list[str]", others))
     defaults = cast("object", settings.get("default_fallbacks") or [])
-    if not _is_texts(defaults):
+    if not _is_list_of(str, defaults):
         raise wrong(path, "default_fallbacks", "is a list such as [group, another]")
     yield from ((other, "default_fallbacks") for other in cast("list[str]", defaults))
 
 
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(
-        isinstance(part, str) for part in cast("list[object]", value)
+def _is_list_of(kind: type, value: object) -> bool:
+    parts = cast("list[object]", value)
+    return isinstance(value, list) and all(isinstance(part, kind) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """One entry of `model_list`."""
+
+    id: str
+    """What litellm's Router knows it by."""
+    name: str
+    """What results call it: the `id` of its `model_info`, its host, or its place in the file."""
+    group: str
+    route: str
+    """Its model as litellm names it."""
+    model: str
+    """`base_model` of its `model_info`, or its model without the provider's prefix."""
+    order: int
+    """Those with the lowest number are asked first."""
+
+
+class Groups:
+    """The deployments of a file by group."""
+
+    def __init__(self, file: RouterFile, deployments: Sequence[_Options]) -> None:
+        """Read them.
+
+        Args:
+            file: the file.
+            deployments: its entries with the values of their environment variables.
+        """
+        self.deployments = tuple(_deployment(n, entry) for n, entry in enumerate(deployments))
+        self.file = file
+
+    def members(self, group: str) -> list[Deployment]:
+        """Return the deployments of a group, which may be named by an alias, in their order."""
+        target = mapping(self.file.settings.get("model_group_alias")).get(group, group)
+        name = mapping(target).get("model", target)
+        found = (one for one in self.deployments if one.group == name)
+        return sorted(found, key=lambda one: one.order)
+
+    def models(self, group: str) -> frozenset[str]:
+        """Return the models of a group."""
+        return frozenset(one.model for one in self.members(group))
+
+    def require_one_model(self, group: str) -> None:
+        """Refuse a group whose deployments are of different models.
+
+        Raises:
+            ConfigError: they are; says which.
+        """
+        if len(models := sorted(self.models(group))) > 1:
+            what = (
+                f"the group {group!r} mixes the models {', '.join(models)}, whose scores are "
+                "different rewards: give each a group of its own (or the same base_model under "
+                "model_info), or set allow_fallback_models: true"
+            )
+            raise wrong(self.file.path, "model_list", what)
+
+    def fallbacks(self, group: str, kind: FallbackKind = "fallbacks") -> tuple[str, ...] | None:
+        """Return the groups that stand in for one; None where the file has no list of this kind."""
+        rules = self.file.settings.get(kind)
+        general = self.file.settings.get("default_fallbacks") if kind == "fallbacks" else None
+        if rules is None and general is None:
+            return None
+        ordered = cast("list[dict[str, list[str]]]", [{"*": general or []}, *listing(rules)])
+        named = {name: to for rule in reversed(ordered) for name, to in rule.items() if to}
+        return tuple(named.get(group) or named.get("*") or ())
+
+    def most_calls(self, group: str, *, other_models: bool) -> int:
+        """Return how many deployments one attempt may call.
+
+        Args:
+            group: who is asked.
+            other_models: whether a fallback may be another model than that of the group.
+        """
+        return sum(
+            len(self.members(name))
+            for name in self._reachable(group)
+            if other_models or self.models(name) <= self.models(group)
+        )
+
+    def _reachable(self, group: str) -> Iterator[str]:
+        """Yield a group and all that it may fall back on, each once."""
+        seen = [group]
+        for name in seen:
+            yield name
+            seen += [other for other in self.fallbacks(name) or () if other not in seen]
+
+
+def _deployment(number: int, entry: _Options) -> Deployment:
+    parameters = parameters_of(entry)
+    information = mapping(entry.get("model_info"))
+    server = server_of(parameters.get("api_base") or parameters.get("base_url"))
+    given = information.get("id")
+    route, order = str(parameters["model"]), parameters.get("order")
+    model = route if parameters.get("custom_llm_provider") else route.partition("/")[2] or route
+    return Deployment(
+        id=str(given) if given else uuid4().hex,
+        name=str(given or server or f"model_list.{number}"),
+        group=str(entry["model_name"]),
+        route=route,
+        model=str(information.get("base_model") or model),
+        order=order if isinstance(order, int) else sys.maxsize,
     )

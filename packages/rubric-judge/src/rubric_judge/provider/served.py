@@ -6,10 +6,11 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Self, cast
+from typing import Any, cast
 
 from rubric_core import Reason
 from rubric_judge.errors import JudgeSetupError, JudgeTransportError
+from rubric_judge.provider.chat import ClosesItself, listing, mapping
 from rubric_judge.provider.exchange import Connections
 from rubric_judge.provider.failures import key_remedy
 from rubric_judge.provider.model_config import ModelConfig
@@ -49,7 +50,7 @@ class ScoredText:
     """Natural logarithms of probabilities."""
 
 
-class ModelServer:
+class ModelServer(ClosesItself):
     """One address of an OpenAI-compatible server; close it with `aclose`."""
 
     def __init__(self, config: ModelConfig, address: str) -> None:
@@ -61,8 +62,7 @@ class ModelServer:
         self._config = config
         self._address = address.rstrip("/")
         self._name = config.served_name
-        self._key = api_key(config)
-        self._connections = Connections(address)
+        self._connections = Connections(address, api_key(config))
 
     async def models(self) -> tuple[ServedModel, ...]:
         """Return what is served; nothing where the server has no such list.
@@ -70,18 +70,14 @@ class ModelServer:
         Raises:
             JudgeSetupError: nobody answers at the address, or the key is refused.
         """
-        url = f"{self._address}/models"
         try:
-            answer = await self._connections.get(url, headers=self._headers(), silence_s=_WITHIN_S)
+            answer = await self._connections.get(f"{self._address}/models", silence_s=_WITHIN_S)
             listed = answer.decoded().get("data")
         except JudgeTransportError as error:
             if error.reason in {Reason.CONNECTION, Reason.TIMEOUT, Reason.AUTH}:
-                detail = error.detail
-                if error.reason is Reason.AUTH:
-                    detail += f": {key_remedy(self._config)}"
-                raise JudgeSetupError(
-                    f"no model is served at {self._address!r}: {detail}"
-                ) from None
+                remedy = f": {key_remedy(self._config)}" if error.reason is Reason.AUTH else ""
+                what = f"no model is served at {self._address!r}: {error.detail}{remedy}"
+                raise JudgeSetupError(what) from None
             return ()
         return tuple(_entries(listed))
 
@@ -90,78 +86,45 @@ class ModelServer:
 
         vLLM counts; it takes a request, so ask only where it matters.
         """
-        body = {
-            "model": self._name,
-            "messages": [{"role": "user", "content": question}],
-            "add_generation_prompt": True,
-        }
+        body = {"messages": [{"role": "user", "content": question}], "add_generation_prompt": True}
         url = f"{self._address.removesuffix('/v1')}/tokenize"
-        try:
-            count = (await self._posted(url, body)).get("count")
-        except JudgeTransportError:
-            return None
-        return _whole(count)
+        return _whole((await self._posted(url, body)).get("count"))
 
     async def score(self, text: str) -> ScoredText | None:
         """Return how likely the model finds a text; None where the server does not say.
 
         vLLM does, by its `prompt_logprobs`. The model is given the text as it is, in no template.
         """
-        body = {
-            "model": self._name,
-            "prompt": text,
-            "prompt_logprobs": 0,
-            "max_tokens": 1,
-            "temperature": 0.0,
-        }
-        try:
-            url = f"{self._address}/completions"
-            answer = await self._posted(url, body, within_s=_SCORED_WITHIN_S)
-            return _scored_text(answer.get("choices"))
-        except JudgeTransportError:
-            return None
+        body = {"prompt": text, "prompt_logprobs": 0, "max_tokens": 1, "temperature": 0.0}
+        url = f"{self._address}/completions"
+        answer = await self._posted(url, body, within_s=_SCORED_WITHIN_S)
+        return _scored_text(answer.get("choices"))
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._connections.aclose()
 
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.aclose()
-
     async def _posted(
         self, url: str, body: Mapping[str, object], *, within_s: float = _WITHIN_S
     ) -> dict[str, object]:
-        answer = await self._connections.post(
-            url,
-            body=json.dumps(body).encode(),
-            headers={**self._headers(), "Content-Type": "application/json"},
-            silence_s=within_s,
-        )
-        return answer.decoded()
-
-    def _headers(self) -> dict[str, str]:
-        headers = {"Accept": "application/json"}
-        if self._key is not None:  # in plain text for the call only
-            headers["Authorization"] = f"Bearer {self._key.get_secret_value()}"
-        return headers
+        """Return the answer; nothing where there is none."""
+        content = json.dumps({"model": self._name, **body}).encode()
+        try:
+            return (await self._connections.post(url, content, silence_s=within_s)).decoded()
+        except JudgeTransportError:
+            return {}
 
 
 def _entries(listed: object) -> Iterator[ServedModel]:
-    for entry in cast("list[object]", listed) if isinstance(listed, list) else []:
-        if not isinstance(entry, dict):
-            continue
-        fields = cast("dict[str, object]", entry)
-        name, positions = fields.get("id"), fields.get("max_model_len")
+    for fields in map(mapping, listing(listed)):
+        name = fields.get("id")
         if isinstance(name, str):
             yield ServedModel(
                 name=name,
                 root=_text(fields.get("root")),
                 parent=_text(fields.get("parent")),
                 owner=_text(fields.get("owned_by")),
-                positions=_whole(positions) or None,
+                positions=_whole(fields.get("max_model_len")) or None,
             )
 
 

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from ipaddress import ip_address
-from typing import cast
 from urllib.parse import urlsplit
 
 from pydantic import SecretStr
 
 from rubric_judge.errors import JudgeSetupError
 from rubric_judge.provider.model_config import ModelConfig
-from rubric_judge.provider.router_checks import KEY_PREFIX
-from rubric_judge.provider.router_file import RouterFile
+from rubric_judge.provider.router_checks import named_variable
+from rubric_judge.provider.router_file import RouterFile, parameters_of
 
 # Servers that ask for no key still get a header from OpenAI-style clients, which refuse to be
 # without one; and a named placeholder keeps them from looking for a hosted provider's key.
 NO_KEY = "no-key"
+_NO_KEY_ALONE = "has a line break or a character beyond ASCII in it: export the key alone"
 _SHORTEST_TOKEN = 16
 
 
@@ -45,8 +44,7 @@ def api_key(config: ModelConfig) -> SecretStr | None:
     if not _is_header_text(value):
         raise JudgeSetupError(
             f"the key for the model {config.model!r} in the environment variable "
-            f"{config.api_key_env!r} has a line break or a character beyond ASCII in it: export "
-            "the key alone"
+            f"{config.api_key_env!r} {_NO_KEY_ALONE}"
         )
     return SecretStr(value)
 
@@ -67,30 +65,24 @@ def deployments_with_keys(file: RouterFile) -> list[dict[str, object]]:
     Raises:
         JudgeSetupError: a variable is not set or empty, or no HTTP header can hold it.
     """
+    values: dict[str | None, object] = {}
     for name, key in file.variables.items():
-        value_set = os.environ.get(name, "").strip()
-        if not value_set:
+        values[name] = value = os.environ.get(name, "").strip()
+        if not value:
             raise JudgeSetupError(
                 f"{file.path}: {key} names the environment variable {name!r}, which is not set: "
                 "export it, or take that deployment out"
             )
-        if key.endswith(".api_key") and not _is_header_text(value_set):
+        if key.endswith(".api_key") and not _is_header_text(value):
             raise JudgeSetupError(
-                f"{file.path}: {key} names the environment variable {name!r}, which has a line "
-                "break or a character beyond ASCII in it: export the key alone"
+                f"{file.path}: {key} names the environment variable {name!r}, which {_NO_KEY_ALONE}"
             )
-
-    def value(given: object) -> object:
-        if isinstance(given, str) and given.startswith(KEY_PREFIX):
-            return os.environ[given.removeprefix(KEY_PREFIX)].strip()
-        return given
-
     return [
         {
             **entry,
             "litellm_params": {
-                name: value(given)
-                for name, given in cast("Mapping[str, object]", entry["litellm_params"]).items()
+                name: values.get(named_variable(given), given)
+                for name, given in parameters_of(entry).items()
             },
         }
         for entry in file.deployments

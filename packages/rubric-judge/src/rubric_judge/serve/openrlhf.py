@@ -52,10 +52,7 @@ def reward_views(service: JudgeService, request: RewardRequest) -> list[JudgeVie
 
 
 def reward_response(
-    views: Sequence[JudgeView],
-    results: Sequence[JudgeResult],
-    *,
-    on_unavailable: OnUnavailable,
+    views: Sequence[JudgeView], results: Sequence[JudgeResult], *, on_unavailable: OnUnavailable
 ) -> RewardResponse:
     """Write the rewards as OpenRLHF reads them.
 

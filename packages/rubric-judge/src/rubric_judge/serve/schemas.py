@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Discriminator,
-    FailFast,
-    Field,
-    JsonValue,
-    Tag,
-    WithJsonSchema,
-    field_validator,
-)
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, Tag
 from pydantic.config import JsonDict
 from starlette.responses import JSONResponse
 
-from rubric_core import (
-    JudgeResult,
-    JudgeView,
-    Outcome,
-    Reason,
-    SchemaError,
-    Usage,
-    normalized_reward,
-)
+import rubric_core
+from rubric_core import JudgeResult, JudgeView, Outcome, SchemaError
 from rubric_core.schema.sealed import Identifier, Text
 from rubric_core.schema.task import TaskRow
+from rubric_judge.provider.chat import listing, mapping
 
 _TASK_ID = "0123456789abcdef"
 _ANSWER = "The loss is the cross entropy of the labels."
@@ -54,13 +39,10 @@ def check_size(criteria: object) -> None:
     Raises:
         SchemaError: there are too many, or too much to look for.
     """
-    if not isinstance(criteria, list):
-        return
-    found = cast("list[object]", criteria)
+    found = listing(criteria)
     if len(found) > _MOST_CRITERIA:
         raise SchemaError(f"{len(found)} criteria; at most {_MOST_CRITERIA} are judged")
-    columns = [_column(one, name) for one in found for name in _TERMS]
-    count = sum(len(cast("list[object]", terms)) for terms in columns if isinstance(terms, list))
+    count = sum(len(listing(mapping(one).get(name))) for one in found for name in _TERMS)
     if count > _MOST_TERMS:
         raise SchemaError(f"{count} terms to look for; at most {_MOST_TERMS} are")
 
@@ -86,10 +68,10 @@ class InlineItem(_Body):
     task: TaskRow = Field(repr=False)
     response: Text = Field(repr=False, examples=[_ANSWER])
 
-    @field_validator("task", mode="before")
+    @pydantic.field_validator("task", mode="before")
     @classmethod
     def _not_too_long(cls, task: object) -> object:
-        check_size(_column(task, "criteria"))
+        check_size(mapping(task).get("criteria"))
         return task
 
 
@@ -103,13 +85,9 @@ def _kind_of_item(item: object) -> str:
     return INLINE if is_inline else BY_ID
 
 
-def _column(row: object, name: str) -> object:
-    return cast("dict[object, object]", row).get(name) if isinstance(row, dict) else None
-
-
 _Item = Annotated[
     Annotated[TaskItem, Tag(BY_ID)] | Annotated[InlineItem, Tag(INLINE)],
-    Discriminator(_kind_of_item),
+    pydantic.Discriminator(_kind_of_item),
 ]
 
 
@@ -123,7 +101,7 @@ class JudgeRequest(_Body):
         {"items": [{"task": _TASK, "response": _ANSWER}]},
     )
 
-    items: Annotated[tuple[_Item, ...], Field(min_length=1), FailFast()]
+    items: Annotated[tuple[_Item, ...], Field(min_length=1), pydantic.FailFast()]
 
 
 class Judgement(_Body):
@@ -133,14 +111,14 @@ class Judgement(_Body):
     reward: float | None = Field(ge=0, le=1)
     """Σ s_j / W; 0 for an answer outside of the contract, null where there was no answer."""
     outcome: Outcome
-    reason: Reason | None
+    reason: rubric_core.Reason | None
     detail: str
     scores: dict[str, float]
     total: float | None
     max_total: float | None
     passage_truncated: bool
     judge: str
-    usage: Usage | None
+    usage: rubric_core.Usage | None
     latency_s: float | None
     attempts: int
 
@@ -150,7 +128,7 @@ class Judgement(_Body):
         unavailable = result.outcome is Outcome.UNAVAILABLE
         return cls(
             task_id=view.task_id,
-            reward=None if unavailable else normalized_reward(result, view.rubric),
+            reward=None if unavailable else rubric_core.normalized_reward(result, view.rubric),
             **{name: getattr(result, name) for name in cls.model_fields if name in _OF_RESULT},
         )
 
@@ -181,13 +159,13 @@ class RewardRequest(_Body):
         }
     )
 
-    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
+    query: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()]
     """Prompt and response in one, with special tokens."""
-    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), FailFast()]
+    prompts: Annotated[tuple[Text, ...], Field(min_length=1, repr=False), pydantic.FailFast()]
     labels: Annotated[
-        tuple[Annotated[JsonValue, WithJsonSchema(_LABEL)], ...],
+        tuple[Annotated[pydantic.JsonValue, pydantic.WithJsonSchema(_LABEL)], ...],
         Field(min_length=1, repr=False),
-        FailFast(),
+        pydantic.FailFast(),
     ]
 
 

@@ -169,6 +169,5 @@ class JudgeService:
 
     def _retry_after_s(self) -> int:
         """About how long what waits now will take."""
-        return math.ceil(
-            min(max(self.queued * self._latency_s / self._in_flight, 1), _LONGEST_RETRY_S)
-        )
+        wait_s = self.queued * self._latency_s / self._in_flight
+        return math.ceil(min(max(wait_s, 1), _LONGEST_RETRY_S))

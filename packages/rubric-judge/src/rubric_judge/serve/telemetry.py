@@ -70,18 +70,14 @@ class ServiceMetrics(Collector):
     def collect(self) -> Iterator[Metric]:
         """Read the pool's counts."""
         pool = self._statistics()
-        judgements = CounterMetricFamily(
-            f"{_PREFIX}judgements", "Judgements that ended.", labels=("outcome", "reason")
-        )
+        name, labels = f"{_PREFIX}judgements", ("outcome", "reason")
+        judgements = _COUNT(name, "Judgements that ended.", labels=labels)
         judgements.add_metric((Outcome.SCORED.value, ""), pool.by_outcome.get(Outcome.SCORED, 0))
         for reason, count in pool.by_reason.items():
             judgements.add_metric((reason.outcome.value, reason.value), count)
         yield judgements
-        fallbacks = CounterMetricFamily(
-            f"{_PREFIX}fallback_judgements",
-            "Judgements that a fallback of the litellm_config answered.",
-            labels=("fallback",),
-        )
+        what = "Judgements that a fallback of the litellm_config answered."
+        fallbacks = _COUNT(f"{_PREFIX}fallback_judgements", what, labels=("fallback",))
         for name, count in pool.by_fallback.items():
             fallbacks.add_metric((name,), count)
         yield fallbacks

@@ -24,12 +24,8 @@ from anyio.lowlevel import RunVar
 
 from rubric_judge.config import HybridConfig
 from rubric_judge.errors import SandboxError
-from rubric_judge.verification.deciding import (
-    CheckResult,
-    PastBoundError,
-    QuickCheck,
-    decide_shortly,
-)
+from rubric_judge.verification import deciding
+from rubric_judge.verification.deciding import CheckResult, QuickCheck
 from rubric_judge.verification.directive import ProgramCheck
 from rubric_judge.verification.processes import converse, end, start
 from rubric_judge.verification.python_tests import PythonTests, response_code
@@ -82,10 +78,7 @@ class Programs:
         if len(code) > _LONGEST_CODE:
             return CheckResult(0.0, f"its code has more than {_LONGEST_CODE} characters")
         tally = run_tests(
-            code,
-            check.source,
-            config=self._config.sandbox,
-            check=anyio.from_thread.check_cancelled,
+            code, check.source, config=self._config.sandbox, check=anyio.from_thread.check_cancelled
         )
         passed = min(tally.passed, check.n_tests)
         counted = f"{passed} of {check.n_tests} tests passed"
@@ -121,8 +114,8 @@ async def run_check(check: QuickCheck, text: str, *, regex_timeout_s: float) -> 
         SandboxError: there is no other process to be had: the machine's doing.
     """
     try:
-        return decide_shortly(check, text)
-    except PastBoundError:
+        return deciding.decide_shortly(check, text)
+    except deciding.PastBoundError:
         pass
     limiter = _limiter.get(None)
     if limiter is None:

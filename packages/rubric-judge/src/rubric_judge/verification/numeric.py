@@ -128,18 +128,17 @@ def _named_unit(name: str) -> str:
     return name
 
 
-def states_number(check: NumericCheck, text: str, *, where: Where = "answer") -> bool:
+def states_number(check: NumericCheck, text: str) -> bool:
     """Look for the number of a criterion in a response.
 
     Args:
         check: value, tolerance and unit.
         text: the response.
-        where: what decides, for a check that does not say.
 
     Returns:
         Whether the deciding quantity, or some quantity, lies within the tolerance.
     """
-    if (check.where or where) == "answer":
+    if check.where != "any":
         part, boxed = _deciding_part(text)
         return _answers(check, _prepared(check, part), boxed=boxed)
     text = _prepared(check, head(text, _LONGEST_TEXT))

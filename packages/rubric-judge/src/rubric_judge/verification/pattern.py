@@ -104,31 +104,30 @@ def read_pattern(body: str, *, head: str = "regex:") -> RegexCheck:
     # Loaded when a rubric asks for it: most do not.
     import regex
 
+    def unusable(problem: str) -> VerificationError:
+        return VerificationError(f"`{head}` {problem}")
+
     if not body:
-        raise VerificationError(f"`{head}` needs a pattern")
+        raise unusable("needs a pattern")
     if len(body) > _LONGEST_PATTERN:
-        raise VerificationError(f"`{head}` is longer than {_LONGEST_PATTERN} characters")
+        raise unusable(f"is longer than {_LONGEST_PATTERN} characters")
     size = compiled_size(body)
     if size is None:
-        raise VerificationError(
-            f"`{head}` is no pattern, or one without a bound: close its groups and sets, which may "
-            "not nest too deep, and leave out comments, fuzzy groups and the flags f, x and V1"
+        raise unusable(
+            "is no pattern, or one without a bound: close its groups and sets, which may not nest "
+            "too deep, and leave out comments, fuzzy groups and the flags f, x and V1"
         )
     if size > _LARGEST_PATTERN:
-        raise VerificationError(
-            f"`{head}` repeats what repeats: above {_LARGEST_PATTERN} items once it is compiled; "
-            "nest fewer of `+` and `{n}`"
+        raise unusable(
+            f"repeats what repeats: above {_LARGEST_PATTERN} items once it is compiled; nest fewer "
+            "of `+` and `{n}`"
         )
     try:
         regex.compile(body)
     except (RecursionError, OverflowError, MemoryError):
-        raise VerificationError(
-            f"`{head}` is no usable pattern: its {len(body)} characters nest too deep"
-        ) from None
+        raise unusable(f"is no usable pattern: its {len(body)} characters nest too deep") from None
     except regex.error as error:
-        raise VerificationError(
-            f"`{head}` is no pattern: see its character {getattr(error, 'pos', 0)}"
-        ) from None
+        raise unusable(f"is no pattern: see its character {getattr(error, 'pos', 0)}") from None
     return RegexCheck(pattern=body)
 
 

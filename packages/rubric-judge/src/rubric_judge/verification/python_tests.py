@@ -33,7 +33,9 @@ _DEEPEST_BLOCK = 20
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_OF_FUNCTIONS = (ast.Return, ast.Yield, ast.YieldFrom, ast.Await)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_OF_LOOPS = (ast.Break, ast.Continue)
 _BLOCKS = (*_SCOPES, *_LOOPS, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
 
 
@@ -70,14 +72,8 @@ def parse_python(source: str) -> ast.Module:
         place = waiting.pop()
         if place.level > _DEEPEST or place.blocks > _DEEPEST_BLOCK:
             raise RecursionError("nested too deep")
-        match place.node:
-            case ast.Return() | ast.Yield() | ast.YieldFrom() | ast.Await():
-                allowed = place.in_function
-            case ast.Break() | ast.Continue():
-                allowed = place.in_loop
-            case _:
-                allowed = True
-        if not allowed:
+        needs_function = isinstance(place.node, _OF_FUNCTIONS) and not place.in_function
+        if needs_function or (isinstance(place.node, _OF_LOOPS) and not place.in_loop):
             where = ("<source>", getattr(place.node, "lineno", 0), 0, None)
             raise SyntaxError("out of place", where)
         waiting.extend(_below(place))
@@ -203,13 +199,12 @@ def _is_test_case(node: ast.ClassDef) -> bool:
 
 def _refuse_imports(tree: ast.Module) -> None:
     for node in ast.walk(tree):
-        match node:
-            case ast.Import(names=aliases):
-                modules = [alias.name for alias in aliases]
-            case ast.ImportFrom(module=module):
-                modules = [module or ""]
-            case _:
-                continue
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            modules = [node.module or ""]
+        else:
+            continue
         if not _IMPORTABLE.issuperset(module.partition(".")[0] for module in modules):
             raise _unusable(
                 f"line {node.lineno} imports what is not there; "

@@ -112,11 +112,7 @@ def _check(schema: dict[str, Any]) -> None:
 
 
 def matches_schema(
-    check: SchemaCheck,
-    text: str,
-    *,
-    steps: int = MOST_STEPS,
-    time_left: ProcessorTime | None = None,
+    check: SchemaCheck, text: str, *, steps: int, time_left: ProcessorTime
 ) -> tuple[bool, str]:
     """Validate the JSON of a response.
 
@@ -138,8 +134,7 @@ def matches_schema(
     except _NotJsonError as error:
         return False, str(error)
     schema, references = _read_again(check.schema)
-    occurs = (time_left or ProcessorTime(PATTERNS_S)).occurs
-    validation = Validation(schema, references, occurs, steps_left=steps)
+    validation = Validation(schema, references, time_left.occurs, steps_left=steps)
     try:
         failed = validation.failure(document)
     except EndlessSchemaError:
