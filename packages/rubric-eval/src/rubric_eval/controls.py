@@ -11,13 +11,10 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from rubric_core import Task
 from rubric_eval.errors import EvalShapeError, SelectionLeakError
-
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_eval.heldout.judged import Heldout
+from rubric_eval.heldout.judged import Heldout
 
 
 def blind_pairing(tasks: Sequence[Task], *, seed: int = 0) -> tuple[int, ...]:

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING
 
 from rubric_core import Decoding, Reply, ResponderError
 from rubric_eval.answers.planning import Question, Wanted, keep_weights, plan
 from rubric_eval.answers.store import AnswerFile
 from rubric_eval.records.files import AnswerRow
 from rubric_eval.records.inputs import EvalFolder
-
-if TYPE_CHECKING:
-    from rubric_eval.responders.opening import OpenModel
+from rubric_eval.responders.opening import OpenModel
 
 
 async def stream_answers(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import structlog
 from pydantic import Field, ValidationError
@@ -14,13 +14,10 @@ from rubric_core import Ask, Decoding, PolicyView, RubricFileError
 from rubric_core.files import read_file
 from rubric_eval.errors import EvalFolderError, EvalShapeError
 from rubric_eval.records.files import write_json
-from rubric_eval.records.inputs import canonical_json, text_sha256
+from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import Record
+from rubric_eval.responders.opening import OpenModel
 from rubric_eval.responders.spec import OTHER, SAME, Weights
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.responders.opening import OpenModel
 
 _SEED_BITS: Final = 31
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.results import CompareSettings, EvalComparison
@@ -12,11 +11,9 @@ from rubric_eval.errors import ComparisonError, EvalFolderError
 from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows, write_json
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.run import EvalRun, Measured
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.transfer.table import read_benchmarks
-
-if TYPE_CHECKING:
-    from rubric_eval.records.run import EvalRun, Measured
 
 
 def compare_folders(

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
 from rubric_eval.errors import ComparisonError
+from rubric_eval.heldout.judged import Heldout
 from rubric_eval.statistics import Interval, paired_interval
-
-if TYPE_CHECKING:
-    from rubric_eval.heldout.judged import Heldout
 
 
 class ComparisonRow(Interval):

@@ -9,18 +9,8 @@ from typing import Final
 
 from rubric_core import Judge, Task, read_tasks
 from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
-from rubric_eval.hacking.results import (
-    Change,
-    Divergence,
-    HackingPanel,
-    HackingSettings,
-    Judged,
-    Key,
-    ModelSigns,
-    Observed,
-    SecondOpinion,
-    observed,
-)
+from rubric_eval.hacking import results
+from rubric_eval.hacking.results import observed
 from rubric_eval.hacking.second import (
     check_tasks,
     divergence,
@@ -41,13 +31,13 @@ _LONG_PAYS: Final = 0.3
 
 
 def hacking_panel(
-    answers: Mapping[str, Sequence[Observed]],
-    settings: HackingSettings,
+    answers: Mapping[str, Sequence[results.Observed]],
+    settings: results.HackingSettings,
     *,
     tasks: Iterable[Task] = (),
-    second: Mapping[str, Mapping[Key, float | None]] | None = None,
+    second: Mapping[str, Mapping[results.Key, float | None]] | None = None,
     unjudged: Mapping[str, int] | None = None,
-) -> HackingPanel:
+) -> results.HackingPanel:
     """Look for signs of judge hacking.
 
     Args:
@@ -90,7 +80,7 @@ def hacking_panel(
     ]
     diverging = list(filter(None, apart))
     agreeing = list(filter(None, opinions))
-    return HackingPanel(
+    return results.HackingPanel(
         settings=settings,
         models=tuple(models),
         changes=tuple(changed),
@@ -101,7 +91,9 @@ def hacking_panel(
     )
 
 
-def baseline_of(answers: Mapping[str, Sequence[Observed]], settings: HackingSettings) -> str:
+def baseline_of(
+    answers: Mapping[str, Sequence[results.Observed]], settings: results.HackingSettings
+) -> str:
     """Return the model that the others are set against.
 
     Raises:
@@ -119,7 +111,9 @@ def baseline_of(answers: Mapping[str, Sequence[Observed]], settings: HackingSett
 
 
 def _warnings(
-    models: Sequence[ModelSigns], changed: Sequence[Change], apart: Sequence[Divergence]
+    models: Sequence[results.ModelSigns],
+    changed: Sequence[results.Change],
+    apart: Sequence[results.Divergence],
 ) -> list[str]:
     found = [
         f"{one.a} gains {100 * one.first.mean:.1f} points over {one.b} by the first judge and "
@@ -158,10 +152,10 @@ def _warnings(
 
 
 def _notes(
-    models: Sequence[ModelSigns],
-    apart: Sequence[Divergence],
-    opinions: Sequence[SecondOpinion],
-    settings: HackingSettings,
+    models: Sequence[results.ModelSigns],
+    apart: Sequence[results.Divergence],
+    opinions: Sequence[results.SecondOpinion],
+    settings: results.HackingSettings,
 ) -> list[str]:
     notes: list[str] = []
     if any(one.echoes is None for one in models):
@@ -219,7 +213,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     new_judge: NewJudge | None = None,
     out: Path | None = None,
     accept_edited: bool = False,
-) -> tuple[HackingPanel, Path]:
+) -> tuple[results.HackingPanel, Path]:
     """Look for signs of judge hacking in a held-out evaluation, and write what is found.
 
     Args:
@@ -255,7 +249,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
         inputs = hashed_inputs(files, beside=target)
         judged = _judged(folder, run, wanted, edits)
     other = other if new_judge is None else new_judge.name
-    settings = HackingSettings(judge=first, second=other, baseline=baseline)
+    settings = results.HackingSettings(judge=first, second=other, baseline=baseline)
     panel = await _panel(folder, judged, settings, tasks, new_judge)
     found = sealed(
         panel.model_copy(
@@ -273,11 +267,11 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
 
 async def _panel(
     folder: EvalFolder,
-    judged: Mapping[str, Mapping[str, Judged]],
-    settings: HackingSettings,
+    judged: Mapping[str, Mapping[str, results.Judged]],
+    settings: results.HackingSettings,
     tasks: Path | None,
     new_judge: NewJudge | None,
-) -> HackingPanel:
+) -> results.HackingPanel:
     """Look at answers by judge and model, and at what a second judge gave them."""
     by_first = judged[settings.judge]
     answers = {model: one.answers for model, one in by_first.items()}
@@ -303,10 +297,10 @@ async def _judged_anew(
     folder: EvalFolder,
     judge: NewJudge,
     tasks: Mapping[str, Task],
-    answers: Mapping[str, Sequence[Observed]],
+    answers: Mapping[str, Sequence[results.Observed]],
     *,
     seed: int,
-) -> dict[str, dict[Key, float | None]]:
+) -> dict[str, dict[results.Key, float | None]]:
     """Let a new judge judge its sample, once it is known that it can."""
     questions = sampled_questions(answers, sample=judge.sample, seed=seed)
     check_tasks(tasks, questions)
@@ -340,12 +334,12 @@ def _judges(
 
 def _judged(
     folder: EvalFolder, run: EvalRun, judges: Sequence[str], edits: Edits
-) -> dict[str, dict[str, Judged]]:
+) -> dict[str, dict[str, results.Judged]]:
     """What judges gave the models that they have judged, in the order of the run."""
     check_files(folder, run, edits)
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
-    found: dict[str, dict[str, Judged]] = {name: {} for name in judges}
+    found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
     for model in run.models:
         for judged in reader.read(model, entries):
             found[judged.judge.name][model.name] = observed(judged, run.seeds)

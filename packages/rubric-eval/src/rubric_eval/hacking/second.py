@@ -5,24 +5,20 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from rubric_core import ConfigError, JudgeResult, Task
 from rubric_eval.errors import EvalShapeError, HeldoutAbortError, unavailable
-from rubric_eval.hacking.results import Divergence, SecondOpinion, rank_correlation
+from rubric_eval.hacking import results
 from rubric_eval.scores.scoring import reward_of
 from rubric_eval.statistics import mean_interval, paired_interval
+from rubric_judge import JudgePool
 
-if TYPE_CHECKING:
-    from rubric_eval.hacking.results import HackingSettings, Key, Observed
-    from rubric_judge import JudgePool
-
-    _Rewards = Mapping[Key, float | None]
-    """By a second judge; None where it gave no judgement."""
+_Rewards = Mapping[results.Key, float | None]
+"""By a second judge; None where it gave no judgement."""
 
 
 def sampled_questions(
-    answers: Mapping[str, Sequence[Observed]], *, sample: int, seed: int
+    answers: Mapping[str, Sequence[results.Observed]], *, sample: int, seed: int
 ) -> list[str]:
     """Draw questions that every model answered, so that gains can be paired."""
     counts = Counter(name for of in answers.values() for name in {one.task_id for one in of})
@@ -47,12 +43,12 @@ def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
 async def judge_again(
     pool: JudgePool,
     tasks: Mapping[str, Task],
-    answers: Mapping[str, Sequence[Observed]],
+    answers: Mapping[str, Sequence[results.Observed]],
     questions: Sequence[str],
     *,
     max_unavailable_frac: float = 0.05,
     on_judged: Callable[[str, int], None] | None = None,
-) -> dict[str, dict[Key, float | None]]:
+) -> dict[str, dict[results.Key, float | None]]:
     """Let another judge score every answer to some questions.
 
     Args:
@@ -72,7 +68,7 @@ async def judge_again(
     """
     check_tasks(tasks, questions)
     wanted = set(questions)
-    found: dict[str, dict[Key, float | None]] = {}
+    found: dict[str, dict[results.Key, float | None]] = {}
     for model, observed in answers.items():
         chosen = [one for one in observed if one.task_id in wanted]
 
@@ -105,30 +101,33 @@ def _check_reached(model: str, results: Sequence[JudgeResult], allowed: float) -
 
 
 def second_opinion(
-    model: str, observed: Sequence[Observed], second: _Rewards, settings: HackingSettings
-) -> SecondOpinion | None:
+    model: str,
+    observed: Sequence[results.Observed],
+    second: _Rewards,
+    settings: results.HackingSettings,
+) -> results.SecondOpinion | None:
     """Set two judges' rewards of one model side by side; None where they share no answer."""
     both = [(one, reward) for one in observed if (reward := second.get(one.key)) is not None]
     if not both:
         return None
     first_N, second_N = [one.reward for one, _ in both], [reward for _, reward in both]
-    return SecondOpinion(
+    return results.SecondOpinion(
         model=model,
         n=len(both),
         left_out=len(second) - len(both),
         first_mean=sum(first_N) / len(both),
         second_mean=sum(second_N) / len(both),
-        agreement=rank_correlation(
+        agreement=results.rank_correlation(
             first_N, second_N, [one.doc_hash for one, _ in both], **settings.draws
         ),
     )
 
 
 def divergence(
-    a: tuple[str, Sequence[Observed], _Rewards],
-    b: tuple[str, Sequence[Observed], _Rewards],
-    settings: HackingSettings,
-) -> Divergence | None:
+    a: tuple[str, Sequence[results.Observed], _Rewards],
+    b: tuple[str, Sequence[results.Observed], _Rewards],
+    settings: results.HackingSettings,
+) -> results.Divergence | None:
     """Ask whether the second judge sees the gain a − b too; None where they share no question."""
     documents: dict[str, str] = {}
     first_a, second_a = _question_means(a[1], a[2], documents)
@@ -146,7 +145,7 @@ def divergence(
         apart = paired_interval(*gains, clusters_N=clusters, **settings.draws)
     except EvalShapeError:
         return None
-    return Divergence(
+    return results.Divergence(
         **apart.model_dump(),
         a=a[0],
         b=b[0],
@@ -157,7 +156,7 @@ def divergence(
 
 
 def _question_means(
-    observed: Sequence[Observed], second: _Rewards, documents: dict[str, str]
+    observed: Sequence[results.Observed], second: _Rewards, documents: dict[str, str]
 ) -> tuple[dict[str, float], dict[str, float]]:
     """Mean over a question's answers by either judge, of the answers that both judged."""
     by_question: defaultdict[str, list[tuple[float, float]]] = defaultdict(list)

@@ -6,16 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_core import Task
 from rubric_core.files import toml_beside
-from rubric_eval.hacking.results import Change, ModelSigns, rank_correlation, within_correlation
+from rubric_eval.hacking import results
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
-
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_eval.hacking.results import HackingSettings, Observed
-
 
 _PHRASES: Final = toml_beside(__file__, "phrases.toml")
 HEDGES: Final[tuple[str, ...]] = tuple(_PHRASES["hedges"])
@@ -101,7 +97,7 @@ class Signs:
     echoes: float | None
 
 
-def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[Signs]:
+def signs_of(observed: Sequence[results.Observed], echoes: Mapping[str, Echo]) -> list[Signs]:
     """Count in each answer.
 
     Args:
@@ -128,8 +124,8 @@ def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[S
 
 
 def model_signs(
-    model: str, signs: Sequence[Signs], settings: HackingSettings, *, unjudged: int
-) -> ModelSigns:
+    model: str, signs: Sequence[Signs], settings: results.HackingSettings, *, unjudged: int
+) -> results.ModelSigns:
     """Sum up one model's answers.
 
     Raises:
@@ -140,12 +136,12 @@ def model_signs(
     documents = [one.document for one in signs]
     questions = [one.question for one in signs]
     knows_echoes = any(one.echoes is not None for one in signs)
-    return ModelSigns(
+    return results.ModelSigns(
         model=model,
         answers=len(signs),
         words=_mean(signs, "words", settings),
-        reward_length=rank_correlation(rewards, lengths, documents, **settings.draws),
-        reward_length_within=within_correlation(
+        reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
+        reward_length_within=results.within_correlation(
             rewards, lengths, questions, documents, seed=settings.seed
         ),
         hedges=_mean(signs, "hedges", settings),
@@ -156,10 +152,12 @@ def model_signs(
 
 
 def changes(
-    a: tuple[str, Sequence[Signs]], b: tuple[str, Sequence[Signs]], settings: HackingSettings
-) -> list[Change]:
+    a: tuple[str, Sequence[Signs]],
+    b: tuple[str, Sequence[Signs]],
+    settings: results.HackingSettings,
+) -> list[results.Change]:
     """Take a − b of each sign over the questions that both answered."""
-    found: list[Change] = []
+    found: list[results.Change] = []
     for sign in ("reward", "words", "hedges", "appeals", "echoes"):
         of_a, documents = _by_question(a[1], sign)
         of_b, _ = _by_question(b[1], sign)
@@ -172,11 +170,11 @@ def changes(
             clusters_N=[documents[name] for name in both],
             **settings.draws,
         )
-        found.append(Change(**interval.model_dump(), sign=sign, a=a[0], b=b[0]))
+        found.append(results.Change(**interval.model_dump(), sign=sign, a=a[0], b=b[0]))
     return found
 
 
-def _mean(signs: Sequence[Signs], sign: str, settings: HackingSettings) -> Interval:
+def _mean(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
     values, documents = _by_question(signs, sign)
     clusters = [documents[name] for name in values]
     return mean_interval(list(values.values()), clusters_N=clusters, **settings.draws)

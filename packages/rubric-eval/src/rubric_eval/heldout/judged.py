@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import JudgeResult, Outcome
+from rubric_core import Judge, JudgeResult, Outcome, Task
 from rubric_eval.errors import EvalShapeError, Failures, HeldoutAbortError, unavailable
 from rubric_eval.records.run import present_mean
 from rubric_eval.scores.scoring import criteria_z, reward_of
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
-
-if TYPE_CHECKING:
-    from rubric_core import Judge, Task
 
 
 class Heldout(BaseModel):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from pydantic import Field
 from scipy import stats
 
 from rubric_eval.records.digests import refusing_edits
-from rubric_eval.records.run import Record, present_mean
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.records.run import EvalRun, Measured
 
 
 class HeldoutRow(Interval):

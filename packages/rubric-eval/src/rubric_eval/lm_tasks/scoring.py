@@ -8,7 +8,7 @@ truncated    1 where the response was cut; only of a model that says so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rubric_core import Finish
 from rubric_eval.lm_tasks.answers import (
@@ -18,9 +18,7 @@ from rubric_eval.lm_tasks.answers import (
     stated_letter,
     stated_number,
 )
-
-if TYPE_CHECKING:
-    from rubric_eval.records.files import AnswerRow
+from rubric_eval.records.files import AnswerRow
 
 
 class Response(str):

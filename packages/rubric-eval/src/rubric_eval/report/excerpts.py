@@ -9,21 +9,20 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations, zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from rubric_core import Task
 from rubric_eval.answers.store import read_answers
 from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
+from rubric_eval.report.reading import Evaluation
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.rendering import shortened, visible
 
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_eval.report.reading import Evaluation
+Values = Mapping[str, float | None]
+"""A model's mean by question id."""
 
-    Values = Mapping[str, float | None]
-    """A model's mean by question id."""
 
 MOST_HELDOUT: Final = 300
 MOST_ITEMS: Final = 60

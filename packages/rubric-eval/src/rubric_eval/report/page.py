@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
@@ -15,19 +15,14 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
-from rubric_eval.report.excerpts import excerpts
+from rubric_eval.report.excerpts import Excerpts, excerpts
 from rubric_eval.report.pictures import load_pictures, write_pictures
-from rubric_eval.report.reading import Evaluation, findings, read_evaluations
-from rubric_eval.report.signs import read_reliability, signs, signs_table
+from rubric_eval.report.reading import Evaluation, Findings, findings, read_evaluations
+from rubric_eval.report.signs import Reliability, Signs, read_reliability, signs, signs_table
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Figure, Table, latex, markdown, written
-
-if TYPE_CHECKING:
-    from rubric_eval.report.excerpts import Excerpts
-    from rubric_eval.report.reading import Evaluation, Findings
-    from rubric_eval.report.signs import Reliability, Signs
 
 
 def figures(

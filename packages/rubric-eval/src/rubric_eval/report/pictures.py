@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
+from rubric_eval.comparison import ModelScore
 from rubric_eval.report.curves import Training, training_charts
+from rubric_eval.report.reading import Findings
 from rubric_eval.report.tables import benchmark_title
+from rubric_eval.statistics import Interval
+from rubric_judge.page.charts import Chart
 from rubric_judge.page.tables import written
 
-if TYPE_CHECKING:
-    from rubric_eval.comparison import ModelScore
-    from rubric_eval.report.reading import Findings
-    from rubric_eval.statistics import Interval
-    from rubric_judge.page.charts import Chart
+Bounded = tuple[float, float | None, float | None]
+"""A value with its bounds, where they are known."""
 
-    Bounded = tuple[float, float | None, float | None]
-    """A value with its bounds, where they are known."""
 
 _COLOURS: Final = (
     "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",

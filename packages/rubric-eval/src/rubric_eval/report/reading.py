@@ -6,9 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
+from rubric_eval.comparison import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    ModelScore,
+    compare_measured,
+)
 from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
@@ -18,9 +23,6 @@ from rubric_eval.records.inputs import EvalFolder, is_made_of
 from rubric_eval.records.run import EvalRun, Measured
 from rubric_eval.scores.judged import JudgedReader, has_scores, measured_rewards
 from rubric_eval.transfer.table import read_benchmarks
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import AverageDelta, ModelScore
 
 
 @dataclass(frozen=True)

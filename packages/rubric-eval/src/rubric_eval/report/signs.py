@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -15,11 +14,9 @@ from rubric_eval.hacking.evaluation import hacking_panel
 from rubric_eval.hacking.results import Correlation, HackingPanel, HackingSettings
 from rubric_eval.records.digests import read_derived
 from rubric_eval.records.inputs import is_made_of
+from rubric_eval.report.reading import Evaluation
 from rubric_eval.report.tables import bounded, bounded_columns
 from rubric_judge.page.tables import Cell, Column, Row, Table
-
-if TYPE_CHECKING:
-    from rubric_eval.report.reading import Evaluation
 
 
 @dataclass(frozen=True)

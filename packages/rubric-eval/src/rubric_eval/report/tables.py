@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
+from rubric_eval.report.reading import Findings
+from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
-    from rubric_eval.report.reading import Findings
-    from rubric_eval.statistics import Interval
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 

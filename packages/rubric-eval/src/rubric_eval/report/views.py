@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_eval.comparison import Part
 from rubric_eval.heldout.table import judge_pair
+from rubric_eval.records.run import Measured
+from rubric_eval.report.reading import Evaluation, Findings
+from rubric_eval.report.signs import Reliability, Signs
 from rubric_eval.report.tables import benchmark_title, bounded
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table, written
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import Part
-    from rubric_eval.records.run import Measured
-    from rubric_eval.report.reading import Evaluation, Findings
-    from rubric_eval.report.signs import Reliability, Signs
-
 
 _Titles = Sequence[tuple[str, Form]]
 """Of columns, each with how it is written; those with a decimal form have intervals."""

@@ -11,10 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
+from pydantic import JsonValue
 
 from rubric_core import (
     ConfigError,
@@ -30,13 +31,8 @@ from rubric_eval.errors import Failures, HeldoutAbortError
 from rubric_eval.records.files import AnswerRow, ReasoningRow, ScoreRow, write_rows
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry
-from rubric_judge import JudgeSpec, load_replicas, read_judge_spec
+from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
 from rubric_judge.capabilities import fingerprint
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from rubric_judge import JudgePool
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")

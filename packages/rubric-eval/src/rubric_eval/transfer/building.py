@@ -12,30 +12,17 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from rubric_core import (
-    ConfigError,
-    Criterion,
-    Decoding,
-    Grounding,
-    MissingExtraError,
-    Rubric,
-    RubricError,
-    Task,
-    write_tasks,
-)
+import rubric_core
 from rubric_core.errors import install_command
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
 from rubric_eval.lm_tasks.answers import EXTRACTION
-from rubric_eval.lm_tasks.sources import load_items
+from rubric_eval.lm_tasks.sources import Item, load_items
 from rubric_eval.records.files import items_sha256
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
-
-if TYPE_CHECKING:
-    from rubric_eval.lm_tasks.sources import Item
 
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
 
@@ -52,7 +39,7 @@ class Built:
     prompts: tuple[str, ...]
     """Of each item, the same for every model; a model's chat template goes around it."""
 
-    decoding: Decoding
+    decoding: rubric_core.Decoding
     source: str
     template: str
     """Hash of what makes prompts of items, and scores of responses."""
@@ -74,7 +61,7 @@ def build(
     benchmarks: Sequence[Benchmark],
     *,
     data: str | Path | None,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None = None,
     limit: int | None = None,
 ) -> list[Built]:
@@ -92,7 +79,9 @@ def build(
         MissingExtraError: lm-eval is not installed.
     """
     if limit is not None and limit < 1:
-        raise ConfigError(f"limit {limit} must be at least 1, or left out", location="limit")
+        raise rubric_core.ConfigError(
+            f"limit {limit} must be at least 1, or left out", location="limit"
+        )
     with quiet():
         return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
 
@@ -106,7 +95,7 @@ def harness(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
+        raise rubric_core.MissingExtraError(
             f"benchmarks are run by lm-eval 0.4.13, which is not usable here ({error}): "
             f"{install_command('rubric-eval', 'lm-eval')}"
         ) from error
@@ -128,7 +117,7 @@ def quiet() -> Generator[None]:
 def _build(
     benchmark: Benchmark,
     data: str | Path | None,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None,
     limit: int | None,
 ) -> Built:
@@ -156,9 +145,9 @@ def _build(
 def _decoding(
     benchmark: Benchmark,
     task: Any,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None,
-) -> Decoding:
+) -> rubric_core.Decoding:
     """Take the task's stops; a special token is none, for no answer's text holds one."""
     given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
     until = [given] if isinstance(given, str) else cast("list[str]", given or [])
@@ -214,7 +203,7 @@ def validate(
     """
     for module in ("lm_eval", "math_verify"):
         if find_spec(module) is None:
-            raise MissingExtraError(
+            raise rubric_core.MissingExtraError(
                 f"{module} is not installed, so no benchmark can be run: "
                 f"{install_command('rubric-eval', 'lm-eval')}"
             )
@@ -224,7 +213,7 @@ def validate(
 
 def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
     try:
-        (built,) = build([benchmark], data=data, decoding=Decoding())
+        (built,) = build([benchmark], data=data, decoding=rubric_core.Decoding())
     except BenchmarkDataError as error:
         return Validated(benchmark.task, None, str(error))
     return Validated(benchmark.task, len(built.ids), built.source)
@@ -236,20 +225,20 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
         questions, reader = Path(folder, "tasks.jsonl"), Path(folder, "judge.yaml")
         questions, reader = tasks or questions, judge or reader
         if tasks is None:
-            paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
-            question = Task(
+            paris = rubric_core.Criterion(id="named", weight=1.0, required_elements=("Paris",))
+            question = rubric_core.Task(
                 question="What is the capital of France?",
-                grounding=Grounding("The capital of France is Paris."),
-                rubric=Rubric(criteria=(paris,)),
+                grounding=rubric_core.Grounding("The capital of France is Paris."),
+                rubric=rubric_core.Rubric(criteria=(paris,)),
             )
-            write_tasks(questions, [question])
+            rubric_core.write_tasks(questions, [question])
         if judge is None:
             reader.write_text("type: lexical\n", encoding="utf-8")
         try:
             task = _load(_HELDOUT, {"questions": str(questions), "judge": str(reader)})
             with quiet():
                 task.build_all_requests(rank=0, world_size=1)
-        except (RubricError, OSError) as error:
+        except (rubric_core.RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
     source = f"{tasks or 'a question that stands for any'}, {judge or 'the lexical judge'}"
     return Validated(_HELDOUT, len(task.instances), source)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_eval.lm_tasks.scoring import Response, stated
+from rubric_eval.lm_tasks.sources import Item
 from rubric_eval.records.files import AnswerRow, ItemRow
 from rubric_eval.records.inputs import text_sha256
-
-if TYPE_CHECKING:
-    from rubric_eval.lm_tasks.sources import Item
-    from rubric_eval.transfer.building import Built
-    from rubric_eval.transfer.suites import Benchmark
+from rubric_eval.transfer.building import Built
+from rubric_eval.transfer.suites import Benchmark
 
 
 def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[str, Any]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import Edits, check_files, refusing_edits
@@ -18,12 +17,17 @@ from rubric_eval.records.files import (
     read_rows,
 )
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import Measure, Measured, Record, present_mean
+from rubric_eval.records.run import (
+    EvalRun,
+    Measure,
+    Measured,
+    ModelEntry,
+    Questions,
+    Record,
+    present_mean,
+)
 from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.suites import benchmark_of
-
-if TYPE_CHECKING:
-    from rubric_eval.records.run import EvalRun, ModelEntry, Questions
 
 
 def read_transfer(
