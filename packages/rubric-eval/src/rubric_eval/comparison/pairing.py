@@ -14,7 +14,7 @@ from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
-from rubric_eval.statistics.intervals import FloatArray
+from rubric_eval.statistics.bootstrap import FloatArray
 
 _SAME: Final = {
     "benchmark": "compare them on one benchmark",

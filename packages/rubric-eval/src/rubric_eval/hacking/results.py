@@ -15,8 +15,7 @@ from rubric_eval.records.inputs import InputFile
 from rubric_eval.records.run import Record
 from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import Draws, drawn_sums
-from rubric_eval.statistics.intervals import FloatArray
+from rubric_eval.statistics.bootstrap import Draws, FloatArray, drawn_sums
 
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12

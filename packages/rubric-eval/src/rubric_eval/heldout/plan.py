@@ -10,7 +10,6 @@ from importlib import metadata
 from typing import Final
 
 from rubric_core import ConfigError, Decoding, Task
-from rubric_eval.answers.planning import prompt_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder, text_sha256
@@ -73,7 +72,7 @@ class HeldoutPlan:
     @cached_property
     def prompts(self) -> tuple[str, ...]:
         """Hashes of the questions, in their order."""
-        return tuple(prompt_sha256(task.policy_view()) for task in self.tasks)
+        return tuple(text_sha256(task.policy_view().question) for task in self.tasks)
 
     @property
     def answers(self) -> int:

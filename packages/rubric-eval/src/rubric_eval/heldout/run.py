@@ -20,8 +20,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
 from rubric_core.locks import folder_lock
-from rubric_eval.answers.collecting import stream_answers
-from rubric_eval.answers.planning import AnswerKeys, check_weights
+from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.heldout.plan import HeldoutPlan
@@ -162,6 +161,7 @@ class Work:
         send, receive = anyio.create_memory_object_stream["Answered"](math.inf)
         scoring = Scoring(
             folder=self.folder,
+            answer_judge=answer_judge,
             judge=judge,
             model=model,
             expected=self.plan.answers,
@@ -170,7 +170,7 @@ class Work:
         )
 
         async def score_and_write() -> None:
-            await scoring.run(receive, answer_judge)
+            await scoring.run(receive)
             scoring.write(seeds=self.plan.seeds, task_ids=self.plan.task_ids)
 
         group.start_soon(score_and_write)

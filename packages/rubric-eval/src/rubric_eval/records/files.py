@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
@@ -11,7 +12,17 @@ from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
 
-from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
+from rubric_core import (
+    Answerer,
+    Finish,
+    JudgeResult,
+    Outcome,
+    Reason,
+    Rubric,
+    RubricFileError,
+    criterion_scores_z,
+    normalized_reward,
+)
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import digests
@@ -263,6 +274,21 @@ class ScoreRow(Record):
         if (self.reward is None) is not (self.outcome is Outcome.UNAVAILABLE):
             raise ValueError("the reward is null for an unavailable judgement, and only for one")
         return self
+
+
+def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
+    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    return normalized_reward(result, rubric)
+
+
+def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return {}
+    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
+    return {name: float(z) for name, z in scores if not math.isnan(z)}
 
 
 class ReasoningRow(Record):

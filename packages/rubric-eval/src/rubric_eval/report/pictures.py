@@ -104,13 +104,9 @@ def curve(axes: Any, chart: Chart) -> None:
             continue
         axes.plot(one.steps, values, color=colour, linewidth=1.2, label=one.label)
         if one.spread:
-            low, high = (
-                [
-                    value + sign * scale * wide
-                    for value, wide in zip(values, one.spread, strict=True)
-                ]
-                for sign in (-1, 1)
-            )
+            pairs = list(zip(values, one.spread, strict=True))
+            low = [value - scale * wide for value, wide in pairs]
+            high = [value + scale * wide for value, wide in pairs]
             axes.fill_between(one.steps, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_title(f"{chart.title}, %" if chart.is_share else chart.title, loc="left")
     axes.set_xlabel("step")

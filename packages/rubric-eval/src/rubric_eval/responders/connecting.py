@@ -26,6 +26,9 @@ _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
+    prompt_form: Final = "chat"
+    """A server takes messages."""
+
     def __init__(
         self,
         config: rubric_judge.ModelConfig,
@@ -58,11 +61,6 @@ class ChatResponder:
             self._server = rubric_judge.ModelServer(config, address)
 
     @property
-    def prompt_form(self) -> str:
-        """A server takes messages."""
-        return "chat"
-
-    @property
     def identity(self) -> Mapping[str, JsonValue]:
         """The model, its deployments and parameters, and its weights as the server names them."""
         served, told = self._served, self._model.identity
@@ -72,9 +70,7 @@ class ChatResponder:
             "transport": cast("JsonValue", told["transport"]),
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
-            "root": served.root if served else None,
-            "parent": served.parent if served else None,
-            "positions": served.positions if served else None,
+            **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
             "takes_seed": self._takes_seed,
         }
 

@@ -143,13 +143,9 @@ class HarnessResponder:
                 f"{install_command('rubric-eval', 'lm-eval')}"
             )
         self._files = model_files(self._options.path)
-        self._form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
-        self._model: _Loaded | None = None
-
-    @property
-    def prompt_form(self) -> PromptForm:
+        self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         """By the tokenizer's files."""
-        return self._form
+        self._model: _Loaded | None = None
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
@@ -157,7 +153,7 @@ class HarnessResponder:
         return {
             "kind": "hf",
             "version": _VERSION,
-            "prompt_form": self._form,
+            "prompt_form": self.prompt_form,
             "files": self._files,
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
@@ -191,7 +187,7 @@ class HarnessResponder:
     def _loaded(self) -> _Loaded:
         if self._model is None:
             try:
-                self._model = _Loaded(self._options, self._form)
+                self._model = _Loaded(self._options, self.prompt_form)
             # The named boundary for model folders: what a broken file makes the library raise is
             # not known.
             except Exception as error:

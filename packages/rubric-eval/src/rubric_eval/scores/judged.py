@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from rubric_core import Finish, Outcome
-from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records import files

@@ -9,18 +9,16 @@ from importlib import metadata
 from pathlib import Path
 from typing import Final
 
-from rubric_core import ConfigError, Decoding, PolicyView
+from rubric_core import ConfigError, Decoding
 from rubric_core.locks import folder_lock
-from rubric_eval.answers.collecting import stream_answers
-from rubric_eval.answers.planning import check_weights
-from rubric_eval.errors import BenchmarkDataError, Failures, TransferAbortError
+from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
+from rubric_eval.errors import BenchmarkDataError, Failures
 from rubric_eval.records import files
 from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
 from rubric_eval.responders.opening import OpenModel
-from rubric_eval.transfer.building import Built, build
-from rubric_eval.transfer.items import scored_items
+from rubric_eval.transfer.building import Built, build, scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
 
@@ -112,37 +110,19 @@ def _refuse_unanswered(
     for row in rows:
         if row.text is None:
             failed.add(str(row.reason), row.detail)
-    share = failed.total / len(rows)
-    if share > allowed or share == 1:
-        raise TransferAbortError(
-            f"{model} gave no answer to {failed.total} of {len(rows)} items of "
-            f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
-            "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
-            f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
-            "kept; the same command goes on from there",
-            unavailable_frac=share,
-            reasons=failed.by_reason,
-        )
+    failed.refuse(
+        f"{model} gave no answer to {failed.total} of {len(rows)} items of "
+        f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
+        "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
+        f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
+        "kept; the same command goes on from there",
+        of=len(rows),
+        allowed=allowed,
+        is_transfer=True,
+    )
 
 
 _VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
-
-
-@dataclass(frozen=True)
-class ItemQuestion:
-    """An item of a benchmark as it is asked; an `answers.Question`."""
-
-    task_id: str
-    prompt: str
-
-    @property
-    def doc_hash(self) -> str:
-        """Each item is a document of its own."""
-        return self.task_id
-
-    def policy_view(self) -> PolicyView:
-        """Return what the model may see: the prompt, without the target."""
-        return PolicyView(task_id=self.task_id, question=self.prompt)
 
 
 @dataclass(frozen=True, kw_only=True)
