@@ -26,9 +26,6 @@ _VLLM_PLAIN: Final[Mapping[str, JsonValue]] = {"repetition_penalty": 1.0, "min_p
 class ChatResponder:
     """Answers of one model, several at a time; a `Responder`."""
 
-    prompt_form: Final = "chat"
-    """A server takes messages."""
-
     def __init__(
         self,
         config: rubric_judge.ModelConfig,
@@ -59,6 +56,11 @@ class ChatResponder:
         address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
             self._server = rubric_judge.ModelServer(config, address)
+
+    @property
+    def prompt_form(self) -> str:
+        """A server takes messages."""
+        return "chat"
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
