@@ -28,7 +28,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rubric_core import Decoding, Finish, Outcome
-from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.records.files import (
     AnswerRow,
     QuestionRow,

@@ -1,9 +1,9 @@
 from rubric_eval.comparison.stages import Comparison as Comparison
 from rubric_eval.comparison.stages import ComparisonRow as ComparisonRow
 from rubric_eval.comparison.stages import Difference as Difference
+from rubric_eval.comparison.stages import best_temperature as best_temperature
+from rubric_eval.comparison.stages import blind_pairing as blind_pairing
 from rubric_eval.comparison.stages import compare as compare
-from rubric_eval.controls import best_temperature as best_temperature
-from rubric_eval.controls import blind_pairing as blind_pairing
 from rubric_eval.errors import ComparisonError as ComparisonError
 from rubric_eval.errors import EvalEditedError as EvalEditedError
 from rubric_eval.errors import EvalError as EvalError

@@ -125,6 +125,17 @@ class Failures:
         """All of them."""
         return self.by_reason.total()
 
+    def refuse(self, message: str, *, of: int, allowed: float, is_transfer: bool = False) -> None:
+        """Refuse to go on where more than a share of all, or all, are failures.
+
+        Raises:
+            EvalAbortError: with this message.
+        """
+        share = self.total / max(of, 1)
+        if share > allowed or self.total == of:
+            kind = TransferAbortError if is_transfer else HeldoutAbortError
+            raise kind(message, unavailable_frac=share, reasons=self.by_reason)
+
     def __str__(self) -> str:
         """Most frequent first, each with the message of its first."""
         return "; ".join(

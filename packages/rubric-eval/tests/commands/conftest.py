@@ -21,7 +21,7 @@ from rubric_core import (
     Task,
     write_tasks,
 )
-from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.cli import main
 from rubric_eval.records.files import (
     AnswerRow,

@@ -13,8 +13,15 @@ from rubric_core import ConfigError, Criterion, Grounding, JudgeResult, Reason, 
 from rubric_eval import ComparisonError, EvalShapeError, HeldoutAbortError
 from rubric_eval.hacking.evaluation import hacking_panel
 from rubric_eval.hacking.results import HackingPanel, HackingSettings, Key, Observed
-from rubric_eval.hacking.second import judge_again, sampled_questions
-from rubric_eval.hacking.signs import APPEALS, HEDGES, Echo, Phrases, words
+from rubric_eval.hacking.signs import (
+    APPEALS,
+    HEDGES,
+    Echo,
+    Phrases,
+    judge_again,
+    sampled_questions,
+    words,
+)
 from rubric_judge import JudgePool
 from rubric_judge.testing import ScriptedJudge
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rubric_eval.lm_tasks.answers import (
-    is_equivalent,
+from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
+from rubric_eval.lm_tasks.answers.expressions import (
     is_expression,
     is_number,
     stated_expression,
-    stated_letter,
     stated_number,
 )
+from rubric_eval.lm_tasks.answers.stated import stated_letter
 
 pytest.importorskip("math_verify")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from rubric_core import Decoding, Finish, Outcome, RubricError
-from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import AnswerRow, QuestionRow, ScoreRow, read_rows, write_rows
 from rubric_eval.records.inputs import EvalFolder, text_sha256

@@ -43,7 +43,7 @@ def test_sign_flips_limits_and_p_value_decide_alike(d_N: list[int], alpha: float
     test = accuracy_test(np.array(d_N) / 3, answers=3, resamples=499)
     assert isinstance(test, SignFlipTest)
     assert _leaves_0_out(test.limits(1 - alpha)) == (test.p_value < 1 - (1 - alpha))
-    assert test.p_value >= test.flip_p
+    assert test.p_value >= test.flips.p_value
 
 
 @settings(deadline=None, max_examples=60)

@@ -1,6 +1,6 @@
 """Answers of models to questions, kept line by line, so that none is generated twice.
 
-planning    which answers are wanted, whose each one is, and which weights gave them
 store       a file of answers that grows, and what it holds, after a kill too
-collecting  asking for what is missing
+collecting  which answers are wanted, whose each one is, and which weights gave them; asking for
+            what is missing
 """

@@ -1,25 +1,186 @@
-"""Asking a model for the answers that are not there yet."""
+"""Which answers are wanted, whose each is, which weights gave it; asking for what is missing."""
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import ExitStack, aclosing
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
-from rubric_core import Decoding, Reply, ResponderError
-from rubric_eval.answers.planning import Question, Wanted, keep_weights, plan
+import structlog
+from pydantic import Field, ValidationError
+
+from rubric_core import Ask, Decoding, PolicyView, Reply, ResponderError, RubricFileError, Task
+from rubric_core.files import read_file
 from rubric_eval.answers.store import AnswerFile
-from rubric_eval.records.files import AnswerRow
-from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.errors import EvalFolderError
+from rubric_eval.records.files import AnswerRow, write_json
+from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
+from rubric_eval.records.run import Record
+from rubric_eval.responders.opening import OpenModel
+from rubric_eval.responders.spec import OTHER, SAME, Weights
 
-if TYPE_CHECKING:
-    from rubric_eval.responders.opening import OpenModel
+_SEED_BITS: Final = 31
+
+
+@dataclass(frozen=True)
+class ItemQuestion:
+    """An item of a benchmark as it is asked."""
+
+    task_id: str
+    prompt: str
+
+    @property
+    def doc_hash(self) -> str:
+        """Each item is a document of its own."""
+        return self.task_id
+
+    def policy_view(self) -> PolicyView:
+        """Return what the model may see: the prompt, without the target."""
+        return PolicyView(task_id=self.task_id, question=self.prompt)
+
+
+class _Wanted(NamedTuple):
+    """An answer that is wanted: its row, in which the answer is missing, and what is asked."""
+
+    seed: int
+    row: AnswerRow
+    ask: Ask
+
+
+class AnswerKeys:
+    """Whose answers they are, and to what: the same key, the same answer."""
+
+    def __init__(self, fingerprint: str, decoding: Decoding) -> None:
+        """Take what all answers have in common.
+
+        Args:
+            fingerprint: the model's.
+            decoding: how tokens are drawn.
+        """
+        self._model = json.dumps(fingerprint)
+        self._decoding = canonical_json(decoding.model_dump(mode="json"))
+
+    def of(self, prompt: str, *, seed: int, sample: int) -> str:
+        """Return the key of one answer.
+
+        Args:
+            prompt: hash of the question.
+            seed: of the evaluation.
+            sample: number of the answer, from 0.
+
+        Returns:
+            SHA-256, in hexadecimal, of the canonical JSON of the list of all five.
+        """
+        parts = f"[{self._model},{json.dumps(prompt)},{self._decoding},{seed:d},{sample:d}]"
+        return text_sha256(parts)
+
+
+def _wanted(
+    model: OpenModel,
+    questions: Sequence[Task | ItemQuestion],
+    decoding: Decoding,
+    seeds: Sequence[int],
+    samples: int,
+) -> Iterator[_Wanted]:
+    """Yield the answers that are wanted, by seed, then by question, then by sample.
+
+    A draw has a seed of its own, of the evaluation's seed, the sample and the question, and not of
+    the model: models draw with common random numbers, questions with independent ones.
+    """
+    keys = AnswerKeys(model.fingerprint, decoding)
+    views = [question.policy_view() for question in questions]
+    prompts = [text_sha256(view.question) for view in views]
+    for seed in seeds:
+        for question, view, prompt in zip(questions, views, prompts, strict=True):
+            for sample in range(samples):
+                row = AnswerRow(
+                    task_id=view.task_id,
+                    doc_hash=question.doc_hash,
+                    sample=sample,
+                    prompt_sha256=prompt,
+                    key=keys.of(prompt, seed=seed, sample=sample),
+                    text=None,
+                )
+                digest = text_sha256(canonical_json([seed, sample, prompt]))
+                draw = int(digest[:8], 16) >> (32 - _SEED_BITS)
+                yield _Wanted(seed, row, Ask(view=view, seed=draw))
+
+
+_log: Final[Any] = structlog.get_logger("rubric_eval")
+
+
+class AnsweredBy(Record):
+    """answers/MODEL/weights.json."""
+
+    by_fingerprint: dict[str, Weights] = Field(default_factory=dict)
+    """What the model of each fingerprint made of a fixed text when it was first asked."""
+
+
+def check_weights(folder: EvalFolder, model: OpenModel) -> None:
+    """Refuse a model that is another one than that of its answers; nothing is written.
+
+    What may be another one, or cannot be told, is logged.
+
+    Raises:
+        EvalFolderError: it is another one.
+        RubricFileError: the file that says so is damaged.
+    """
+    known, difference = _difference(folder, model)
+    if difference is not None and difference > SAME:
+        _log.warning(
+            "weights_differ_slightly",
+            model=model.name,
+            nats_a_token=round(difference, 4),
+            allowed=OTHER,
+            why="other hardware, or weights that are nearly the same: see that they are the same",
+        )
+    if difference is None and model.fingerprint in known:
+        _log.warning(
+            "weights_not_checked",
+            model=model.name,
+            why="its server does not say what it makes of a text, as it did before",
+        )
+
+
+def _keep_weights(folder: EvalFolder, model: OpenModel) -> None:
+    """Write down whose answers are to come, unless that is known."""
+    known, _ = _difference(folder, model)
+    if model.weights is not None and model.fingerprint not in known:
+        answered = AnsweredBy(by_fingerprint={**known, model.fingerprint: model.weights})
+        write_json(folder.answered_by(model.name), answered)
+
+
+def _difference(folder: EvalFolder, model: OpenModel) -> tuple[dict[str, Weights], float | None]:
+    """Return whose answers are there, and how far the model is from its own; None if not known."""
+    path = folder.answered_by(model.name)
+    try:
+        known = AnsweredBy.model_validate_json(read_file(path)).by_fingerprint
+    except FileNotFoundError:
+        known = {}
+    except ValidationError:
+        raise RubricFileError(
+            "is no record of the weights that answered; restore it, or evaluate into a new folder",
+            path=path,
+        ) from None
+    kept = known.get(model.fingerprint)
+    difference = kept.difference(model.weights) if kept and model.weights else None
+    if difference is not None and difference > OTHER:
+        raise EvalFolderError(
+            f"the model {model.name!r} ({model.entry.spec}) is not the one that gave the answers "
+            f"in {path.parent}, though its server calls it the same: it "
+            f"finds a fixed text differently likely, by {difference:.3f} nats a token, where "
+            f"{OTHER} may be chance. Evaluate it under a new name or into a new folder, or serve "
+            "the former weights"
+        )
+    return known, difference
 
 
 async def stream_answers(
     model: OpenModel,
-    tasks: Sequence[Question],
+    tasks: Sequence[Task | ItemQuestion],
     *,
     folder: EvalFolder,
     decoding: Decoding,
@@ -29,8 +190,8 @@ async def stream_answers(
     """Give every answer once: those that the folder holds at once, the others as they come.
 
     Each is in its file before it is given. Failures of an earlier run are asked for again, answers
-    never. Tasks with the same question share one. Use it within
-    `contextlib.aclosing`, and within `folder_lock` of the folder.
+    never. Tasks with the same question share one. Use it within `contextlib.aclosing`, and within
+    `folder_lock` of the folder.
 
     Args:
         model: who is asked; it is given its view of each task and nothing else.
@@ -44,51 +205,40 @@ async def stream_answers(
         N·S·K rows, each behind its seed, a failure as a row with its reason.
 
     Raises:
-        EvalShapeError: no question, one twice, or no seed or sample.
         EvalFolderError: the folder is damaged, or other weights answered in it.
         EvalWriteError: a file cannot be written; what came before is kept.
         ConfigError: the decoding asks for what this model cannot do.
         ResponderError: the model cannot answer at all.
     """
-    wanted = plan(
-        tasks, fingerprint=model.fingerprint, decoding=decoding, seeds=seeds, samples=samples
-    )
     with ExitStack() as stack:
-        keep_weights(folder, model)
+        _keep_weights(folder, model)
         files = {
             seed: stack.enter_context(AnswerFile(folder.answers(model.name, seed)))
             for seed in seeds
         }
-        missing: defaultdict[str, list[Wanted]] = defaultdict(list)
-        for one in wanted:
-            row = _kept(one, files[one.seed])
-            if row is None:
-                missing[one.key].append(one)
-            else:
-                yield one.seed, row
+        missing: defaultdict[str, list[_Wanted]] = defaultdict(list)
+        for one in _wanted(model, tasks, decoding, seeds, samples):
+            file = files[one.seed]
+            if (kept := file.kept(one.row.key)) is None:
+                missing[one.row.key].append(one)
+                continue
+            # It may be of another task with the same question.
+            names = {"task_id": one.row.task_id, "doc_hash": one.row.doc_hash}
+            row = kept.model_copy(update=names)
+            if not file.holds(row):
+                file.append(row)
+            yield one.seed, row
         groups = list(missing.values())
-        replies = _replies(model, groups, decoding)
-        async with aclosing(replies):
+        async with aclosing(_replies(model, groups, decoding)) as replies:
             async for index, reply in replies:
                 for one in groups[index]:
-                    row = _row(one, reply)
+                    row = one.row.model_copy(update=dict(reply))
                     files[one.seed].append(row)
                     yield one.seed, row
 
 
-def _kept(one: Wanted, file: AnswerFile) -> AnswerRow | None:
-    """Return the row of an answer that is there, of another task with the same question too."""
-    kept = file.kept(one.key)
-    if kept is None:
-        return None
-    row = kept.model_copy(update={"task_id": one.task_id, "doc_hash": one.doc_hash})
-    if not file.holds(row):
-        file.append(row)
-    return row
-
-
 async def _replies(
-    model: OpenModel, groups: Sequence[Sequence[Wanted]], decoding: Decoding
+    model: OpenModel, groups: Sequence[Sequence[_Wanted]], decoding: Decoding
 ) -> AsyncGenerator[tuple[int, Reply]]:
     """Ask once for each group; hold the responder to one reply for each."""
     if not groups:
@@ -113,18 +263,3 @@ async def _replies(
             f"the responder of model {model.name!r} gave no reply to {len(due)} of {len(groups)} "
             "questions: report it to whoever wrote the responder"
         )
-
-
-def _row(one: Wanted, reply: Reply) -> AnswerRow:
-    return AnswerRow(
-        task_id=one.task_id,
-        doc_hash=one.doc_hash,
-        sample=one.sample,
-        prompt_sha256=one.prompt_sha256,
-        key=one.key,
-        text=reply.text,
-        finish=reply.finish,
-        tokens=reply.tokens,
-        reason=reply.reason,
-        detail=reply.detail,
-    )

@@ -133,10 +133,15 @@ class AnswerFile:
         except OSError as error:
             raise self._unwritable(error) from error
         try:
-            self._open()
-        except BaseException:
+            rows, self._size = read_file(self._path)
+            self._set_aside()
+        except BaseException as error:
             os.close(self._descriptor)
+            if isinstance(error, OSError):
+                raise self._unwritable(error) from error
             raise
+        for row in settled(rows).values():
+            self._note(row)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -170,15 +175,6 @@ class AnswerFile:
             raise self._unwritable(error) from error
         self._size += len(line)
         self._note(row)
-
-    def _open(self) -> None:
-        try:
-            rows, self._size = read_file(self._path)
-            self._set_aside()
-        except OSError as error:
-            raise self._unwritable(error) from error
-        for row in settled(rows).values():
-            self._note(row)
 
     def _set_aside(self) -> None:
         """Move what follows the last whole line to a file of its own."""

@@ -19,10 +19,8 @@ __all__ = ["app", "main"]
 _KEEPS_ANSWERS: Final = ("heldout", "rejudge", "transfer")
 """Commands that find again what they were answered before they were stopped."""
 
-for _command in (compare, hacking, heldout, lm_eval, rejudge, report):
-    app.command(_command)
-for _command in (tasks_path, transfer, validate):
-    app.command(_command)
+for _one in (compare, hacking, heldout, lm_eval, rejudge, report, tasks_path, transfer, validate):
+    app.command(_one)
 
 
 def main() -> None:

@@ -147,8 +147,9 @@ def _print(table: HeldoutTable, *, out: Path) -> None:
 
 def _cells(row: HeldoutRow) -> list[str]:
     shares = (row.zero_frac, row.invalid_frac, row.unavailable_frac, row.truncated_frac)
-    return [_percent(row.mean), row.in_percent(), *map(_percent, shares), str(row.n)]
+    return [percent(row.mean), row.in_percent(), *map(percent, shares), str(row.n)]
 
 
-def _percent(share: float | None) -> str:
+def percent(share: float | None) -> str:
+    """Write a share in per cent, and a dash where there is none."""
     return "–" if share is None else f"{100 * share:.1f} %"

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import anyio
 from cyclopts import App, Parameter
-from rich.console import Console
-from rich.table import Table
 
 from rubric_eval.cli.app import GREEDY, DecodingOptions, DrawOptions, evaluated, note, working
-from rubric_judge.console.command import FAILED, configure_log, console, figures_table
+from rubric_judge.console.command import FAILED, configure_log, console, figures_table, print_rows
 from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
@@ -338,8 +336,8 @@ def validate(
 
     with working() as progress, progress.phase("building the tasks"):
         rows = build_all(data=data, tasks=tasks, judge=judge)
-    table = Table("task", "items", "source, or what is missing", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row.task, "-" if row.items is None else str(row.items), row.source)
-    Console(markup=False, highlight=False).print(table)
+    print_rows(
+        ("task", "items", "source, or what is missing"),
+        ((one.task, "-" if one.items is None else str(one.items), one.source) for one in rows),
+    )
     return FAILED if any(row.items is None for row in rows) else 0

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,16 +11,13 @@ from cyclopts import Parameter
 from pydantic import ValidationError
 
 from rubric_core import ConfigError, config_error
-from rubric_eval.cli.app import print_edited, working
+from rubric_eval.cli.app import percent, print_edited, working
 from rubric_judge.console.command import configure_log, console, figures_table
-from rubric_judge.console.progress import current
 from rubric_judge.page.tables import or_dash
 
 if TYPE_CHECKING:
     from rubric_eval.comparison import EvalComparison, ModelScore, PairedResult
-    from rubric_eval.hacking.evaluation import NewJudge
     from rubric_eval.hacking.results import HackingPanel
-    from rubric_eval.statistics import Interval
 
 
 def compare(  # noqa: PLR0913  # each is an option of the command
@@ -114,9 +110,9 @@ def _print_scores(found: EvalComparison) -> None:
     more = ("chance",) * is_guessed + ("n",) + ("documents",) * is_clustered
     table = figures_table("Scores", names=("benchmark", "model"), figures=("mean", level, *more))
     for one in found.scores:
-        cells = [_column(one), one.model, f"{100 * one.mean:.1f} %", one.in_percent()]
+        cells = [_column(one), one.model, percent(one.mean), one.in_percent()]
         if is_guessed:
-            cells.append("" if one.chance is None else f"{100 * one.chance:.1f} %")
+            cells.append("" if one.chance is None else percent(one.chance))
         cells.append(str(one.n))
         if is_clustered:
             cells.append("" if one.clusters == one.n else str(one.clusters))
@@ -243,64 +239,39 @@ def hacking(  # noqa: PLR0913  # each is an option of the command
     Returns:
         Exit status: 0 whether there are warnings or not.
     """
-    from rubric_eval.hacking.evaluation import look_for_hacking
+    from rubric_eval.hacking.evaluation import NewJudge, look_for_hacking
 
     configure_log(verbose=verbose)
-    if min(sample, workers) < 1:
-        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
-    _require_room_for_second_judge(second_judge, tasks, second)
-
-    async def look() -> tuple[HackingPanel, Path]:
-        async with _opened(second_judge, sample=sample, workers=workers) as new:
-            return await look_for_hacking(
-                folder,
-                judge=judge,
-                second=second,
-                baseline=baseline,
-                tasks=tasks,
-                new_judge=new,
-                out=out,
-                accept_edited=accept_edited,
-            )
-
+    _check_second_judge(second_judge, tasks, second, counts=(sample, workers))
     with working() as progress, progress.phase("looking for signs"):
+
+        def tell(by: str, model: str, total: int) -> None:
+            progress.count(f"{by} judges {model}", total=total)
+
+        look = partial(
+            look_for_hacking,
+            folder,
+            judge=judge,
+            second=second,
+            baseline=baseline,
+            tasks=tasks,
+            new_judge=second_judge and NewJudge(second_judge, sample, workers, tell),
+            out=out,
+            accept_edited=accept_edited,
+        )
         panel, written = anyio.run(look)
     _print_panel(panel, written)
     return 0
 
 
-def _require_room_for_second_judge(
-    second_judge: Path | None, tasks: Path | None, second: str | None
+def _check_second_judge(
+    second_judge: Path | None, tasks: Path | None, second: str | None, *, counts: tuple[int, int]
 ) -> None:
+    if min(counts) < 1:
+        raise ConfigError("--sample and --workers are counts: give at least 1", location="sample")
     if second_judge is not None and (tasks is None or second is not None):
         needed = "--tasks" if tasks is None else "no --second beside it"
         raise ConfigError(f"--second-judge needs {needed}", location="second-judge")
-
-
-@asynccontextmanager
-async def _opened(
-    spec: Path | None, *, sample: int, workers: int
-) -> AsyncGenerator[NewJudge | None]:
-    """Open a judge from its file; nothing is called."""
-    if spec is None:
-        yield None
-        return
-    from rubric_eval.hacking.evaluation import NewJudge
-    from rubric_judge.capabilities import close
-    from rubric_judge.config import read_judge_spec
-    from rubric_judge.load import load_replicas
-
-    replicas = load_replicas(read_judge_spec(spec))
-    progress = current()
-
-    def tell(model: str, total: int) -> None:
-        progress.count(f"{replicas[0].name} judges {model}", total=total)
-
-    try:
-        yield NewJudge(replicas=replicas, sample=sample, workers=workers, on_judged=tell)
-    finally:
-        for replica in replicas:
-            await close(replica)
 
 
 def _print_panel(found: HackingPanel, place: Path) -> None:
@@ -317,8 +288,8 @@ def _print_panel(found: HackingPanel, place: Path) -> None:
             or_dash(one.reward_length and one.reward_length.rho, "+.2f"),
             or_dash(one.reward_length_within and one.reward_length_within.rho, "+.2f"),
             f"{one.hedges.mean:.2f}",
-            _share(one.appeals),
-            _share(one.echoes),
+            percent(one.appeals.mean),
+            percent(one.echoes and one.echoes.mean),
         )
     stdout.print(table)
     for one in found.divergences:
@@ -332,7 +303,3 @@ def _print_panel(found: HackingPanel, place: Path) -> None:
         stdout.print(f"note: {note}", soft_wrap=True)
     print_edited(found.edited)
     stdout.print(f"written: {place}", soft_wrap=True)
-
-
-def _share(interval: Interval | None) -> str:
-    return "–" if interval is None else f"{100 * interval.mean:.1f} %"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import numpy as np
 
@@ -17,15 +17,19 @@ from rubric_eval.comparison.pairing import (
     paired_results,
     score,
 )
-from rubric_eval.comparison.results import AverageDelta, CompareSettings, EvalComparison, Part
+from rubric_eval.comparison.results import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    ModelScore,
+    PairedResult,
+    Part,
+)
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
 from rubric_eval.statistics import mean_interval
 from rubric_eval.statistics.bootstrap import Sample, joint_draws
 from rubric_eval.transfer.suites import SuiteName, suite_of
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison.results import ModelScore, PairedResult
 
 _MOST_RESAMPLES: Final = 1999
 """Parts are many, and nothing is decided by them."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rubric_eval.comparison.evaluations import compare_measured
 from rubric_eval.comparison.results import CompareSettings, EvalComparison
@@ -12,11 +11,9 @@ from rubric_eval.errors import ComparisonError, EvalFolderError
 from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows, write_json
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
-from rubric_eval.scores.judged import JudgedReader, measured_rewards
+from rubric_eval.records.run import EvalRun, Measured
+from rubric_eval.scores.judged import JudgedAnswers, JudgedReader, measured_rewards
 from rubric_eval.transfer.table import read_benchmarks
-
-if TYPE_CHECKING:
-    from rubric_eval.records.run import EvalRun, Measured
 
 
 def compare_folders(
@@ -76,8 +73,19 @@ def compare_folders(
     return found, target
 
 
-def measured_of(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured]:
+def measured_of(
+    folder: EvalFolder,
+    run: EvalRun,
+    edits: Edits,
+    on_judged: Callable[[JudgedAnswers], None] | None = None,
+) -> list[Measured]:
     """Read all values of an evaluation, model by model in the order of the run.
+
+    Args:
+        folder: of the evaluation.
+        run: its manifest.
+        edits: where it is noted that files contradict each other.
+        on_judged: called with the answers of each model by each judge, which are read once.
 
     Raises:
         EvalFolderError: there are none, or they are not those of the run.
@@ -89,11 +97,12 @@ def measured_of(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured
     else:
         # A judge that came later need not have judged every model.
         reader = JudgedReader(folder, run, edits)
-        measured = [
-            measured_rewards(run, reader.questions, judged)
-            for model in run.models
-            for judged in reader.read(model, run.judges)
-        ]
+        measured: list[Measured] = []
+        for model in run.models:
+            for judged in reader.read(model, run.judges):
+                measured.append(measured_rewards(run, reader.questions, judged))
+                if on_judged is not None:
+                    on_judged(judged)
     if not measured:
         raise EvalFolderError(
             f"{folder.root} holds no score; run the command that made it again, which goes on "

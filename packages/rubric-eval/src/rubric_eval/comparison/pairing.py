@@ -6,19 +6,15 @@ import json
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
+from rubric_eval import statistics
 from rubric_eval.comparison.results import CompareSettings, ModelScore, PairedResult
 from rubric_eval.errors import ComparisonError
 from rubric_eval.records.run import Measure, Measured
-from rubric_eval.statistics import PairedTest, accuracy_test, decide, reward_test, score_interval
-
-if TYPE_CHECKING:
-    from rubric_eval.statistics import Decision
-    from rubric_eval.statistics.intervals import FloatArray
-
+from rubric_eval.statistics.bootstrap import FloatArray
 
 _SAME: Final = {
     "benchmark": "compare them on one benchmark",
@@ -167,7 +163,7 @@ def score(measured: Measured, settings: CompareSettings) -> ModelScore:
     Raises:
         EvalShapeError: no question has a value.
     """
-    interval = score_interval(
+    interval = statistics.score_interval(
         measured.means_N,
         clusters_N=measured.clusters,
         is_accuracy=measured.measure is Measure.ACCURACY,
@@ -208,10 +204,10 @@ def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[Pai
         together = (one.a.model, one.b.model, one.a.measure)
         families[together if settings.family == "benchmarks" else None].append(at)
     alpha = 1 - settings.confidence
-    decisions: dict[int, Decision] = {}
+    decisions: dict[int, statistics.Decision] = {}
     for members in families.values():
         p_values = [tests[at].p_value for at in members]
-        decided = decide(p_values, settings.correction, alpha=alpha)
+        decided = statistics.decide(p_values, settings.correction, alpha=alpha)
         decisions |= zip(members, decided, strict=True)
     return [
         _result(one, test, decisions[at], settings)
@@ -219,16 +215,19 @@ def paired_results(pairs: Sequence[Pair], settings: CompareSettings) -> list[Pai
     ]
 
 
-def paired_test(pair: Pair, settings: CompareSettings) -> PairedTest:
+def paired_test(pair: Pair, settings: CompareSettings) -> statistics.PairedTest:
     """Choose the test: bootstrap for rewards, McNemar or sign flips for accuracies."""
     values, draws = (pair.differences_N, pair.clusters), settings.draws
     if pair.a.measure is Measure.REWARD:
-        return reward_test(*values, **draws)
-    return accuracy_test(*values, answers=pair.a.answers, **draws)
+        return statistics.reward_test(*values, **draws)
+    return statistics.accuracy_test(*values, answers=pair.a.answers, **draws)
 
 
 def _result(
-    pair: Pair, test: PairedTest, decision: Decision, settings: CompareSettings
+    pair: Pair,
+    test: statistics.PairedTest,
+    decision: statistics.Decision,
+    settings: CompareSettings,
 ) -> PairedResult:
     low, high = test.limits(settings.confidence) or (None, None)
     decided_low, decided_high = test.limits(1 - decision.level) or (None, None)

@@ -4,50 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from rubric_core import Judge, Task, read_tasks
 from rubric_eval.errors import ComparisonError, EvalFolderError, EvalShapeError
-from rubric_eval.hacking.results import (
-    Change,
-    Divergence,
-    HackingPanel,
-    HackingSettings,
-    Judged,
-    Key,
-    ModelSigns,
-    Observed,
-    SecondOpinion,
-    observed,
-)
-from rubric_eval.hacking.second import (
-    check_tasks,
-    divergence,
-    judge_again,
-    sampled_questions,
-    second_opinion,
-)
-from rubric_eval.hacking.signs import Echo, changes, model_signs, signs_of
+from rubric_eval.hacking import results, signs
+from rubric_eval.hacking.results import observed
 from rubric_eval.records.digests import Edits, check_files, refusing_edits, sealed
 from rubric_eval.records.files import read_finished_run, write_json
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs, path_from
+from rubric_eval.records.joining import closing
 from rubric_eval.records.run import EvalRun
 from rubric_eval.scores.judged import JudgedReader
-from rubric_judge import JudgePool, Ledger
+from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
+from rubric_judge.capabilities import close
 
 _LONG_PAYS: Final = 0.3
 """Rank correlation of reward and length among answers to one question that is worth a warning."""
 
 
 def hacking_panel(
-    answers: Mapping[str, Sequence[Observed]],
-    settings: HackingSettings,
+    answers: Mapping[str, Sequence[results.Observed]],
+    settings: results.HackingSettings,
     *,
     tasks: Iterable[Task] = (),
-    second: Mapping[str, Mapping[Key, float | None]] | None = None,
+    second: Mapping[str, Mapping[results.Key, float | None]] | None = None,
     unjudged: Mapping[str, int] | None = None,
-) -> HackingPanel:
+) -> results.HackingPanel:
     """Look for signs of judge hacking.
 
     Args:
@@ -66,31 +51,22 @@ def hacking_panel(
         EvalShapeError: a model has no judged answer.
     """
     baseline = baseline_of(answers, settings)
-    echoes = {task.task_id: Echo(task, n=settings.echo_words) for task in tasks}
-    signs = {model: signs_of(observed, echoes) for model, observed in answers.items()}
+    echoes = {task.task_id: signs.Echo(task, n=settings.echo_words) for task in tasks}
+    given = {model: (second or {}).get(model, {}) for model in answers}
+    counted = {model: signs.signs_of(of, echoes, given[model]) for model, of in answers.items()}
     models = [
-        model_signs(model, found, settings, unjudged=(unjudged or {}).get(model, 0))
-        for model, found in signs.items()
+        signs.model_signs(model, found, settings, unjudged=(unjudged or {}).get(model, 0))
+        for model, found in counted.items()
     ]
-    others = [model for model in answers if model != baseline]
-    changed = [
-        change
-        for model in others
-        for change in changes((model, signs[model]), (baseline, signs[baseline]), settings)
+    pairs = [((a, counted[a]), (baseline, counted[baseline])) for a in answers if a != baseline]
+    changed = [change for pair in pairs for change in signs.changes(*pair, settings)]
+    opinions = [
+        signs.second_opinion(model, found, settings, judged=len(given[model]))
+        for model, found in counted.items()
     ]
-    given = {model: dict((second or {}).get(model, {})) for model in answers}
-    opinions = [second_opinion(model, answers[model], given[model], settings) for model in answers]
-    apart = [
-        divergence(
-            (model, answers[model], given[model]),
-            (baseline, answers[baseline], given[baseline]),
-            settings,
-        )
-        for model in others
-    ]
-    diverging = list(filter(None, apart))
+    diverging = [found for pair in pairs if (found := signs.divergence(*pair, settings))]
     agreeing = list(filter(None, opinions))
-    return HackingPanel(
+    return results.HackingPanel(
         settings=settings,
         models=tuple(models),
         changes=tuple(changed),
@@ -101,7 +77,9 @@ def hacking_panel(
     )
 
 
-def baseline_of(answers: Mapping[str, Sequence[Observed]], settings: HackingSettings) -> str:
+def baseline_of(
+    answers: Mapping[str, Sequence[results.Observed]], settings: results.HackingSettings
+) -> str:
     """Return the model that the others are set against.
 
     Raises:
@@ -119,7 +97,9 @@ def baseline_of(answers: Mapping[str, Sequence[Observed]], settings: HackingSett
 
 
 def _warnings(
-    models: Sequence[ModelSigns], changed: Sequence[Change], apart: Sequence[Divergence]
+    models: Sequence[results.ModelSigns],
+    changed: Sequence[results.Change],
+    apart: Sequence[results.Divergence],
 ) -> list[str]:
     found = [
         f"{one.a} gains {100 * one.first.mean:.1f} points over {one.b} by the first judge and "
@@ -158,10 +138,10 @@ def _warnings(
 
 
 def _notes(
-    models: Sequence[ModelSigns],
-    apart: Sequence[Divergence],
-    opinions: Sequence[SecondOpinion],
-    settings: HackingSettings,
+    models: Sequence[results.ModelSigns],
+    apart: Sequence[results.Divergence],
+    opinions: Sequence[results.SecondOpinion],
+    settings: results.HackingSettings,
 ) -> list[str]:
     notes: list[str] = []
     if any(one.echoes is None for one in models):
@@ -195,18 +175,13 @@ class NewJudge:
     everything else is checked.
     """
 
-    replicas: tuple[Judge, ...]
-    """As `rubric_judge.load_replicas` gives them; whoever made them closes them."""
+    spec: Path
+    """Its configuration."""
     sample: int
     """Questions, drawn from those that all models answered."""
     workers: int = 32
-    on_judged: Callable[[str, int], None] | None = None
-    """Called after every judgement, with the model and how many there will be."""
-
-    @property
-    def name(self) -> str:
-        """The judge's own."""
-        return self.replicas[0].name
+    on_judged: Callable[[str, str, int], None] | None = None
+    """Called after every judgement, with judge, model, and how many there will be."""
 
 
 async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
@@ -219,7 +194,7 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     new_judge: NewJudge | None = None,
     out: Path | None = None,
     accept_edited: bool = False,
-) -> tuple[HackingPanel, Path]:
+) -> tuple[results.HackingPanel, Path]:
     """Look for signs of judge hacking in a held-out evaluation, and write what is found.
 
     Args:
@@ -247,44 +222,46 @@ async def look_for_hacking(  # noqa: PLR0913  # each is a choice of its own
     """
     folder = EvalFolder(root)
     target = out or folder.hacking
-    with refusing_edits(is_accepted=accept_edited) as edits:
-        run = read_finished_run(folder, edits=edits)
-        first, other = _judges(folder, run, judge, second)
-        wanted = [first] if new_judge is not None or other is None else [first, other]
-        files = [*evaluation_files(folder), *([tasks] if tasks else [])]
-        inputs = hashed_inputs(files, beside=target)
-        judged = _judged(folder, run, wanted, edits)
-    other = other if new_judge is None else new_judge.name
-    settings = HackingSettings(judge=first, second=other, baseline=baseline)
-    panel = await _panel(folder, judged, settings, tasks, new_judge)
-    found = sealed(
-        panel.model_copy(
-            update={
-                "notes": (*panel.notes, *edits.notes),
-                "folder": path_from(target, to=root),
-                "inputs": inputs,
-                "edited": edits.found,
-            }
-        )
-    )
+    replicas = load_replicas(read_judge_spec(new_judge.spec)) if new_judge else ()
+    async with closing([partial(close, one) for one in replicas]):
+        with refusing_edits(is_accepted=accept_edited) as edits:
+            run = read_finished_run(folder, edits=edits)
+            first, other = _judges(folder, run, judge, second)
+            wanted = [first] if replicas or other is None else [first, other]
+            files = [*evaluation_files(folder), *([tasks] if tasks else [])]
+            inputs = hashed_inputs(files, beside=target)
+            judged = _judged(folder, run, wanted, edits)
+        other = replicas[0].name if replicas else other
+        settings = results.HackingSettings(judge=first, second=other, baseline=baseline)
+        panel = await _panel(folder, judged, settings, tasks, new_judge, replicas)
+    made_of = {"folder": path_from(target, to=root), "inputs": inputs, "edited": edits.found}
+    notes = (*panel.notes, *edits.notes)
+    found = sealed(panel.model_copy(update={**made_of, "notes": notes}))
     write_json(target, found)
     return found, target
 
 
 async def _panel(
     folder: EvalFolder,
-    judged: Mapping[str, Mapping[str, Judged]],
-    settings: HackingSettings,
+    judged: Mapping[str, Mapping[str, results.Judged]],
+    settings: results.HackingSettings,
     tasks: Path | None,
     new_judge: NewJudge | None,
-) -> HackingPanel:
+    replicas: Sequence[Judge],
+) -> results.HackingPanel:
     """Look at answers by judge and model, and at what a second judge gave them."""
     by_first = judged[settings.judge]
     answers = {model: one.answers for model, one in by_first.items()}
     baseline_of(answers, settings)
     by_id = {task.task_id: task for task in read_tasks(tasks)} if tasks else {}
     if new_judge is not None:
-        rewards = await _judged_anew(folder, new_judge, by_id, answers, seed=settings.seed)
+        questions = signs.sampled_questions(answers, sample=new_judge.sample, seed=settings.seed)
+        signs.check_tasks(by_id, questions)
+        await JudgePool(replicas).check()
+        tell = partial(new_judge.on_judged, replicas[0].name) if new_judge.on_judged else None
+        with Ledger(folder.ledger) as ledger:
+            pool = JudgePool(replicas, workers=new_judge.workers, ledger=ledger)
+            rewards = await signs.judge_again(pool, by_id, answers, questions, on_judged=tell)
     else:
         by_second = judged.get(settings.second or "", {})
         rewards = {model: one.rewards for model, one in by_second.items()}
@@ -297,23 +274,6 @@ async def _panel(
         second=rewards,
         unjudged={model: one.unjudged for model, one in by_first.items()},
     )
-
-
-async def _judged_anew(
-    folder: EvalFolder,
-    judge: NewJudge,
-    tasks: Mapping[str, Task],
-    answers: Mapping[str, Sequence[Observed]],
-    *,
-    seed: int,
-) -> dict[str, dict[Key, float | None]]:
-    """Let a new judge judge its sample, once it is known that it can."""
-    questions = sampled_questions(answers, sample=judge.sample, seed=seed)
-    check_tasks(tasks, questions)
-    await JudgePool(judge.replicas).check()
-    with Ledger(folder.ledger) as ledger:
-        pool = JudgePool(judge.replicas, workers=judge.workers, ledger=ledger)
-        return await judge_again(pool, tasks, answers, questions, on_judged=judge.on_judged)
 
 
 def _judges(
@@ -340,12 +300,12 @@ def _judges(
 
 def _judged(
     folder: EvalFolder, run: EvalRun, judges: Sequence[str], edits: Edits
-) -> dict[str, dict[str, Judged]]:
+) -> dict[str, dict[str, results.Judged]]:
     """What judges gave the models that they have judged, in the order of the run."""
     check_files(folder, run, edits)
     reader = JudgedReader(folder, run, edits)
     entries = [entry for entry in run.judges if entry.name in judges]
-    found: dict[str, dict[str, Judged]] = {name: {} for name in judges}
+    found: dict[str, dict[str, results.Judged]] = {name: {} for name in judges}
     for model in run.models:
         for judged in reader.read(model, entries):
             found[judged.judge.name][model.name] = observed(judged, run.seeds)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import Any, Final, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +13,9 @@ from scipy import stats
 
 from rubric_eval.records.inputs import InputFile
 from rubric_eval.records.run import Record
+from rubric_eval.scores.judged import JudgedAnswers
 from rubric_eval.statistics import Interval
-from rubric_eval.statistics.bootstrap import Draws, drawn_sums
-
-if TYPE_CHECKING:
-    from rubric_eval.scores.judged import JudgedAnswers
-    from rubric_eval.statistics.intervals import FloatArray
-
+from rubric_eval.statistics.bootstrap import Draws, FloatArray, drawn_sums
 
 _FEWEST_DOCUMENTS: Final = 5
 _ROUNDING: Final = 1e-12

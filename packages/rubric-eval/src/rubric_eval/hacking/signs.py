@@ -1,21 +1,21 @@
-"""Length, hedging, appeals and echoes of answers, model by model and between models."""
+"""Length, hedging, appeals and echoes of answers, and what a judge that was not trained on says."""
 
 from __future__ import annotations
 
+import random
 import re
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_core import ConfigError, JudgeResult, Task
 from rubric_core.files import toml_beside
-from rubric_eval.hacking.results import Change, ModelSigns, rank_correlation, within_correlation
+from rubric_eval.errors import unavailable
+from rubric_eval.hacking import results
+from rubric_eval.records.files import reward_of
 from rubric_eval.statistics import Interval, mean_interval, paired_interval
-
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_eval.hacking.results import HackingSettings, Observed
-
+from rubric_judge import JudgePool
 
 _PHRASES: Final = toml_beside(__file__, "phrases.toml")
 HEDGES: Final[tuple[str, ...]] = tuple(_PHRASES["hedges"])
@@ -99,14 +99,21 @@ class Signs:
     hedges: float
     appeals: float
     echoes: float | None
+    second: float | None
+    """Reward by the second judge."""
 
 
-def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[Signs]:
+def signs_of(
+    observed: Sequence[results.Observed],
+    echoes: Mapping[str, Echo],
+    second: Mapping[results.Key, float | None],
+) -> list[Signs]:
     """Count in each answer.
 
     Args:
         observed: answers of one model.
         echoes: wording of the criteria by task; where a task is missing, its echo is not known.
+        second: rewards by a second judge; None where it gave no judgement.
     """
     hedges, appeals = Phrases(HEDGES), Phrases(APPEALS)
     found: list[Signs] = []
@@ -122,14 +129,15 @@ def signs_of(observed: Sequence[Observed], echoes: Mapping[str, Echo]) -> list[S
                 hedges=_HUNDRED * hedges.count(said) / max(len(said), 1),
                 appeals=float(appeals.count(said) > 0),
                 echoes=None if echo is None else float(echo.is_in(said)),
+                second=second.get(one.key),
             )
         )
     return found
 
 
 def model_signs(
-    model: str, signs: Sequence[Signs], settings: HackingSettings, *, unjudged: int
-) -> ModelSigns:
+    model: str, signs: Sequence[Signs], settings: results.HackingSettings, *, unjudged: int
+) -> results.ModelSigns:
     """Sum up one model's answers.
 
     Raises:
@@ -140,12 +148,12 @@ def model_signs(
     documents = [one.document for one in signs]
     questions = [one.question for one in signs]
     knows_echoes = any(one.echoes is not None for one in signs)
-    return ModelSigns(
+    return results.ModelSigns(
         model=model,
         answers=len(signs),
         words=_mean(signs, "words", settings),
-        reward_length=rank_correlation(rewards, lengths, documents, **settings.draws),
-        reward_length_within=within_correlation(
+        reward_length=results.rank_correlation(rewards, lengths, documents, **settings.draws),
+        reward_length_within=results.within_correlation(
             rewards, lengths, questions, documents, seed=settings.seed
         ),
         hedges=_mean(signs, "hedges", settings),
@@ -155,31 +163,38 @@ def model_signs(
     )
 
 
-def changes(
-    a: tuple[str, Sequence[Signs]], b: tuple[str, Sequence[Signs]], settings: HackingSettings
-) -> list[Change]:
+_OfModel = tuple[str, Sequence[Signs]]
+"""A model's name, and what is counted in its answers."""
+
+
+def changes(a: _OfModel, b: _OfModel, settings: results.HackingSettings) -> list[results.Change]:
     """Take a − b of each sign over the questions that both answered."""
-    found: list[Change] = []
+    found: list[results.Change] = []
     for sign in ("reward", "words", "hedges", "appeals", "echoes"):
-        of_a, documents = _by_question(a[1], sign)
-        of_b, _ = _by_question(b[1], sign)
-        both = [name for name in of_a if name in of_b]
-        if not both:
-            continue
-        interval = paired_interval(
-            [of_a[name] for name in both],
-            [of_b[name] for name in both],
-            clusters_N=[documents[name] for name in both],
-            **settings.draws,
-        )
-        found.append(Change(**interval.model_dump(), sign=sign, a=a[0], b=b[0]))
+        of_a, of_b, documents = _paired(a[1], b[1], sign)
+        if documents:
+            gain = paired_interval(of_a, of_b, clusters_N=documents, **settings.draws)
+            found.append(results.Change(**gain.model_dump(), sign=sign, a=a[0], b=b[0]))
     return found
 
 
-def _mean(signs: Sequence[Signs], sign: str, settings: HackingSettings) -> Interval:
+def _mean(signs: Sequence[Signs], sign: str, settings: results.HackingSettings) -> Interval:
     values, documents = _by_question(signs, sign)
     clusters = [documents[name] for name in values]
     return mean_interval(list(values.values()), clusters_N=clusters, **settings.draws)
+
+
+def _paired(
+    a: Sequence[Signs], b: Sequence[Signs], sign: str
+) -> tuple[list[float], list[float], list[str]]:
+    """Means of either side over each question that both have, and the questions' documents."""
+    (of_a, documents), (of_b, _) = _by_question(a, sign), _by_question(b, sign)
+    both = [name for name in of_a if name in of_b]
+    return (
+        [of_a[one] for one in both],
+        [of_b[one] for one in both],
+        [documents[one] for one in both],
+    )
 
 
 def _by_question(signs: Sequence[Signs], sign: str) -> tuple[dict[str, float], dict[str, str]]:
@@ -192,3 +207,127 @@ def _by_question(signs: Sequence[Signs], sign: str) -> tuple[dict[str, float], d
             values[one.question].append(value)
             documents[one.question] = one.document
     return {name: sum(found) / len(found) for name, found in values.items()}, documents
+
+
+def sampled_questions(
+    answers: Mapping[str, Sequence[results.Observed]], *, sample: int, seed: int
+) -> list[str]:
+    """Draw questions that every model answered, so that gains can be paired."""
+    counts = Counter(name for of in answers.values() for name in {one.task_id for one in of})
+    ordered = sorted(name for name, count in counts.items() if count == len(answers))
+    return sorted(random.Random(seed).sample(ordered, min(sample, len(ordered))))
+
+
+def check_tasks(tasks: Mapping[str, Task], questions: Sequence[str]) -> None:
+    """Refuse to ask about questions whose tasks are not known.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+    """
+    if missing := [name for name in questions if name not in tasks]:
+        raise ConfigError(
+            f"--tasks: {len(missing)} of {len(questions)} questions are not among the tasks, first "
+            f"{missing[0]!r}; name the file that was evaluated",
+            location="tasks",
+        )
+
+
+async def judge_again(
+    pool: JudgePool,
+    tasks: Mapping[str, Task],
+    answers: Mapping[str, Sequence[results.Observed]],
+    questions: Sequence[str],
+    *,
+    max_unavailable_frac: float = 0.05,
+    on_judged: Callable[[str, int], None] | None = None,
+) -> dict[str, dict[results.Key, float | None]]:
+    """Let another judge score every answer to some questions.
+
+    Args:
+        pool: the judge.
+        tasks: by id.
+        answers: by model.
+        questions: their task ids.
+        max_unavailable_frac: of each model's answers; beyond it nothing is said.
+        on_judged: called after every judgement, with the model and how many it will be.
+
+    Returns:
+        Rewards by model; None for what could not be judged.
+
+    Raises:
+        ConfigError: a question is not among the tasks.
+        HeldoutAbortError: too many answers of a model got no judgement.
+    """
+    check_tasks(tasks, questions)
+    wanted = set(questions)
+    found: dict[str, dict[results.Key, float | None]] = {}
+    for model, observed in answers.items():
+        chosen = [one for one in observed if one.task_id in wanted]
+
+        def tell(_: int, __: JudgeResult, model: str = model, total: int = len(chosen)) -> None:
+            if on_judged is not None:
+                on_judged(model, total)
+
+        views = [tasks[one.task_id].judge_view(one.text) for one in chosen]
+        judged = await pool.judge_all(views, on_result=tell)
+        failed = unavailable(judged)
+        failed.refuse(
+            f"the second judge gave no judgement for {failed.total} of {len(judged)} answers of "
+            f"{model!r}: {failed}. At most {100 * max_unavailable_frac:g} % may lack one: see to "
+            "the judge, and run the same command again; what is judged is in the evaluation's "
+            "ledger, and is not judged again",
+            of=len(judged),
+            allowed=max_unavailable_frac,
+        )
+        found[model] = {
+            one.key: reward_of(result, tasks[one.task_id].rubric)
+            for one, result in zip(chosen, judged, strict=True)
+        }
+    return found
+
+
+def second_opinion(
+    model: str, signs: Sequence[Signs], settings: results.HackingSettings, *, judged: int
+) -> results.SecondOpinion | None:
+    """Set two judges' rewards of one model side by side; None where they share no answer.
+
+    Args:
+        model: its name.
+        signs: of its answers.
+        settings: how the interval is drawn.
+        judged: answers that the second judge was given.
+    """
+    both = [(one.reward, one.second, one.document) for one in signs if one.second is not None]
+    if not both:
+        return None
+    first_N, second_N, documents_N = zip(*both, strict=True)
+    return results.SecondOpinion(
+        model=model,
+        n=len(both),
+        left_out=judged - len(both),
+        first_mean=sum(first_N) / len(both),
+        second_mean=sum(second_N) / len(both),
+        agreement=results.rank_correlation(first_N, second_N, documents_N, **settings.draws),
+    )
+
+
+def divergence(
+    a: _OfModel, b: _OfModel, settings: results.HackingSettings
+) -> results.Divergence | None:
+    """Ask whether the second judge sees the gain a − b too; None where they share no question."""
+    both = [[one for one in signs if one.second is not None] for _, signs in (a, b)]
+    *of_first, clusters = _paired(both[0], both[1], "reward")
+    *of_second, _ = _paired(both[0], both[1], "second")
+    if not clusters:
+        return None
+    gains = [[x - y for x, y in zip(*sides, strict=True)] for sides in (of_first, of_second)]
+    first, second = (mean_interval(gain, clusters_N=clusters, **settings.draws) for gain in gains)
+    apart = paired_interval(*gains, clusters_N=clusters, **settings.draws)
+    return results.Divergence(
+        **apart.model_dump(),
+        a=a[0],
+        b=b[0],
+        first=first,
+        second=second,
+        is_diverging=first.is_above(0) and apart.is_above(0),
+    )

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from rubric_core import JudgeResult, Outcome
-from rubric_eval.errors import EvalShapeError, Failures, HeldoutAbortError, unavailable
+from rubric_core import Judge, JudgeResult, Outcome, Task
+from rubric_eval.errors import EvalShapeError, Failures, unavailable
+from rubric_eval.records.files import criteria_z, reward_of
 from rubric_eval.records.run import present_mean
-from rubric_eval.scores.scoring import criteria_z, reward_of
 from rubric_eval.statistics import Interval, mean_interval
 from rubric_judge import JudgePool
-
-if TYPE_CHECKING:
-    from rubric_core import Judge, Task
 
 
 class Heldout(BaseModel):
@@ -92,8 +88,8 @@ async def judge_heldout(
         for task, responses_K in zip(tasks, responses_NK, strict=True)
         for response in responses_K
     ]
-    results = await _pool_of(judge).judge_all(views)
-    failed = _counted_failures(results, at_most=max_unavailable_frac)
+    results = await (judge if isinstance(judge, JudgePool) else JudgePool(judge)).judge_all(views)
+    failed = _checked_failures(results, max_unavailable_frac)
     rubrics = [task.rubric for task in tasks for _ in range(samples)]
     z_of: defaultdict[str, list[float]] = defaultdict(list)
     for result, rubric in zip(results, rubrics, strict=True):
@@ -122,21 +118,15 @@ async def judge_heldout(
     )
 
 
-def _pool_of(judge: Judge | JudgePool) -> JudgePool:
-    return judge if isinstance(judge, JudgePool) else JudgePool(judge)
-
-
-def _counted_failures(results: Sequence[JudgeResult], *, at_most: float) -> Failures:
+def _checked_failures(results: Sequence[JudgeResult], allowed: float) -> Failures:
     failed = unavailable(results)
-    share = failed.total / len(results)
-    if share > at_most or share == 1:
-        raise HeldoutAbortError(
-            f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
-            f"{100 * at_most:g} %, and never all, may lack one: check the judge and "
-            "evaluate again; with a ledger in the pool, what is judged is not judged again",
-            unavailable_frac=share,
-            reasons=failed.by_reason,
-        )
+    failed.refuse(
+        f"no judgement for {failed.total} of {len(results)} responses: {failed}. At most "
+        f"{100 * allowed:g} %, and never all, may lack one: check the judge and "
+        "evaluate again; with a ledger in the pool, what is judged is not judged again",
+        of=len(results),
+        allowed=allowed,
+    )
     return failed
 
 

@@ -7,18 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import metadata
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core import ConfigError, Decoding, Task
-from rubric_eval.answers.planning import prompt_sha256
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.files import QuestionRow, questions_sha256, read_rows, read_run
 from rubric_eval.records.inputs import EvalFolder, text_sha256
 from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
-
-if TYPE_CHECKING:
-    from rubric_eval.scores.scoring import NamedJudge
-
+from rubric_eval.scores.scoring import NamedJudge
 
 _TEMPLATE: Final = "{question}"
 """The question is all that a model is given; its own chat template is part of its identity."""
@@ -76,7 +72,7 @@ class HeldoutPlan:
     @cached_property
     def prompts(self) -> tuple[str, ...]:
         """Hashes of the questions, in their order."""
-        return tuple(prompt_sha256(task.policy_view()) for task in self.tasks)
+        return tuple(text_sha256(task.policy_view().question) for task in self.tasks)
 
     @property
     def answers(self) -> int:

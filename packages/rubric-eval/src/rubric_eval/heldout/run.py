@@ -12,34 +12,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import anyio
+from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectSendStream
 
 from rubric_core import RubricError
 from rubric_core.locks import folder_lock
-from rubric_eval.answers.collecting import stream_answers
-from rubric_eval.answers.planning import AnswerKeys, check_weights
+from rubric_eval.answers.collecting import AnswerKeys, check_weights, stream_answers
 from rubric_eval.answers.store import read_answers
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.heldout.plan import HeldoutPlan
 from rubric_eval.heldout.table import HeldoutTable, heldout_table
-from rubric_eval.records.files import read_run, write_finished_run, write_json, write_rows
+from rubric_eval.records import files
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.records.run import EvalRun, ModelEntry
+from rubric_eval.responders.opening import OpenModel
 from rubric_eval.scores.judged import has_scores
 from rubric_eval.scores.scoring import Answered, AnswerJudge, NamedJudge, Scoring
 from rubric_judge import JudgePool, Ledger, LedgerError
 from rubric_judge.capabilities import close
-
-if TYPE_CHECKING:
-    from anyio.abc import TaskGroup
-    from anyio.streams.memory import MemoryObjectSendStream
-
-    from rubric_eval.heldout.plan import HeldoutPlan
-    from rubric_eval.records.files import AnswerRow
-    from rubric_eval.responders.opening import OpenModel
-
 
 Answers = AsyncGenerator["Answered"]
 """All answers of one model, each once, with its seed."""
@@ -78,7 +72,7 @@ async def stored(model: ModelEntry, plan: HeldoutPlan, folder: EvalFolder) -> An
 
 def stored_answers(
     folder: EvalFolder, model: ModelEntry, plan: HeldoutPlan
-) -> Iterator[tuple[int, AnswerRow]]:
+) -> Iterator[tuple[int, files.AnswerRow]]:
     """Yield the answers of a model that a folder holds, with their seeds.
 
     Raises:
@@ -167,6 +161,7 @@ class Work:
         send, receive = anyio.create_memory_object_stream["Answered"](math.inf)
         scoring = Scoring(
             folder=self.folder,
+            answer_judge=answer_judge,
             judge=judge,
             model=model,
             expected=self.plan.answers,
@@ -175,7 +170,7 @@ class Work:
         )
 
         async def score_and_write() -> None:
-            await scoring.run(receive, answer_judge)
+            await scoring.run(receive)
             scoring.write(seeds=self.plan.seeds, task_ids=self.plan.task_ids)
 
         group.start_soon(score_and_write)
@@ -244,7 +239,7 @@ async def rejudge_heldout(
         As `run_heldout`; EvalFolderError also where answers are missing.
     """
     folder = EvalFolder(out)
-    return await _evaluate(folder, plan, read_run(folder).models, judges, progress=progress)
+    return await _evaluate(folder, plan, files.read_run(folder).models, judges, progress=progress)
 
 
 async def _evaluate(
@@ -271,7 +266,7 @@ async def _evaluate(
                     answers[one.name] = asked(one, plan, folder)
             await _check_judges(folder, plan, entries, judges)
             with under_way(folder, run, table=folder.heldout):
-                write_rows(folder.questions, plan.question_rows())
+                files.write_rows(folder.questions, plan.question_rows())
                 with Ledger(folder.ledger) as ledger:
                     work = Work(folder, plan, judges, ledger, progress or HeldoutProgress())
                     await work.run(answers)
@@ -283,8 +278,8 @@ async def _evaluate(
                         )
                 done = _finished(folder, run, wanted)
                 table = heldout_table(folder, done)
-                write_json(folder.heldout, table)
-                write_finished_run(folder, done)
+                files.write_json(folder.heldout, table)
+                files.write_finished_run(folder, done)
             return table
 
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 from pydantic import Field
 from scipy import stats
 
 from rubric_eval.records.digests import refusing_edits
-from rubric_eval.records.run import Record, present_mean
+from rubric_eval.records.inputs import EvalFolder
+from rubric_eval.records.run import EvalRun, Measured, Record, present_mean
 from rubric_eval.scores.judged import JudgedReader, measured_rewards
 from rubric_eval.statistics import Interval, score_interval
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
-    from rubric_eval.records.run import EvalRun, Measured
 
 
 class HeldoutRow(Interval):
@@ -107,6 +104,13 @@ def heldout_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95)
     )
 
 
+_OF_MEASURED: Final = {
+    *("model", "invalid_frac", "unavailable_frac", "truncated_frac", "tokens_mean"),
+    *("reasons", "by_fallback"),
+}
+"""What a row takes over from the values as it is."""
+
+
 def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     rewards = [value for values_K in measured.values_NK for value in values_K if value is not None]
     interval = score_interval(
@@ -118,18 +122,12 @@ def _row(measured: Measured, *, confidence: float) -> HeldoutRow:
     )
     return HeldoutRow(
         **interval.model_dump(),
-        model=measured.model,
+        **measured.model_dump(include=_OF_MEASURED),
         judge=measured.judge or "",
         score_10=10 * interval.mean,
         values=len(rewards),
         zero_frac=rewards.count(0.0) / len(rewards),
-        invalid_frac=measured.invalid_frac,
-        unavailable_frac=measured.unavailable_frac,
-        reasons=measured.reasons,
-        by_fallback=measured.by_fallback,
-        truncated_frac=measured.truncated_frac,
         empty_frac=measured.no_answer_frac,
-        tokens_mean=measured.tokens_mean,
     )
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, aclosing
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -30,11 +29,10 @@ from rubric_core import (
     Outcome,
     Task,
     config_error,
-    criterion_scores_z,
-    normalized_reward,
     read_tasks,
 )
 from rubric_eval.errors import HeldoutAbortError
+from rubric_eval.records.files import criteria_z, reward_of
 from rubric_judge import JudgePool, Ledger, load_replicas, read_judge_spec
 
 _Result = TypeVar("_Result")
@@ -86,16 +84,14 @@ def verdict(
         response: its text.
         criteria: those to keep the score of.
     """
-    if result.outcome is Outcome.UNAVAILABLE:
-        return ScoredResponse(response, str(result.outcome), str(result.reason), None, {})
-    scores = zip(task.rubric.ids, criterion_scores_z(result, task.rubric), strict=True)
+    scores = criteria_z(result, task.rubric).items()
     return ScoredResponse(
         response=response,
         outcome=str(result.outcome),
         reason=None if result.reason is None else str(result.reason),
-        reward=normalized_reward(result, task.rubric),
+        reward=reward_of(result, task.rubric),
         is_fallback=bool(result.answered_by and result.answered_by.fallback),
-        criteria_z={name: float(z) for name, z in scores if name in criteria and not math.isnan(z)},
+        criteria_z={name: z for name, z in scores if name in criteria},
     )
 
 
@@ -292,21 +288,15 @@ class HeldoutTask(ConfigurableTask):
         return {**_METRICS, **dict.fromkeys(map(_metric, self._criteria), True)}
 
     async def _check(self) -> None:
-        pool = self._pool(None)
-        try:
+        async with aclosing(self._pool(None)) as pool:
             await pool.check()
-        finally:
-            await pool.aclose()
 
     async def _judge(self, pairs: Sequence[tuple[Task, str]]) -> list[JudgeResult]:
         with ExitStack() as stack:
             path = self._settings.ledger
             ledger = stack.enter_context(Ledger(path)) if path else None
-            pool = self._pool(ledger)
-            try:
+            async with aclosing(self._pool(ledger)) as pool:
                 return await pool.judge_all([task.judge_view(response) for task, response in pairs])
-            finally:
-                await pool.aclose()
 
     def _pool(self, ledger: Ledger | None) -> JudgePool:
         return JudgePool(load_replicas(self._spec), workers=self._settings.workers, ledger=ledger)

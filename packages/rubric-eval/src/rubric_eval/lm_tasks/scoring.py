@@ -8,19 +8,12 @@ truncated    1 where the response was cut; only of a model that says so
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from rubric_core import Finish
-from rubric_eval.lm_tasks.answers import (
-    is_expression,
-    is_number,
-    stated_expression,
-    stated_letter,
-    stated_number,
-)
-
-if TYPE_CHECKING:
-    from rubric_eval.records.files import AnswerRow
+from rubric_eval.lm_tasks.answers import expressions
+from rubric_eval.lm_tasks.answers.stated import stated_letter
+from rubric_eval.records.files import AnswerRow
 
 
 class Response(str):
@@ -62,23 +55,25 @@ def stated(benchmark: str, response: str, choices: Sequence[str] = ()) -> str | 
     """
     match benchmark:
         case "gsm8k":
-            return stated_number(response)
+            return expressions.stated_number(response)
         case "math":
-            return stated_expression(response)
+            return expressions.stated_expression(response)
         case _:
             return stated_letter(response, choices)
 
 
 def number(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to GSM8K."""
-    found = stated_number(results[0])
-    return _metrics(results[0], found, correct=found is not None and is_number(found, target(doc)))
+    found = expressions.stated_number(results[0])
+    return _metrics(
+        results[0], found, correct=found is not None and expressions.is_number(found, target(doc))
+    )
 
 
 def expression(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str, float]:
     """Score a response to MATH."""
-    found = stated_expression(results[0])
-    is_right = found is not None and is_expression(found, target(doc))
+    found = expressions.stated_expression(results[0])
+    is_right = found is not None and expressions.is_expression(found, target(doc))
     return _metrics(results[0], found, correct=is_right)
 
 

@@ -36,15 +36,12 @@ def shuffled(question: str, correct: str, wrong: Sequence[str]) -> tuple[tuple[s
         correct: the correct choice.
         wrong: the others.
     """
-    choices = [_tidy(choice) for choice in (correct, *wrong)]
+    texts = (choice.replace(" [title]", ". ") for choice in (correct, *wrong))
+    choices = [re.sub(r"\s+", " ", text).strip() for text in texts]
     digest = hashlib.sha256(json.dumps([question, *choices]).encode()).digest()
     order = list(range(len(choices)))
     random.Random(int.from_bytes(digest[:8], "big")).shuffle(order)
     return tuple(choices[index] for index in order), order.index(0)
-
-
-def _tidy(choice: str) -> str:
-    return re.sub(r"\s+", " ", choice.replace(" [title]", ". ")).strip()
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from functools import partial
@@ -11,16 +12,20 @@ from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, Field, PositiveFloat, StrictInt, ValidationError, model_validator
 
-from rubric_core import Answerer, Finish, Outcome, Reason, RubricFileError
+from rubric_core import (
+    Answerer,
+    Finish,
+    JudgeResult,
+    Outcome,
+    Reason,
+    Rubric,
+    RubricFileError,
+    criterion_scores_z,
+    normalized_reward,
+)
 from rubric_core.files import read_file, replacing
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records.digests import (
-    Edits,
-    check_content,
-    check_identities,
-    file_digests,
-    sealed,
-)
+from rubric_eval.records import digests
 from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.run import FORMAT, EvalRun, Record
 from rubric_judge.responses import read_rows as numbered_rows
@@ -103,7 +108,7 @@ def write_json(path: Path, content: BaseModel) -> None:
         file.write(f"{text}\n".encode())
 
 
-def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
+def read_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:
     """Read the manifest of an evaluation, however it ended.
 
     Args:
@@ -129,8 +134,8 @@ def read_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
         remedy = "restore the file, or evaluate into a new folder"
         raise RubricFileError.of_validation(error, remedy, path=folder.run) from None
     if edits is not None and run.status == "finished":
-        check_content(folder.run, run, text, edits)
-        check_identities(folder.run, run, edits)
+        digests.check_content(folder.run, run, text, edits)
+        digests.check_identities(folder.run, run, edits)
     return run
 
 
@@ -158,7 +163,7 @@ def _refuse_newer(path: Path, text: bytes) -> None:
         )
 
 
-def read_finished_run(folder: EvalFolder, *, edits: Edits | None = None) -> EvalRun:
+def read_finished_run(folder: EvalFolder, *, edits: digests.Edits | None = None) -> EvalRun:
     """Read the manifest of an evaluation that ran to its end.
 
     Args:
@@ -170,7 +175,7 @@ def read_finished_run(folder: EvalFolder, *, edits: Edits | None = None) -> Eval
         EvalEditedError: it was edited.
         RubricFileError, OSError: as `read_run`.
     """
-    noted = Edits() if edits is None else edits
+    noted = digests.Edits() if edits is None else edits
     run = read_run(folder, edits=noted)
     if run.status != "finished":
         why = f": {run.error}" if run.error else ""
@@ -198,7 +203,9 @@ def write_finished_run(folder: EvalFolder, run: EvalRun) -> None:
     Raises:
         OSError: a file cannot be read or written; an older manifest is still there.
     """
-    write_run(folder, sealed(run.model_copy(update={"files": file_digests(folder)})))
+    write_run(
+        folder, digests.sealed(run.model_copy(update={"files": digests.file_digests(folder)}))
+    )
 
 
 class QuestionRow(Record):
@@ -267,6 +274,21 @@ class ScoreRow(Record):
         if (self.reward is None) is not (self.outcome is Outcome.UNAVAILABLE):
             raise ValueError("the reward is null for an unavailable judgement, and only for one")
         return self
+
+
+def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
+    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return None
+    return normalized_reward(result, rubric)
+
+
+def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
+    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
+    if result.outcome is Outcome.UNAVAILABLE:
+        return {}
+    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
+    return {name: float(z) for name, z in scores if not math.isnan(z)}
 
 
 class ReasoningRow(Record):

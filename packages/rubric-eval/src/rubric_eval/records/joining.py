@@ -14,7 +14,7 @@ from collections.abc import (
 )
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
@@ -22,11 +22,8 @@ from rubric_core import RubricError
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.digests import ANSWERS, Edits, check_files
 from rubric_eval.records.files import read_run, write_run
+from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import EvalRun, JudgeEntry, ModelEntry, now
-
-if TYPE_CHECKING:
-    from rubric_eval.records.inputs import EvalFolder
-
 
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
 _RESTORE: Final = (

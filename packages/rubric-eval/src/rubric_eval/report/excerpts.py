@@ -6,24 +6,22 @@ A judge's words, passages and criteria are read only where they are asked for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from itertools import combinations, zip_longest
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from rubric_core import Task
 from rubric_eval.answers.store import read_answers
 from rubric_eval.records.files import ItemRow, ReasoningRow, ScoreRow, iterate_rows
 from rubric_eval.records.run import Measured
+from rubric_eval.report.reading import Evaluation
 from rubric_eval.report.tables import benchmark_title
 from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.rendering import shortened, visible
 
-if TYPE_CHECKING:
-    from rubric_core import Task
-    from rubric_eval.report.reading import Evaluation
+Values = Mapping[str, float | None]
+"""A model's mean by question id."""
 
-    Values = Mapping[str, float | None]
-    """A model's mean by question id."""
 
 MOST_HELDOUT: Final = 300
 MOST_ITEMS: Final = 60
@@ -78,27 +76,13 @@ MOST_ANSWERS: Final = 4
 Entry = dict[str, Any]
 
 
-@dataclass
-class Excerpts:
-    """Questions with their answers, as the page's data."""
-
-    sets: list[Entry] = field(default_factory=list[Entry])
-    """Held-out questions and benchmarks that the entries are of."""
-
-    entries: list[Entry] = field(default_factory=list[Entry])
-
-    def data(self) -> Entry:
-        """What the page's script reads."""
-        return {"sets": self.sets, "entries": self.entries}
-
-
 def excerpts(
     heldout: Evaluation | None,
     transfer: Evaluation | None,
     *,
     tasks: Mapping[str, Task] | None,
     is_revealed: bool,
-) -> Excerpts:
+) -> Entry:
     """Read the answers to the questions on which models differ most.
 
     Args:
@@ -108,9 +92,10 @@ def excerpts(
         is_revealed: whether judges' words, and passages and rubrics of `tasks`, are shown.
 
     Returns:
-        Questions in order of their difference, as many as a page can hold.
+        What the page's script reads: sets of questions, and entries in order of their difference,
+        as many as a page can hold.
     """
-    found = Excerpts()
+    found: Entry = {"sets": [], "entries": []}
     if heldout is not None:
         entries = _heldout_entries(heldout, tasks or {}, is_revealed=is_revealed)
         _keep(found, heldout, "heldout", entries, budget=MAX_CHARS // (2 if transfer else 1))
@@ -122,7 +107,7 @@ def excerpts(
 
 
 def _keep(
-    found: Excerpts, evaluation: Evaluation, name: str, entries: list[Entry], *, budget: int
+    found: Entry, evaluation: Evaluation, name: str, entries: list[Entry], *, budget: int
 ) -> None:
     kept: list[Entry] = []
     for entry in entries:
@@ -132,7 +117,7 @@ def _keep(
             break
         kept.append(entry)
     is_heldout, known = name == "heldout", benchmark_of(name)
-    found.sets.append(
+    found["sets"].append(
         {
             "name": name,
             "title": benchmark_title(name),
@@ -144,7 +129,7 @@ def _keep(
             "unpublished": known is not None and known.is_unpublished,
         }
     )
-    found.entries += kept
+    found["entries"] += kept
 
 
 def _size(answer: Entry) -> int:

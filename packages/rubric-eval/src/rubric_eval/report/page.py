@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rubric_core import ConfigError, Task, read_tasks
 from rubric_core.files import replacing
@@ -15,43 +15,31 @@ from rubric_eval.errors import EvalFolderError
 from rubric_eval.records.inputs import EvalFolder, evaluation_files, hashed_inputs
 from rubric_eval.report import views
 from rubric_eval.report.curves import Training, read_training, training_charts
-from rubric_eval.report.excerpts import excerpts
+from rubric_eval.report.excerpts import Entry, excerpts
 from rubric_eval.report.pictures import load_pictures, write_pictures
-from rubric_eval.report.reading import Evaluation, findings, read_evaluations
-from rubric_eval.report.signs import read_reliability, signs, signs_table
+from rubric_eval.report.reading import Evaluation, Findings, findings, read_evaluations
+from rubric_eval.report.signs import Reliability, Signs, read_reliability, signs, signs_table
 from rubric_eval.report.tables import all_tables, average_transfer
 from rubric_eval.report.views import exploratory, heat
 from rubric_judge.page.rendering import inert_json, render_page
 from rubric_judge.page.tables import Figure, Table, latex, markdown, written
-
-if TYPE_CHECKING:
-    from rubric_eval.report.excerpts import Excerpts
-    from rubric_eval.report.reading import Evaluation, Findings
-    from rubric_eval.report.signs import Reliability, Signs
-
-
-def figures(
-    found: Findings, heldout: Evaluation | None, transfer: Evaluation | None
-) -> list[Figure]:
-    """Return the numbers at the top, as far as there are evaluations for them."""
-    return [*_heldout_figures(found, heldout), *_transfer_figures(found, transfer)]
 
 
 def facts(evaluation: Evaluation) -> list[tuple[str, str]]:
     """How answers were made, in a few words each."""
     run = evaluation.run
     decoding = run.decoding
-    drawn = "greedy" if decoding.temperature == 0 else f"temperature {decoding.temperature:g}"
-    parts = [drawn]
-    if decoding.top_p < 1:
-        parts.append(f"top-p {decoding.top_p:g}")
-    if decoding.top_k is not None:
-        parts.append(f"top-k {decoding.top_k}")
+    parts = ["greedy" if decoding.temperature == 0 else f"temperature {decoding.temperature:g}"]
+    parts += [f"top-p {decoding.top_p:g}"] if decoding.top_p < 1 else []
+    parts += [f"top-k {decoding.top_k}"] if decoding.top_k is not None else []
+    draws = len(run.seeds) * run.samples
+    is_product = 1 not in {len(run.seeds), run.samples}
+    of_both = f" ({len(run.seeds)} seeds × {run.samples})" if is_product else ""
     found = [
         ("Models", ", ".join(evaluation.models)),
         ("Judge" if len(run.judges) == 1 else "Judges", ", ".join(j.name for j in run.judges)),
         ("Decoding", ", ".join([*parts, f"at most {_budget(evaluation)} tokens"])),
-        ("Answers a question", _draws(len(run.seeds), run.samples)),
+        ("Answers a question", f"{draws}{of_both}"),
         ("Finished", (run.finished or "")[:16].replace("T", " ")),
     ]
     return [(name, value) for name, value in found if value]
@@ -62,12 +50,6 @@ def _budget(evaluation: Evaluation) -> str:
     run = evaluation.run
     budgets = sorted({run.max_tokens.get(name, run.decoding.max_tokens) for name in run.questions})
     return " or ".join(f"{budget:,}" for budget in budgets)
-
-
-def _draws(seeds: int, samples: int) -> str:
-    if seeds == 1 or samples == 1:
-        return f"{seeds * samples}"
-    return f"{seeds * samples} ({seeds} seeds × {samples})"
 
 
 def _heldout_figures(found: Findings, heldout: Evaluation | None) -> list[Figure]:
@@ -120,7 +102,7 @@ class Content:
     signs: Signs | None
     training: Training | None
     reliability: Reliability | None
-    excerpts: Excerpts
+    excerpts: Entry
     is_revealed: bool
 
     @property
@@ -158,7 +140,10 @@ def page(content: Content) -> str:
     shown = {
         "content": content,
         "name": content.evaluations[0].folder.root.resolve().name,
-        "figures": figures(content.findings, content.heldout, content.transfer),
+        "figures": [
+            *_heldout_figures(content.findings, content.heldout),
+            *_transfer_figures(content.findings, content.transfer),
+        ],
         "facts": [(one, facts(one)) for one in content.evaluations],
         "views": views,
         "level": level,
@@ -168,7 +153,7 @@ def page(content: Content) -> str:
         "records": [(_TITLES[one.run.kind], _record(one)) for one in content.evaluations],
         "identities": _identities(content),
         "inputs": _inputs(content),
-        "data": inert_json(content.excerpts.data()),
+        "data": inert_json(content.excerpts),
     }
     scripts = ("charts.js", "report.js")
     return render_page(

@@ -9,22 +9,21 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_core import MissingExtraError
 from rubric_core.errors import install_command
+from rubric_eval.comparison import ModelScore
 from rubric_eval.report.curves import Training, training_charts
+from rubric_eval.report.reading import Findings
 from rubric_eval.report.tables import benchmark_title
+from rubric_eval.statistics import Interval
+from rubric_judge.page.charts import Chart
 from rubric_judge.page.tables import written
 
-if TYPE_CHECKING:
-    from rubric_eval.comparison import ModelScore
-    from rubric_eval.report.reading import Findings
-    from rubric_eval.statistics import Interval
-    from rubric_judge.page.charts import Chart
+Bounded = tuple[float, float | None, float | None]
+"""A value with its bounds, where they are known."""
 
-    Bounded = tuple[float, float | None, float | None]
-    """A value with its bounds, where they are known."""
 
 _COLOURS: Final = (
     "#6f7a75", "#2f6690", "#c4501b", "#7d5ba6", "#3a8a5f", "#b38a1d", "#b0406a", "#3d98a3",
@@ -105,13 +104,9 @@ def curve(axes: Any, chart: Chart) -> None:
             continue
         axes.plot(one.steps, values, color=colour, linewidth=1.2, label=one.label)
         if one.spread:
-            low, high = (
-                [
-                    value + sign * scale * wide
-                    for value, wide in zip(values, one.spread, strict=True)
-                ]
-                for sign in (-1, 1)
-            )
+            pairs = list(zip(values, one.spread, strict=True))
+            low = [value - scale * wide for value, wide in pairs]
+            high = [value + scale * wide for value, wide in pairs]
             axes.fill_between(one.steps, low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_title(f"{chart.title}, %" if chart.is_share else chart.title, loc="left")
     axes.set_xlabel("step")

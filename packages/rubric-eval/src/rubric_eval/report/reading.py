@@ -6,21 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from rubric_eval.comparison import CompareSettings, EvalComparison, compare_measured
+from rubric_eval.comparison import (
+    AverageDelta,
+    CompareSettings,
+    EvalComparison,
+    ModelScore,
+    compare_measured,
+)
+from rubric_eval.comparison.folders import measured_of
 from rubric_eval.comparison.pairing import score
 from rubric_eval.errors import EvalFolderError
 from rubric_eval.hacking.results import Judged, observed
-from rubric_eval.records.digests import Edits, check_files, read_derived, refusing_edits
+from rubric_eval.records.digests import read_derived, refusing_edits
 from rubric_eval.records.files import QuestionRow, read_finished_run, read_rows
 from rubric_eval.records.inputs import EvalFolder, is_made_of
 from rubric_eval.records.run import EvalRun, Measured
-from rubric_eval.scores.judged import JudgedReader, has_scores, measured_rewards
-from rubric_eval.transfer.table import read_benchmarks
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import AverageDelta, ModelScore
+from rubric_eval.scores.judged import JudgedAnswers, has_scores
 
 
 @dataclass(frozen=True)
@@ -98,45 +100,28 @@ def read_evaluations(
 def _read(folder: EvalFolder, *, accept_edited: bool) -> Evaluation:
     with refusing_edits(is_accepted=accept_edited) as edits:
         run = read_finished_run(folder, edits=edits)
-        check_files(folder, run, edits)
-        if run.kind == "heldout":
-            measured, judged = _heldout(folder, run, edits)
-        else:
-            measured, judged = read_benchmarks(folder, run, edits), {}
-        if not measured:
-            raise EvalFolderError(
-                f"{folder.root} holds no scores; run the command that made it again, which goes on "
-                "where it was"
-            )
+        # A judge that came later may not have judged every model.
+        done = [
+            judge
+            for judge in run.judges
+            if any(has_scores(folder, run, judge=judge.name, model=one.name) for one in run.models)
+        ]
+        judged: dict[str, dict[str, Judged]] = {}
+
+        def keep(one: JudgedAnswers) -> None:
+            """Keep what signs of hacking are looked for in: what the first two judges gave."""
+            if one.judge in done[:2]:
+                found = observed(one, run.seeds)
+                if one.judge is not done[0]:
+                    found.answers.clear()
+                judged.setdefault(one.judge.name, {})[one.model.name] = found
+
+        measured = measured_of(folder, run, edits, keep)
     groups = [judge.name for judge in run.judges] or list(run.questions)
     measured.sort(key=lambda one: groups.index(one.judge or one.benchmark))
     return Evaluation(
         folder, run, tuple(measured), judged, edited=edits.found, notes=tuple(edits.notes)
     )
-
-
-def _heldout(
-    folder: EvalFolder, run: EvalRun, edits: Edits
-) -> tuple[list[Measured], dict[str, dict[str, Judged]]]:
-    """Read every file once: for the values, and for signs of hacking by the first two judges."""
-    reader = JudgedReader(folder, run, edits)
-    measured: list[Measured] = []
-    seen: dict[str, dict[str, Judged]] = {}
-    # A judge that came later may not have judged every model.
-    done = [
-        judge
-        for judge in run.judges
-        if any(has_scores(folder, run, judge=judge.name, model=one.name) for one in run.models)
-    ]
-    for model in run.models:
-        for judged in reader.read(model, done):
-            measured.append(measured_rewards(run, reader.questions, judged))
-            if judged.judge in done[:2]:
-                found = observed(judged, run.seeds)
-                if judged.judge is not done[0]:
-                    found.answers.clear()
-                seen.setdefault(judged.judge.name, {})[model.name] = found
-    return measured, seen
 
 
 def _check_same_models(heldout: Evaluation, transfer: Evaluation) -> None:

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from rubric_core import RubricFileError, Task
 from rubric_core.files import read_file
 from rubric_eval.hacking.evaluation import hacking_panel
-from rubric_eval.hacking.results import Correlation, HackingPanel, HackingSettings
+from rubric_eval.hacking.results import HackingPanel, HackingSettings
 from rubric_eval.records.digests import read_derived
 from rubric_eval.records.inputs import is_made_of
-from rubric_eval.report.tables import bounded, bounded_columns
-from rubric_judge.page.tables import Cell, Column, Row, Table
-
-if TYPE_CHECKING:
-    from rubric_eval.report.reading import Evaluation
+from rubric_eval.report.reading import Evaluation
+from rubric_eval.report.tables import columns, row
+from rubric_judge.page.tables import Cell, Table
 
 
 @dataclass(frozen=True)
@@ -76,36 +74,29 @@ def signs_table(found: Signs) -> Table:
         ),
         first="Model",
         columns=(
-            *bounded_columns("length", words="Words"),
-            *bounded_columns(
-                "decimal",
-                reward_length="ρ, length",
-                reward_length_within="ρ within",
-                hedges="Hedges",
+            *columns("length", {"words": "Words"}, has_interval=True),
+            *columns("decimal", _DECIMALS, has_interval=True),
+            *columns(
+                "percent", {"appeals": "Appeals, %", "echoes": "Echoes, %"}, has_interval=True
             ),
-            *bounded_columns("percent", appeals="Appeals, %", echoes="Echoes, %"),
-            Column(key="second", title="Second judge, %", form="percent"),
+            *columns("percent", {"second": "Second judge, %"}),
         ),
         rows=tuple(
-            Row(
-                name=one.model,
-                cells=(
-                    bounded(one.words),
-                    _correlation(one.reward_length),
-                    _correlation(one.reward_length_within),
-                    bounded(one.hedges),
-                    bounded(one.appeals),
-                    bounded(one.echoes),
-                    Cell(value=second.get(one.model)),
-                ),
+            row(
+                one.model,
+                *(one.words, one.reward_length, one.reward_length_within, one.hedges),
+                *(one.appeals, one.echoes, second.get(one.model)),
             )
             for one in panel.models
         ),
     )
 
 
-def _correlation(one: Correlation | None) -> Cell:
-    return Cell() if one is None else Cell(value=one.rho, low=one.ci_low, high=one.ci_high)
+_DECIMALS: Final = {
+    "reward_length": "ρ, length",
+    "reward_length_within": "ρ within",
+    "hedges": "Hedges",
+}
 
 
 class _Part(BaseModel):

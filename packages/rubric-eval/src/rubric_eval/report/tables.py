@@ -2,58 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
+from rubric_eval.hacking.results import Correlation
+from rubric_eval.report.reading import Findings
+from rubric_eval.statistics import Interval
 from rubric_eval.transfer.suites import benchmark_of
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import AverageDelta, ModelScore, PairedResult
-    from rubric_eval.report.reading import Findings
-    from rubric_eval.statistics import Interval
 
 _CORRECTIONS = {"holm": "Holm", "bh": "Benjamini–Hochberg"}
 
 
-def _columns(form: Form, **titles: str) -> tuple[Column, ...]:
+def columns(
+    form: Form, titles: Mapping[str, str], *, has_interval: bool = False, is_ranked: bool = False
+) -> tuple[Column, ...]:
     """Columns of one form: each key is the field that its cells hold."""
-    return tuple(Column(key=key, title=title, form=form) for key, title in titles.items())
+    looks = {"has_interval": has_interval, "is_ranked": is_ranked}
+    return tuple(Column(key=key, title=title, form=form, **looks) for key, title in titles.items())
 
 
-def bounded_columns(form: Form, **titles: str) -> tuple[Column, ...]:
-    """Columns of one form whose cells have intervals."""
-    return tuple(
-        Column(key=key, title=title, form=form, has_interval=True) for key, title in titles.items()
-    )
+def cell(value: float | str | Cell | Interval | Correlation | None) -> Cell:
+    """A word, a number, or one with its bounds; nothing where there is none."""
+    match value:
+        case Cell():
+            return value
+        case str():
+            return Cell(text=value)
+        case Interval():
+            return Cell(value=value.mean, low=value.ci_low, high=value.ci_high)
+        case Correlation():
+            return Cell(value=value.rho, low=value.ci_low, high=value.ci_high)
+        case _:
+            return Cell(value=value)
+
+
+def row(
+    name: str, *values: float | str | Cell | Interval | Correlation | None, group: str = ""
+) -> Row:
+    """A row of such cells."""
+    return Row(name=name, cells=tuple(map(cell, values)), group=group)
 
 
 _HELDOUT: Final = (
-    *_columns(
+    *columns(
         "percent",
-        zero_frac="Zero reward, %",
-        invalid_frac="Invalid, %",
-        unavailable_frac="Unavailable, %",
-        truncated_frac="Truncated, %",
+        {
+            "zero_frac": "Zero reward, %",
+            "invalid_frac": "Invalid, %",
+            "unavailable_frac": "Unavailable, %",
+            "truncated_frac": "Truncated, %",
+        },
     ),
-    *_columns("count", tokens_mean="Tokens"),
+    *columns("count", {"tokens_mean": "Tokens"}),
 )
 _QUALITY: Final = (
-    *_columns("count", items="Items"),
-    *_columns(
+    *columns("count", {"items": "Items"}),
+    *columns(
         "percent",
-        chance="Chance, %",
-        no_answer_frac="No answer, %",
-        truncated_frac="Truncated, %",
-        unavailable_frac="Unavailable, %",
+        {
+            "chance": "Chance, %",
+            "no_answer_frac": "No answer, %",
+            "truncated_frac": "Truncated, %",
+            "unavailable_frac": "Unavailable, %",
+        },
     ),
 )
 
 
-def _values(one: ModelScore, columns: Sequence[Column]) -> tuple[Cell, ...]:
-    keys = ("n" if column.key == "items" else column.key for column in columns)
-    return tuple(Cell(value=getattr(one, key)) for key in keys)
+def _values(one: ModelScore, shown: Sequence[Column]) -> list[float | None]:
+    return [getattr(one, "n" if column.key == "items" else column.key) for column in shown]
 
 
 def benchmark_title(name: str) -> str:
@@ -91,13 +111,9 @@ def heldout_table(found: Findings) -> Table:
             "documents. An invalid judgement counts as 0; an unavailable one is left out."
         ),
         first="Method",
-        columns=(_bounded_column("reward", "Held-out rubric reward, %"), *_HELDOUT),
+        columns=(*_ranked("percent", {"reward": "Held-out rubric reward, %"}), *_HELDOUT),
         rows=tuple(
-            Row(
-                name=model,
-                group=f"judged by {judge}" if many else "",
-                cells=(bounded(one), *_values(one, _HELDOUT)),
-            )
+            row(model, one, *_values(one, _HELDOUT), group=f"judged by {judge}" if many else "")
             for judge, models in found.judges.items()
             for model, one in models.items()
         ),
@@ -111,11 +127,8 @@ def judge_table(found: Findings) -> Table:
         title="Rubric-judge comparison.",
         caption="Mean rubric reward out of 10 under each judge, on the same questions.",
         first="Model",
-        columns=tuple(_bounded_column(judge, judge, "tenths") for judge in found.judges),
-        rows=tuple(
-            Row(name=model, cells=tuple(map(bounded, scores)))
-            for model, scores in found.of_models(found.judges).items()
-        ),
+        columns=_ranked("tenths", {judge: judge for judge in found.judges}),
+        rows=tuple(row(name, *scores) for name, scores in found.of_models(found.judges).items()),
     )
 
 
@@ -133,11 +146,11 @@ def transfer_table(found: Findings) -> Table:
         ),
         first="Method",
         columns=(
-            *(_bounded_column(name, benchmark_title(name)) for name in found.benchmarks),
-            _bounded_column("average_delta", "Avg. Δ", "points"),
+            *_ranked("percent", {name: benchmark_title(name) for name in found.benchmarks}),
+            *_ranked("points", {"average_delta": "Avg. Δ"}),
         ),
         rows=tuple(
-            Row(name=model, cells=(*map(bounded, scores), _average(found.average(model, base))))
+            row(model, *scores, _average(found.average(model, base)))
             for model, scores in models.items()
         ),
     )
@@ -155,7 +168,7 @@ def quality_table(found: Findings) -> Table:
         first="Method",
         columns=_QUALITY,
         rows=tuple(
-            Row(name=model, group=benchmark_title(name), cells=_values(one, _QUALITY))
+            row(model, *_values(one, _QUALITY), group=benchmark_title(name))
             for name, models in found.benchmarks.items()
             for model, one in models.items()
         ),
@@ -164,7 +177,7 @@ def quality_table(found: Findings) -> Table:
 
 def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Table:
     """Every paired difference, with the test that decides and what it could have found."""
-    columns = list(found.columns)
+    order = list(found.columns)
     correction = _CORRECTIONS.get(found.settings.correction.value, found.settings.correction.value)
     return Table(
         key="differences",
@@ -176,31 +189,21 @@ def difference_table(found: Findings, differences: Sequence[PairedResult]) -> Ta
         ),
         first="Difference",
         columns=(
-            *bounded_columns("points", difference="Δ, points"),
-            *_columns("probability", p="p", p_adjusted="p, corrected"),
-            *_columns("text", decision="Decision"),
-            *_columns("percent", detectable="Detectable, points"),
-            *_columns("count", questions="Questions"),
-            *_columns("text", test="Test"),
+            *columns("points", {"difference": "Δ, points"}, has_interval=True),
+            *columns("probability", {"p": "p", "p_adjusted": "p, corrected"}),
+            *columns("text", {"decision": "Decision"}),
+            *columns("percent", {"detectable": "Detectable, points"}),
+            *columns("count", {"questions": "Questions"}),
+            *columns("text", {"test": "Test"}),
         ),
         rows=tuple(
-            Row(
-                name=f"{one.a} − {one.b}",
+            row(
+                f"{one.a} − {one.b}",
+                *(one, one.p, one.p_adjusted, _decision(one), one.detectable, one.n, one.test),
                 group=benchmark_title(one.benchmark)
                 + (f", judged by {one.judge}" if one.judge and len(found.judges) > 1 else ""),
-                cells=(
-                    bounded(one),
-                    Cell(value=one.p),
-                    Cell(value=one.p_adjusted),
-                    Cell(text=_decision(one)),
-                    Cell(value=one.detectable),
-                    Cell(value=one.n),
-                    Cell(text=one.test),
-                ),
             )
-            for one in sorted(
-                differences, key=lambda one: columns.index((one.benchmark, one.judge))
-            )
+            for one in sorted(differences, key=lambda one: order.index((one.benchmark, one.judge)))
         ),
     )
 
@@ -211,18 +214,9 @@ def average_transfer(found: Findings) -> float | None:
     return fmean(means) if means else None
 
 
-def bounded(interval: Interval | None) -> Cell:
-    """A mean with its bounds; nothing where there is no mean."""
-    if interval is None:
-        return Cell()
-    return Cell(value=interval.mean, low=interval.ci_low, high=interval.ci_high)
-
-
-def _average(one: AverageDelta | None) -> Cell:
+def _average(one: AverageDelta | None) -> AverageDelta | float | None:
     """An average Δ; where no item differs, draws of them say nothing of how far it may lie off."""
-    if one is not None and one.ci_low == one.ci_high:
-        return Cell(value=one.mean)
-    return bounded(one)
+    return one.mean if one is not None and one.ci_low == one.ci_high else one
 
 
 def _decision(one: PairedResult) -> str:
@@ -231,5 +225,5 @@ def _decision(one: PairedResult) -> str:
     return "higher" if one.mean > 0 else "lower"
 
 
-def _bounded_column(key: str, title: str, form: Form = "percent") -> Column:
-    return Column(key=key, title=title, form=form, has_interval=True, is_ranked=True)
+def _ranked(form: Form, titles: Mapping[str, str]) -> tuple[Column, ...]:
+    return columns(form, titles, has_interval=True, is_ranked=True)

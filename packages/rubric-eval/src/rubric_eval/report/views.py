@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from rubric_eval.comparison import Part
 from rubric_eval.heldout.table import judge_pair
-from rubric_eval.report.tables import benchmark_title, bounded
+from rubric_eval.records.run import Measured
+from rubric_eval.report.reading import Evaluation, Findings
+from rubric_eval.report.signs import Reliability, Signs
+from rubric_eval.report.tables import benchmark_title, columns, row
 from rubric_judge.page.charts import Bar, Bars
 from rubric_judge.page.tables import Cell, Column, Form, Row, Table, written
-
-if TYPE_CHECKING:
-    from rubric_eval.comparison import Part
-    from rubric_eval.records.run import Measured
-    from rubric_eval.report.reading import Evaluation, Findings
-    from rubric_eval.report.signs import Reliability, Signs
-
 
 _Titles = Sequence[tuple[str, Form]]
 """Of columns, each with how it is written; those with a decimal form have intervals."""
@@ -97,7 +94,7 @@ def quality_view(table: Table) -> Table:
         "caption": f"{shares}, in %. {table.caption}",
         "columns": (
             *table.columns[:2],
-            *(Column(key=name, title=name, form="text") for name in names),
+            *columns("text", {name: name for name in names}),
         ),
         "rows": tuple(rows),
     }
@@ -127,14 +124,10 @@ def judge_pairs(heldout: Evaluation) -> Table:
             ("Same order of models", "text"),
         ),
         [
-            Row(
-                name=f"{pair.a} − {pair.b}",
-                cells=(
-                    Cell(value=pair.answers),
-                    Cell(value=pair.mean_difference),
-                    Cell(value=pair.rank_correlation),
-                    Cell(text="yes" if pair.same_order else "no"),
-                ),
+            row(
+                f"{pair.a} − {pair.b}",
+                *(pair.answers, pair.mean_difference, pair.rank_correlation),
+                "yes" if pair.same_order else "no",
             )
             for pair in pairs
             if pair is not None
@@ -155,14 +148,9 @@ def divergences(found: Signs) -> Table:
         ((first, "points"), (second, "points"), ("First less second", "points"),
          ("Diverging", "text")),
         [
-            Row(
-                name=f"{one.a} − {one.b}",
-                cells=(
-                    bounded(one.first),
-                    bounded(one.second),
-                    bounded(one),
-                    Cell(text="yes" if one.is_diverging else "no"),
-                ),
+            row(
+                f"{one.a} − {one.b}", one.first, one.second, one,
+                "yes" if one.is_diverging else "no",
             )
             for one in panel.divergences
         ],
@@ -177,16 +165,10 @@ def reliability_tables(study: Reliability) -> list[Table]:
         "answers to one question that a second judgement would find again."
     )
     judges = [
-        Row(
-            name=one.judge, cells=(Cell(value=one.judgements), one.icc1_within, one.flips, one.tau2)
-        )
-        for one in study.judges
+        row(one.judge, one.judgements, one.icc1_within, one.flips, one.tau2) for one in study.judges
     ]
     pairs = [
-        Row(
-            name=f"{pair.a} − {pair.b}",
-            cells=(Cell(value=pair.responses), pair.bias, pair.spearman, pair.kappa),
-        )
+        row(f"{pair.a} − {pair.b}", pair.responses, pair.bias, pair.spearman, pair.kappa)
         for pair in study.pairs
     ]
     titles: tuple[_Titles, _Titles] = (
@@ -252,13 +234,10 @@ def _breakdown(kind: str, benchmark: str, judged: str, parts: list[Part]) -> Tab
         first=kind.capitalize(),
         look="dots",
         columns=(
-            Column(key="difference", title="Δ, points", form="points", has_interval=True),
-            Column(key="questions", title="Questions", form="count"),
+            *columns("points", {"difference": "Δ, points"}, has_interval=True),
+            *columns("count", {"questions": "Questions"}),
         ),
-        rows=tuple(
-            Row(name=one.name, cells=(bounded(one), Cell(value=one.n)))
-            for one in sorted(shown, key=lambda one: -one.mean)
-        ),
+        rows=tuple(row(one.name, one, one.n) for one in sorted(shown, key=lambda one: -one.mean)),
     )
 
 
@@ -285,9 +264,8 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         ]
         known = [mean for mean in means if mean is not None]
         spread = max(known) - min(known)
-        cells = (*means, spread, float(count))
-        rows.append((spread, Row(name=name, cells=tuple(Cell(value=cell) for cell in cells))))
-    rows.sort(key=lambda row: -row[0])
+        rows.append((spread, row(name, *means, spread, count)))
+    rows.sort(key=lambda ranked: -ranked[0])
     left_out = len(questions) - len(rows)
     judged = "" if is_alone else f"; judged by {judge}"
     others = f"; the {len(rows)} criteria of most questions, {left_out:,} others are left out"
@@ -301,9 +279,9 @@ def heat(judge: str, models: Mapping[str, Measured], *, is_alone: bool = True) -
         first="Criterion",
         look="heat",
         columns=(
-            *(Column(key=model, title=model, form="percent", is_ranked=True) for model in models),
-            Column(key="difference", title="Difference", form="percent"),
-            Column(key="questions", title="Questions", form="count"),
+            *columns("percent", {model: model for model in models}, is_ranked=True),
+            *columns("percent", {"difference": "Difference"}),
+            *columns("count", {"questions": "Questions"}),
         ),
-        rows=tuple(row for _, row in rows),
+        rows=tuple(ranked for _, ranked in rows),
     )

@@ -10,25 +10,9 @@ from typing import Final, cast
 import anyio
 from pydantic import JsonValue, ValidationError
 
-from rubric_core import (
-    Ask,
-    ConfigError,
-    Decoding,
-    Finish,
-    Reason,
-    Reply,
-    ResponderError,
-    config_error,
-)
+import rubric_core
+import rubric_judge
 from rubric_eval.responders.spec import OTHER, ModelSpec, Weights, weights_of
-from rubric_judge import (
-    ChatModel,
-    ChatReply,
-    JudgeTransportError,
-    ModelConfig,
-    ModelServer,
-    ServedModel,
-)
 from rubric_judge.yaml_files import read_yaml
 
 _AT_ONCE: Final = 64
@@ -44,8 +28,8 @@ class ChatResponder:
 
     def __init__(
         self,
-        config: ModelConfig,
-        served: ServedModel | None,
+        config: rubric_judge.ModelConfig,
+        served: rubric_judge.ServedModel | None,
         *,
         weights: Weights | None = None,
         takes_seed: bool = True,
@@ -67,11 +51,11 @@ class ChatResponder:
         self.weights = weights
         """What tells it from another model of the same name; no part of its identity."""
         self._takes_seed = takes_seed
-        self._model = ChatModel(config, role="model")
-        self._server: ModelServer | None = None
+        self._model = rubric_judge.ChatModel(config, role="model")
+        self._server: rubric_judge.ModelServer | None = None
         address = next(addresses(config), None)
         if address is not None and served is not None and served.positions is not None:
-            self._server = ModelServer(config, address)
+            self._server = rubric_judge.ModelServer(config, address)
 
     @property
     def prompt_form(self) -> str:
@@ -88,18 +72,16 @@ class ChatResponder:
             "transport": cast("JsonValue", told["transport"]),
             "deployments": cast("JsonValue", told["deployments"]),
             "parameters": dict(self._config.parameters),
-            "root": served.root if served else None,
-            "parent": served.parent if served else None,
-            "positions": served.positions if served else None,
+            **{name: getattr(served, name, None) for name in ("root", "parent", "positions")},
             "takes_seed": self._takes_seed,
         }
 
     async def respond(
-        self, asks: Sequence[Ask], decoding: Decoding
-    ) -> AsyncGenerator[tuple[int, Reply]]:
+        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
+    ) -> AsyncGenerator[tuple[int, rubric_core.Reply]]:
         """Answer questions as they are done; see `Responder.respond`."""
         await self._refuse_unsendable(decoding)
-        send, receive = anyio.create_memory_object_stream[tuple[int, Reply]](math.inf)
+        send, receive = anyio.create_memory_object_stream[tuple[int, rubric_core.Reply]](math.inf)
         order = iter(range(len(asks)))
 
         async def work() -> None:
@@ -123,21 +105,24 @@ class ChatResponder:
             await self._server.aclose()
         await self._model.aclose()
 
-    async def _reply(self, ask: Ask, decoding: Decoding) -> Reply:
+    async def _reply(
+        self, ask: rubric_core.Ask, decoding: rubric_core.Decoding
+    ) -> rubric_core.Reply:
         fields = self._fields(ask, decoding)
         room = await self._room(ask.view.question, decoding.max_tokens)
         if room is not None:
             if room < 1:
-                return Reply.unavailable(
-                    Reason.BAD_REQUEST, "the question alone is longer than the model's context"
+                return rubric_core.Reply.unavailable(
+                    rubric_core.Reason.BAD_REQUEST,
+                    "the question alone is longer than the model's context",
                 )
             fields["max_tokens"] = min(room, decoding.max_tokens)
         try:
             answer = await self._model.answer(
                 ask.view.question, parameters=fields, affinity=ask.view.task_id
             )
-        except JudgeTransportError as error:
-            return Reply.unavailable(error.reason, error.detail)
+        except rubric_judge.JudgeTransportError as error:
+            return rubric_core.Reply.unavailable(error.reason, error.detail)
         return _read(answer)
 
     async def _room(self, question: str, wanted: int) -> int | None:
@@ -151,7 +136,7 @@ class ChatResponder:
         tokens = await self._server.prompt_tokens(question)
         return None if tokens is None else served.positions - tokens
 
-    def _fields(self, ask: Ask, decoding: Decoding) -> dict[str, JsonValue]:
+    def _fields(self, ask: rubric_core.Ask, decoding: rubric_core.Decoding) -> dict[str, JsonValue]:
         fields: dict[str, JsonValue] = {
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -175,13 +160,13 @@ class ChatResponder:
             return True
         return all(model.startswith(VLLM_ROUTE) for model in self._model.routes)
 
-    async def _refuse_unsendable(self, decoding: Decoding) -> None:
+    async def _refuse_unsendable(self, decoding: rubric_core.Decoding) -> None:
         names = ["max_tokens", *(["seed"] if self._takes_seed else [])]
         names += [*(["stop"] if decoding.stop else []), "temperature", "top_p"]
         try:
             refused = await self._model.unsupported(names)
-        except JudgeTransportError as error:
-            raise ResponderError(
+        except rubric_judge.JudgeTransportError as error:
+            raise rubric_core.ResponderError(
                 f"the model {self._config.model!r} cannot be asked: {error.detail}"
             ) from None
         if refused:
@@ -190,24 +175,26 @@ class ChatResponder:
                 if refused == ("seed",)
                 else "evaluate it apart, or leave it out"
             )
-            raise ConfigError(
+            raise rubric_core.ConfigError(
                 f"litellm does not send {', '.join(refused)} to {self._config.model!r}, and so it "
                 f"would not be asked as the others are: {remedy}"
             )
 
 
-def _read(answer: ChatReply) -> Reply:
+def _read(answer: rubric_judge.ChatReply) -> rubric_core.Reply:
     if answer.finish == "oversized":
         detail = "the answer is larger than what is read of one"
-        return Reply.unavailable(Reason.SERVER_ERROR, detail)
-    finish = {"complete": Finish.COMPLETE, "truncated": Finish.TRUNCATED}
+        return rubric_core.Reply.unavailable(rubric_core.Reason.SERVER_ERROR, detail)
+    finish = {"complete": rubric_core.Finish.COMPLETE, "truncated": rubric_core.Finish.TRUNCATED}
     # Half of a surrogate pair, which only an escape can hold, can stand in no file.
     text = answer.text.encode("utf-8", "replace").decode().strip()  # as a model of a folder has it
     tokens = answer.usage.completion_tokens if answer.usage else None
-    return Reply.answered(text, finish=finish.get(answer.finish, Finish.REFUSED), tokens=tokens)
+    return rubric_core.Reply.answered(
+        text, finish=finish.get(answer.finish, rubric_core.Finish.REFUSED), tokens=tokens
+    )
 
 
-def addresses(config: ModelConfig) -> Iterator[str]:
+def addresses(config: rubric_judge.ModelConfig) -> Iterator[str]:
     """Return where a model is served; nothing where litellm knows."""
     return (address for address in config.addresses if address is not None)
 
@@ -246,7 +233,9 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
         path = Path(str(options.get("path")))
         content = read_yaml(path)
         if not isinstance(content, dict):
-            raise ConfigError(f"{path}: needs the fields of a model, such as `model: …`")
+            raise rubric_core.ConfigError(
+                f"{path}: needs the fields of a model, such as `model: …`"
+            )
         options = dict(cast("dict[str, JsonValue]", content))
         beside = options.get("litellm_config")
         if isinstance(beside, str):
@@ -256,7 +245,7 @@ def _options(spec: ModelSpec) -> dict[str, JsonValue]:
     parameters = options.get("parameters")
     named = set(options) | set(parameters if isinstance(parameters, dict) else ())
     if wrong := sorted(named & _OF_DECODING):
-        raise ConfigError(
+        raise rubric_core.ConfigError(
             f"model {spec.name!r}: {', '.join(wrong)} may not stand there, for all models are "
             "asked alike: leave it out, and give it to the command"
         )
@@ -267,27 +256,29 @@ def _flag(spec: ModelSpec, options: dict[str, JsonValue], name: str) -> bool:
     """Take an option that is no field of a `ModelConfig`; true where it is left out."""
     value = options.pop(name, True)
     if not isinstance(value, bool):
-        raise ConfigError(f"model {spec.name!r}: {name} is true or false")
+        raise rubric_core.ConfigError(f"model {spec.name!r}: {name} is true or false")
     return value
 
 
-def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> ModelConfig:
+def _config(spec: ModelSpec, options: Mapping[str, JsonValue]) -> rubric_judge.ModelConfig:
     try:
-        return ModelConfig.model_validate(options)
+        return rubric_judge.ModelConfig.model_validate(options)
     except ValidationError as error:
-        raise config_error(error, model=ModelConfig, source=f"model {spec.name!r}") from None
+        raise rubric_core.config_error(
+            error, model=rubric_judge.ModelConfig, source=f"model {spec.name!r}"
+        ) from None
 
 
 async def _served(
-    spec: ModelSpec, config: ModelConfig, address: str, *, checks_weights: bool
-) -> tuple[ServedModel | None, Weights | None]:
-    async with ModelServer(config, address) as server:
+    spec: ModelSpec, config: rubric_judge.ModelConfig, address: str, *, checks_weights: bool
+) -> tuple[rubric_judge.ServedModel | None, Weights | None]:
+    async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()
         name = config.served_name
         found = next((model for model in models if model.name == name), None)
         if models and found is None:
             known = ", ".join(repr(model.name) for model in models)
-            raise ConfigError(
+            raise rubric_core.ConfigError(
                 f"model {spec.name!r}: {address!r} serves no {name!r}, but {known}: name one "
                 "behind #"
             )
@@ -298,15 +289,15 @@ async def _served(
 
 def _refuse_different(
     spec: ModelSpec,
-    config: ModelConfig,
-    served: Sequence[tuple[ServedModel | None, Weights | None]],
+    config: rubric_judge.ModelConfig,
+    served: Sequence[tuple[rubric_judge.ServedModel | None, Weights | None]],
 ) -> None:
     """Refuse replicas that are none."""
     weights = [one for _, one in served if one is not None]
     differences = [one.difference(weights[0]) or 0.0 for one in weights[1:]]
     names = {one and (one.name, one.root, one.parent, one.positions) for one, _ in served}
     if len(names) > 1 or max(differences, default=0.0) > OTHER:
-        raise ConfigError(
+        raise rubric_core.ConfigError(
             f"model {spec.name!r}: its addresses serve different models under the name "
             f"{config.model!r}: give one address, or replicas of one model"
         )
@@ -315,10 +306,10 @@ def _refuse_different(
 async def _only_model(spec: ModelSpec, options: Mapping[str, JsonValue]) -> str:
     config = _config(spec, {**options, "model": "any"})
     (address, *_) = addresses(config)
-    async with ModelServer(config, address) as server:
+    async with rubric_judge.ModelServer(config, address) as server:
         models = await server.models()
     if len(models) != 1:
-        raise ConfigError(
+        raise rubric_core.ConfigError(
             f"model {spec.name!r}: {address!r} names {len(models)} models: write "
             f"server:{address}#MODEL"
         )

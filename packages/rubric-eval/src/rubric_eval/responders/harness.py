@@ -9,35 +9,21 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
 import anyio.to_thread
 from pydantic import Field, JsonValue, ValidationError
 
-from rubric_core import (
-    Ask,
-    Decoding,
-    Finish,
-    MissingExtraError,
-    Reason,
-    Reply,
-    ResponderError,
-    RubricError,
-    config_error,
-)
+import rubric_core
 from rubric_core.data.model_files import PromptForm, adapter_base, model_files, prompt_form
 from rubric_core.errors import install_command
 from rubric_eval.records.run import Record
-
-if TYPE_CHECKING:
-    from rubric_core import Decoding
-    from rubric_eval.responders.spec import ModelSpec
-
+from rubric_eval.responders.spec import ModelSpec
 
 _BANNED = float("-inf")
 
 
-class DrawCancelledError(RubricError, RuntimeError):
+class DrawCancelledError(rubric_core.RubricError, RuntimeError):
     """Nobody waits for the answers any more."""
 
 
@@ -45,7 +31,7 @@ class SeededDraw:
     """Leaves each row one token, drawn or the most likely: a logits processor of transformers."""
 
     def __init__(
-        self, decoding: Decoding, seeds: Sequence[int], cancelled: threading.Event
+        self, decoding: rubric_core.Decoding, seeds: Sequence[int], cancelled: threading.Event
     ) -> None:
         """Take the seed of each row, in the order of the batch."""
         self._decoding = decoding
@@ -72,7 +58,7 @@ class SeededDraw:
         return scores.new_full(scores.shape, _BANNED).scatter_(1, chosen, 0.0)
 
 
-def _narrowed(scores: Any, decoding: Decoding) -> Any:
+def _narrowed(scores: Any, decoding: rubric_core.Decoding) -> Any:
     """Keep the k best tokens, and of them the fewest that hold probability p."""
     if decoding.top_k is not None and decoding.top_k < scores.shape[-1]:
         lowest = scores.topk(decoding.top_k, dim=-1).values[:, -1:]
@@ -150,20 +136,16 @@ class HarnessResponder:
             self._options = HarnessOptions.model_validate(spec.options)
         except ValidationError as error:
             source = f"model {spec.name!r}"
-            raise config_error(error, model=HarnessOptions, source=source) from None
+            raise rubric_core.config_error(error, model=HarnessOptions, source=source) from None
         if find_spec("lm_eval") is None or find_spec("transformers") is None:
-            raise MissingExtraError(
+            raise rubric_core.MissingExtraError(
                 f"model {spec.name!r}: kind 'hf' needs lm-eval: "
                 f"{install_command('rubric-eval', 'lm-eval')}"
             )
         self._files = model_files(self._options.path)
-        self._form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
-        self._model: _Loaded | None = None
-
-    @property
-    def prompt_form(self) -> PromptForm:
+        self.prompt_form: PromptForm = prompt_form(_tokenizer_folder(self._options.path))
         """By the tokenizer's files."""
-        return self._form
+        self._model: _Loaded | None = None
 
     @property
     def identity(self) -> Mapping[str, JsonValue]:
@@ -171,15 +153,15 @@ class HarnessResponder:
         return {
             "kind": "hf",
             "version": _VERSION,
-            "prompt_form": self._form,
+            "prompt_form": self.prompt_form,
             "files": self._files,
             "dtype": self._options.dtype,
             "trust_remote_code": self._options.trust_remote_code,
         }
 
     async def respond(
-        self, asks: Sequence[Ask], decoding: Decoding
-    ) -> AsyncGenerator[tuple[int, Reply]]:
+        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
+    ) -> AsyncGenerator[tuple[int, rubric_core.Reply]]:
         """Answer questions, shortest first; see `Responder.respond`."""
         if not asks:
             return
@@ -205,11 +187,11 @@ class HarnessResponder:
     def _loaded(self) -> _Loaded:
         if self._model is None:
             try:
-                self._model = _Loaded(self._options, self._form)
+                self._model = _Loaded(self._options, self.prompt_form)
             # The named boundary for model folders: what a broken file makes the library raise is
             # not known.
             except Exception as error:
-                raise ResponderError(
+                raise rubric_core.ResponderError(
                     f"the model folder {str(self._options.path)!r} does not load: "
                     f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 ) from error
@@ -268,7 +250,9 @@ class _Loaded:
             do_sample=False, eos_token_id=self._ends, pad_token_id=self._pad
         )
 
-    def prompts(self, asks: Sequence[Ask], decoding: Decoding) -> list[_Prompt]:
+    def prompts(
+        self, asks: Sequence[rubric_core.Ask], decoding: rubric_core.Decoding
+    ) -> list[_Prompt]:
         """Write and encode the questions, shortest first."""
         has_template = bool(self._tokenizer.chat_template)
         prompts: list[_Prompt] = []
@@ -298,17 +282,17 @@ class _Loaded:
         if batch:
             yield batch
 
-    def too_long(self, prompt: _Prompt) -> Reply:
+    def too_long(self, prompt: _Prompt) -> rubric_core.Reply:
         """Say of a question that it cannot be answered."""
-        return Reply.unavailable(
-            Reason.BAD_REQUEST,
+        return rubric_core.Reply.unavailable(
+            rubric_core.Reason.BAD_REQUEST,
             f"the prompt has {len(prompt.token_ids)} tokens, and the model {self.positions} "
             "positions: leave the question out",
         )
 
     def replies(
-        self, batch: Sequence[_Prompt], decoding: Decoding, cancelled: threading.Event
-    ) -> list[tuple[int, Reply]]:
+        self, batch: Sequence[_Prompt], decoding: rubric_core.Decoding, cancelled: threading.Event
+    ) -> list[tuple[int, rubric_core.Reply]]:
         """Write the answers of a batch; of half of it at a time where memory runs out."""
         try:
             rows = self._written(batch, decoding, cancelled)
@@ -319,14 +303,19 @@ class _Loaded:
                 half = len(batch) // 2
                 parts = (batch[:half], batch[half:])
                 return [one for part in parts for one in self.replies(part, decoding, cancelled)]
-            return [(batch[0].index, Reply.unavailable(Reason.SERVER_ERROR, "out of memory"))]
+            return [
+                (
+                    batch[0].index,
+                    rubric_core.Reply.unavailable(rubric_core.Reason.SERVER_ERROR, "out of memory"),
+                )
+            ]
         return [
             (prompt.index, self._reply(row, decoding))
             for prompt, row in zip(batch, rows, strict=True)
         ]
 
     def _written(
-        self, batch: Sequence[_Prompt], decoding: Decoding, cancelled: threading.Event
+        self, batch: Sequence[_Prompt], decoding: rubric_core.Decoding, cancelled: threading.Event
     ) -> list[list[int]]:
         padded = self._tokenizer.pad(
             {"input_ids": [prompt.token_ids for prompt in batch]}, return_tensors="pt"
@@ -355,14 +344,14 @@ class _Loaded:
             row.pop()
         return row
 
-    def _reply(self, row: list[int], decoding: Decoding) -> Reply:
+    def _reply(self, row: list[int], decoding: rubric_core.Decoding) -> rubric_core.Reply:
         # Looked for before blanks go: a stop may be nothing else, such as an empty line.
         text: str = self._tokenizer.decode(row, skip_special_tokens=True)
         places = [place for stop in decoding.stop if (place := text.find(stop)) >= 0]
         has_ended = bool(places) or (bool(row) and row[-1] in self._ends)
-        finish = Finish.COMPLETE if has_ended else Finish.TRUNCATED
+        finish = rubric_core.Finish.COMPLETE if has_ended else rubric_core.Finish.TRUNCATED
         text = text[: min(places, default=None)].strip()
-        return Reply.answered(text, finish=finish, tokens=len(row))
+        return rubric_core.Reply.answered(text, finish=finish, tokens=len(row))
 
 
 def _has_tokenizer(folder: Path) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import Final, Self, cast
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
@@ -16,11 +16,8 @@ from rubric_core import ConfigError, responder_names
 from rubric_core.configuration import nearest_key, shown_name
 from rubric_eval.records.inputs import text_sha256
 from rubric_eval.records.run import Name, Record
+from rubric_judge import ModelServer
 from rubric_judge.yaml_files import read_yaml
-
-if TYPE_CHECKING:
-    from rubric_judge import ModelServer
-
 
 CHAT = ("server", "litellm", "file")
 """Kinds that are called over a network, with the fields of `rubric_judge.ModelConfig`."""

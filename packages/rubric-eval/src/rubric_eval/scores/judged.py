@@ -8,33 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from rubric_core import Finish, Outcome
-from rubric_eval.answers.planning import AnswerKeys
+from rubric_eval.answers.collecting import AnswerKeys
 from rubric_eval.answers.store import line_of, read_answers
 from rubric_eval.errors import EvalFolderError
+from rubric_eval.records import files
 from rubric_eval.records.digests import ANSWERS, Edits, check_files, refusing_edits
-from rubric_eval.records.files import (
-    QuestionRow,
-    ScoreRow,
-    iterate_rows,
-    questions_sha256,
-    read_finished_run,
-    read_rows,
-)
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import JudgeEntry, Measure, Measured, ModelEntry, present_mean
-
-if TYPE_CHECKING:
-    from rubric_eval.records.files import AnswerRow
-    from rubric_eval.records.run import EvalRun
+from rubric_eval.records.run import EvalRun, JudgeEntry, Measure, Measured, ModelEntry, present_mean
 
 _ROUNDING: Final = 1e-9
 _Entry = TypeVar("_Entry", ModelEntry, JudgeEntry)
 
 
-def contradiction(row: ScoreRow, question: QuestionRow, answer: AnswerRow) -> str | None:
+def contradiction(
+    row: files.ScoreRow, question: files.QuestionRow, answer: files.AnswerRow
+) -> str | None:
     """Say what contradicts a score; None where nothing does.
 
         r = Σ_j w_j z_j / Σ_j w_j
@@ -71,7 +62,7 @@ def _adds_up(reward: float, z: Mapping[str, float], weights: Mapping[str, float]
 
 _Key: TypeAlias = "tuple[str, int, str]"
 """Task, sample and key of an answer."""
-_Answer: TypeAlias = "tuple[AnswerRow, bool]"
+_Answer: TypeAlias = "tuple[files.AnswerRow, bool]"
 """An answer, and whether its key is that of the model, decoding and seed in run.json."""
 
 
@@ -81,7 +72,7 @@ class JudgedAnswers:
 
     model: ModelEntry
     judge: JudgeEntry
-    pairs_S: tuple[dict[tuple[str, int], tuple[AnswerRow, ScoreRow]], ...]
+    pairs_S: tuple[dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]], ...]
     """By task and sample, of each seed in the order of the run."""
 
 
@@ -158,10 +149,10 @@ class JudgedReader:
 
     def _pairs(
         self, path: Path, answers: dict[_Key, _Answer]
-    ) -> dict[tuple[str, int], tuple[AnswerRow, ScoreRow]]:
+    ) -> dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]]:
         again = f"judge again with `rubric-eval rejudge {self._folder.root}`"
-        pairs: dict[tuple[str, int], tuple[AnswerRow, ScoreRow]] = {}
-        for line, row in iterate_rows(path, ScoreRow):
+        pairs: dict[tuple[str, int], tuple[files.AnswerRow, files.ScoreRow]] = {}
+        for line, row in files.iterate_rows(path, files.ScoreRow):
             answer, is_current = answers.get((row.task_id, row.sample, row.key), (None, False))
             if answer is None:
                 raise EvalFolderError(
@@ -190,15 +181,18 @@ class JudgedReader:
         return pairs
 
 
-def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[QuestionRow]:
-    questions = read_rows(folder.questions, QuestionRow)
+def _questions(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[files.QuestionRow]:
+    questions = files.read_rows(folder.questions, files.QuestionRow)
     different, asked = {one.task_id for one in questions}, run.questions["heldout"]
     if not len(questions) == len(different) == asked.count:
         raise EvalFolderError(
             f"{folder.questions} holds {len(different)} different questions in {len(questions)} "
             f"lines, not {asked.count}; give the command that made the evaluation again"
         )
-    if all(one.passage_sha256 for one in questions) and questions_sha256(questions) != asked.sha256:
+    if (
+        all(one.passage_sha256 for one in questions)
+        and files.questions_sha256(questions) != asked.sha256
+    ):
         edits.add(folder.questions, "its questions are not those of the sha256 in run.json")
     return questions
 
@@ -227,7 +221,7 @@ def read_heldout(
     folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
     with refusing_edits() as edits:
         if run is None:
-            run = read_finished_run(folder, edits=edits)
+            run = files.read_finished_run(folder, edits=edits)
             check_files(folder, run, edits)
         of_model = _named(folder, "model", run.models, model)
         by_judge = _named(folder, "judge", run.judges, judge)
@@ -241,7 +235,7 @@ def read_heldout(
 
 
 def measured_rewards(
-    run: EvalRun, questions: Sequence[QuestionRow], judged: JudgedAnswers
+    run: EvalRun, questions: Sequence[files.QuestionRow], judged: JudgedAnswers
 ) -> Measured:
     """Sum up what a judge gave a model.
 
@@ -286,7 +280,7 @@ def measured_rewards(
     )
 
 
-def _mean_z(row_K: Sequence[ScoreRow]) -> dict[str, float]:
+def _mean_z(row_K: Sequence[files.ScoreRow]) -> dict[str, float]:
     z_of: defaultdict[str, list[float]] = defaultdict(list)
     for row in row_K:
         for name, z in row.criteria_z.items():

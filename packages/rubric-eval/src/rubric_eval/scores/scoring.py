@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -11,32 +10,32 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
+from pydantic import JsonValue
 
 from rubric_core import (
     ConfigError,
     Judge,
     JudgeResult,
     Outcome,
-    Rubric,
     Task,
-    criterion_scores_z,
-    normalized_reward,
 )
 from rubric_eval.errors import Failures, HeldoutAbortError
-from rubric_eval.records.files import AnswerRow, ReasoningRow, ScoreRow, write_rows
+from rubric_eval.records.files import (
+    AnswerRow,
+    ReasoningRow,
+    ScoreRow,
+    criteria_z,
+    reward_of,
+    write_rows,
+)
 from rubric_eval.records.inputs import EvalFolder
 from rubric_eval.records.run import JudgeEntry
-from rubric_judge import JudgeSpec, load_replicas, read_judge_spec
+from rubric_judge import JudgePool, JudgeSpec, load_replicas, read_judge_spec
 from rubric_judge.capabilities import fingerprint
-
-if TYPE_CHECKING:
-    from pydantic import JsonValue
-
-    from rubric_judge import JudgePool
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]{0,63})=(.+)", re.DOTALL)
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9._-]+")
@@ -130,57 +129,6 @@ def _settings(spec: JudgeSpec) -> dict[str, JsonValue]:
     return shown
 
 
-def reward_of(result: JudgeResult, rubric: Rubric) -> float | None:
-    """Return the reward of a judgement: 0 for an invalid one, None for one that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return None
-    return normalized_reward(result, rubric)
-
-
-def criteria_z(result: JudgeResult, rubric: Rubric) -> dict[str, float]:
-    """Return z of each criterion that has a weight; nothing for a judgement that never came."""
-    if result.outcome is Outcome.UNAVAILABLE:
-        return {}
-    scores = zip(rubric.ids, criterion_scores_z(result, rubric), strict=True)
-    return {name: float(z) for name, z in scores if not math.isnan(z)}
-
-
-def score_row(answer: AnswerRow, result: JudgeResult | None, rubric: Rubric) -> ScoreRow:
-    """Return what an answer is worth.
-
-    Args:
-        answer: the answer, or why there is none.
-        result: its judgement; None where no answer came.
-        rubric: what it was judged by.
-
-    Returns:
-        Reward and z; an invalid judgement is 0 in all of them, and an unavailable answer or
-        judgement has none.
-    """
-    return ScoreRow(
-        task_id=answer.task_id,
-        doc_hash=answer.doc_hash,
-        sample=answer.sample,
-        key=answer.key,
-        outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
-        reason=answer.reason if result is None else result.reason,
-        reward=None if result is None else reward_of(result, rubric),
-        fallback=result.answered_by.fallback if result and result.answered_by else "",
-        criteria_z={} if result is None else criteria_z(result, rubric),
-    )
-
-
-def reasoning_row(answer: AnswerRow, result: JudgeResult) -> ReasoningRow:
-    """Return what a judge wrote about an answer."""
-    return ReasoningRow(
-        task_id=answer.task_id,
-        sample=answer.sample,
-        key=answer.key,
-        reasoning=result.reasoning,
-        answered_by=result.answered_by,
-    )
-
-
 _Content: TypeAlias = tuple[str, str]
 """Task and text of an answer: what a judgement depends on."""
 _Listener: TypeAlias = "Callable[[JudgeResult], None]"
@@ -271,6 +219,7 @@ class Scoring:
     """
 
     folder: EvalFolder
+    answer_judge: AnswerJudge
     judge: str
     model: str
     expected: int
@@ -285,26 +234,25 @@ class Scoring:
     """Answers that the judge was given and has not judged yet."""
     _judged: anyio.Event = field(default_factory=anyio.Event)
 
-    async def run(
-        self, answers: MemoryObjectReceiveStream[Answered], answer_judge: AnswerJudge
-    ) -> None:
+    async def run(self, answers: MemoryObjectReceiveStream[Answered]) -> None:
         """Judge answers as they come, until the stream ends.
 
         Raises:
             HeldoutAbortError: too many are without a judgement.
             LedgerError: the ledger cannot be read.
         """
+        at_once = self.answer_judge.at_once
         async with anyio.create_task_group() as group, answers:
             async for first in answers:
-                batch = [first, *_waiting(answers, most=answer_judge.at_once)]
+                batch = [first, *_waiting(answers, most=at_once)]
                 for seed, answer in batch:
                     if answer.text is None:
-                        self._settle(seed, answer, None, answer_judge)
+                        self._settle(seed, answer, None)
                 given = [one for one in batch if one[1].text is not None]
                 if given:
                     self._pending += len(given)
-                    group.start_soon(self._judge, given, answer_judge)
-                await self._has_room(answer_judge.at_once)
+                    group.start_soon(self._judge, given)
+                await self._has_room(at_once)
         if not any(row.reward is not None for row in self.scores.values()):
             raise self._abort()
 
@@ -333,22 +281,36 @@ class Scoring:
             self._judged = anyio.Event()
             await self._judged.wait()
 
-    async def _judge(self, batch: Sequence[Answered], answer_judge: AnswerJudge) -> None:
+    async def _judge(self, batch: Sequence[Answered]) -> None:
         def settle(index: int, result: JudgeResult) -> None:
-            self._settle(*batch[index], result, answer_judge)
+            self._settle(*batch[index], result)
             self._pending -= 1
             self._judged.set()
 
-        await answer_judge.judge([answer for _, answer in batch], on_result=settle)
+        await self.answer_judge.judge([answer for _, answer in batch], on_result=settle)
 
-    def _settle(
-        self, seed: int, answer: AnswerRow, result: JudgeResult | None, answer_judge: AnswerJudge
-    ) -> None:
+    def _settle(self, seed: int, answer: AnswerRow, result: JudgeResult | None) -> None:
         place = (seed, answer.task_id, answer.sample)
-        row = score_row(answer, result, answer_judge.tasks[answer.task_id].rubric)
-        self.scores[place] = row
+        rubric = self.answer_judge.tasks[answer.task_id].rubric
+        row = self.scores[place] = ScoreRow(
+            task_id=answer.task_id,
+            doc_hash=answer.doc_hash,
+            sample=answer.sample,
+            key=answer.key,
+            outcome=Outcome.UNAVAILABLE if result is None else result.outcome,
+            reason=answer.reason if result is None else result.reason,
+            reward=None if result is None else reward_of(result, rubric),
+            fallback=result.answered_by.fallback if result and result.answered_by else "",
+            criteria_z={} if result is None else criteria_z(result, rubric),
+        )
         if result is not None and result.reasoning:
-            self.judgements[place] = reasoning_row(answer, result)
+            self.judgements[place] = ReasoningRow(
+                task_id=answer.task_id,
+                sample=answer.sample,
+                key=answer.key,
+                reasoning=result.reasoning,
+                answered_by=result.answered_by,
+            )
         self.on_judged()
         if row.outcome is Outcome.UNAVAILABLE:
             who, detail = ("model", answer.detail) if result is None else ("judge", result.detail)

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict
 from scipy import optimize, stats
 
 from rubric_eval.errors import EvalShapeError
-from rubric_eval.statistics.bootstrap import bootstrap_mean
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
+from rubric_eval.statistics.bootstrap import FloatArray, bootstrap_mean
 
 
 class Interval(BaseModel):

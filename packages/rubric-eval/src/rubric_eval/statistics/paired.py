@@ -167,14 +167,9 @@ class BootstrapTest:
         return self.drawn.clusters
 
     @property
-    def flip_p(self) -> float:
-        """Of the sign flips alone."""
-        return self.flips.p_value
-
-    @property
     def p_value(self) -> float:
         """The larger of both: the smallest level at which the limits leave out 0."""
-        return max(self.flip_p, self.drawn.p_value())
+        return max(self.flips.p_value, self.drawn.p_value())
 
     def limits(self, confidence: float) -> tuple[float, float] | None:
         """BCa limits, expanded for few documents; widened to 0 where the test does not reject."""
@@ -219,7 +214,8 @@ class SignFlipTest(BootstrapTest):
     @property
     def p_value(self) -> float:
         """Two-sided."""
-        return max(self.flip_p, self.drawn.p_value()) if self._disagree else self.flip_p
+        p = self.flips.p_value
+        return max(p, self.drawn.p_value()) if self._disagree else p
 
     @property
     def _disagree(self) -> bool:

@@ -1,10 +1,10 @@
-"""Benchmarks as lm-eval's tasks with their prompts, and whether each can be built here."""
+"""Benchmarks as lm-eval's tasks, with their prompts, and answers scored by them."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,30 +12,18 @@ from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from rubric_core import (
-    ConfigError,
-    Criterion,
-    Decoding,
-    Grounding,
-    MissingExtraError,
-    Rubric,
-    RubricError,
-    Task,
-    write_tasks,
-)
+import rubric_core
 from rubric_core.errors import install_command
 from rubric_eval.errors import BenchmarkDataError
 from rubric_eval.lm_tasks import TASKS_PATH
-from rubric_eval.lm_tasks.answers import EXTRACTION
-from rubric_eval.lm_tasks.sources import load_items
-from rubric_eval.records.files import items_sha256
+from rubric_eval.lm_tasks.answers.stated import EXTRACTION
+from rubric_eval.lm_tasks.scoring import Response, stated
+from rubric_eval.lm_tasks.sources import Item, load_items
+from rubric_eval.records.files import AnswerRow, ItemRow, items_sha256
 from rubric_eval.records.inputs import canonical_json, text_sha256
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName, stock_config
-
-if TYPE_CHECKING:
-    from rubric_eval.lm_tasks.sources import Item
 
 _SPECIAL_TOKEN: Final = re.compile(r"</?\|?.*\|?>")
 
@@ -52,7 +40,7 @@ class Built:
     prompts: tuple[str, ...]
     """Of each item, the same for every model; a model's chat template goes around it."""
 
-    decoding: Decoding
+    decoding: rubric_core.Decoding
     source: str
     template: str
     """Hash of what makes prompts of items, and scores of responses."""
@@ -74,7 +62,7 @@ def build(
     benchmarks: Sequence[Benchmark],
     *,
     data: str | Path | None,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None = None,
     limit: int | None = None,
 ) -> list[Built]:
@@ -92,7 +80,9 @@ def build(
         MissingExtraError: lm-eval is not installed.
     """
     if limit is not None and limit < 1:
-        raise ConfigError(f"limit {limit} must be at least 1, or left out", location="limit")
+        raise rubric_core.ConfigError(
+            f"limit {limit} must be at least 1, or left out", location="limit"
+        )
     with quiet():
         return [_build(one, data, decoding, max_tokens, limit) for one in benchmarks]
 
@@ -106,7 +96,7 @@ def harness(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise MissingExtraError(
+        raise rubric_core.MissingExtraError(
             f"benchmarks are run by lm-eval 0.4.13, which is not usable here ({error}): "
             f"{install_command('rubric-eval', 'lm-eval')}"
         ) from error
@@ -128,7 +118,7 @@ def quiet() -> Generator[None]:
 def _build(
     benchmark: Benchmark,
     data: str | Path | None,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None,
     limit: int | None,
 ) -> Built:
@@ -156,9 +146,9 @@ def _build(
 def _decoding(
     benchmark: Benchmark,
     task: Any,
-    decoding: Decoding,
+    decoding: rubric_core.Decoding,
     max_tokens: int | None,
-) -> Decoding:
+) -> rubric_core.Decoding:
     """Take the task's stops; a special token is none, for no answer's text holds one."""
     given: Any = cast("dict[str, Any]", task.config.generation_kwargs or {}).get("until")
     until = [given] if isinstance(given, str) else cast("list[str]", given or [])
@@ -214,7 +204,7 @@ def validate(
     """
     for module in ("lm_eval", "math_verify"):
         if find_spec(module) is None:
-            raise MissingExtraError(
+            raise rubric_core.MissingExtraError(
                 f"{module} is not installed, so no benchmark can be run: "
                 f"{install_command('rubric-eval', 'lm-eval')}"
             )
@@ -224,7 +214,7 @@ def validate(
 
 def _validate(benchmark: Benchmark, data: str | Path | None) -> Validated:
     try:
-        (built,) = build([benchmark], data=data, decoding=Decoding())
+        (built,) = build([benchmark], data=data, decoding=rubric_core.Decoding())
     except BenchmarkDataError as error:
         return Validated(benchmark.task, None, str(error))
     return Validated(benchmark.task, len(built.ids), built.source)
@@ -236,20 +226,20 @@ def _validate_heldout(tasks: Path | None, judge: Path | None) -> Validated:
         questions, reader = Path(folder, "tasks.jsonl"), Path(folder, "judge.yaml")
         questions, reader = tasks or questions, judge or reader
         if tasks is None:
-            paris = Criterion(id="named", weight=1.0, required_elements=("Paris",))
-            question = Task(
+            paris = rubric_core.Criterion(id="named", weight=1.0, required_elements=("Paris",))
+            question = rubric_core.Task(
                 question="What is the capital of France?",
-                grounding=Grounding("The capital of France is Paris."),
-                rubric=Rubric(criteria=(paris,)),
+                grounding=rubric_core.Grounding("The capital of France is Paris."),
+                rubric=rubric_core.Rubric(criteria=(paris,)),
             )
-            write_tasks(questions, [question])
+            rubric_core.write_tasks(questions, [question])
         if judge is None:
             reader.write_text("type: lexical\n", encoding="utf-8")
         try:
             task = _load(_HELDOUT, {"questions": str(questions), "judge": str(reader)})
             with quiet():
                 task.build_all_requests(rank=0, world_size=1)
-        except (RubricError, OSError) as error:
+        except (rubric_core.RubricError, OSError) as error:
             return Validated(_HELDOUT, None, str(error))
     source = f"{tasks or 'a question that stands for any'}, {judge or 'the lexical judge'}"
     return Validated(_HELDOUT, len(task.instances), source)
@@ -262,3 +252,108 @@ def _load(name: str, metadata: dict[str, str], config: dict[str, Any] | None = N
     )
     with quiet():
         return manager.load([config or name])["tasks"][name]
+
+
+def scored_samples(built: Built, answers: Mapping[str, AnswerRow]) -> list[dict[str, Any]]:
+    """Let lm-eval score the answers to one benchmark.
+
+    Args:
+        built: the benchmark.
+        answers: by prompt.
+
+    Returns:
+        lm-eval's samples of the filter that counts, in the order of the items.
+    """
+    with quiet():
+        results = harness("lm_eval").evaluate(
+            lm=_model(answers),
+            task_dict={"tasks": {built.benchmark.task: built.task}, "groups": {}},
+            limit=built.limit,
+            bootstrap_iters=0,
+        )
+    samples = results["samples"][built.benchmark.task]
+    chosen = [one for one in samples if one["filter"] == built.benchmark.filter]
+    return sorted(chosen, key=lambda one: one["doc_id"])
+
+
+def _model(answers: Mapping[str, AnswerRow]) -> Any:
+    from lm_eval.api.model import LM
+
+    class Recorded(LM):
+        def generate_until(self, requests: list[Any]) -> list[str]:
+            return [Response(answers[one.args[0]]) for one in requests]
+
+        # lm-eval's class asks for these two; every benchmark here generates.
+        def loglikelihood(self, requests: list[Any]) -> list[tuple[float, bool]]:
+            raise NotImplementedError
+
+        def loglikelihood_rolling(self, requests: list[Any]) -> list[float]:
+            raise NotImplementedError
+
+    return Recorded()
+
+
+_NOTHING_FOUND: Final = "[invalid]"
+"""What lm-eval's filters write where they find no answer."""
+_NO_FILTER: Final = "none"
+"""The whole response is scored, by a rule of the task's own."""
+
+
+def scored_items(built: Built, answers: Mapping[str, AnswerRow]) -> list[ItemRow]:
+    """Score the answers to a benchmark.
+
+    Args:
+        built: the benchmark.
+        answers: by item.
+
+    Returns:
+        A row for each item, in their order; one without an answer is neither right nor wrong.
+    """
+    by_prompt = {
+        prompt: answers[item_id] for item_id, prompt in zip(built.ids, built.prompts, strict=True)
+    }
+    samples = scored_samples(built, by_prompt)
+    return [
+        _row(built.benchmark, answers[item.item_id], sample, item=item, prompt=prompt)
+        for item, prompt, sample in zip(built.items, built.prompts, samples, strict=True)
+    ]
+
+
+def _row(
+    benchmark: Benchmark, answer: AnswerRow, sample: Mapping[str, Any], *, item: Item, prompt: str
+) -> ItemRow:
+    is_available = answer.text is not None
+    response = Response(answer)
+    return ItemRow(
+        item_id=item.item_id,
+        prompt_sha256=text_sha256(prompt),
+        correct=bool(sample["exact_match"]) if is_available else None,
+        is_answered=is_available
+        and (
+            # By our own scoring, or by whether lm-eval's filter found something.
+            not sample["no_answer"] if "no_answer" in sample else _filtered(sample) is not None
+        ),
+        is_truncated=response.is_truncated,
+        tokens=answer.tokens,
+        group=item.group,
+        question=item.shown(),
+        target=item.target,
+        stated=_stated(benchmark, response, sample, item) if is_available else None,
+        response=str(response),
+        reason=answer.reason,
+    )
+
+
+def _stated(
+    benchmark: Benchmark, response: str, sample: Mapping[str, Any], item: Item
+) -> str | None:
+    """Return the answer that was scored; None where there is none, or nobody says which it is."""
+    if benchmark.stock_yaml is None:
+        return stated(benchmark.data, response, item.choices)
+    return _filtered(sample) if benchmark.filter != _NO_FILTER else None
+
+
+def _filtered(sample: Mapping[str, Any]) -> str | None:
+    """What lm-eval's filter found, if anything."""
+    found = str(sample["filtered_resps"][0]).strip()
+    return found if found and found != _NOTHING_FOUND else None

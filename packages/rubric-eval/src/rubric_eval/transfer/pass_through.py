@@ -13,7 +13,6 @@ import logging
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -33,33 +32,21 @@ _READ.add_argument("--model", "-M")
 _READ.add_argument("--model_args", "-a", nargs="*", action="extend", default=[])
 
 
-@dataclass(frozen=True)
-class Arguments:
-    """Arguments of `lm-eval run`."""
-
-    rest: list[str]
-    """All but those that the pass-through writes anew."""
-
-    config: str | None
-    include_path: list[str]
-    use_cache: str | None
-    limit: str | None
-    model: str | None
-    model_args: list[str]
-
-
-def read_arguments(arguments: Sequence[str]) -> Arguments:
+def read_arguments(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
     """Find the arguments that matter; the word `run` in front may be left out, as lm-eval has it.
 
     Args:
         arguments: of `lm-eval run`.
+
+    Returns:
+        What they say, and all of them but those that the pass-through writes anew.
     """
     words = arguments[1:] if arguments[:1] in (["run"], ("run",)) else arguments
     taken, rest = _TAKEN.parse_known_args(words)
     # `--model_args=a=1 b=2` is both: what argparse takes after "=" is one word.
     parts = [word.split("=", 1) if word.startswith("--model_args=") else [word] for word in rest]
-    read, _ = _READ.parse_known_args([part for words in parts for part in words])
-    return Arguments(rest=rest, **vars(taken), **vars(read))
+    _READ.parse_known_args([part for words in parts for part in words], namespace=taken)
+    return taken, rest
 
 
 _CHUNK_BYTES: Final = 2**20
@@ -163,11 +150,13 @@ def run_lm_eval(arguments: Sequence[str], *, say: Callable[[str], None]) -> int:
         if command in {"ls", "list", "validate"}:
             given = _with_tasks(given, say)
         elif arguments and not {"-h", "--help"} & set(arguments):
-            given = _run_arguments(read_arguments(arguments), Path(folder), say)
+            given = _run_arguments(*read_arguments(arguments), Path(folder), say)
         return _call(main, given)
 
 
-def _run_arguments(arguments: Arguments, folder: Path, say: Callable[[str], None]) -> list[str]:
+def _run_arguments(
+    arguments: argparse.Namespace, rest: list[str], folder: Path, say: Callable[[str], None]
+) -> list[str]:
     """Move what must change into a file of arguments, which can name several folders of tasks."""
     settings: dict[str, Any] = {}
     if arguments.config is not None:
@@ -182,7 +171,6 @@ def _run_arguments(arguments: Arguments, folder: Path, say: Callable[[str], None
     listed = [own] if isinstance(own, str) else cast("list[str]", own or [])
     settings["include_path"] = [str(TASKS_PATH), *(arguments.include_path or listed)]
     cache = arguments.use_cache or settings.pop("use_cache", None)
-    rest = arguments.rest
     if cache is not None:
         model = arguments.model or str(settings.get("model") or "hf")
         keyed = f"{cache}.{cache_key(model, arguments.model_args or settings.get('model_args'))}"

@@ -7,31 +7,20 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from rubric_core import ConfigError, Decoding, PolicyView
+from rubric_core import ConfigError, Decoding
 from rubric_core.locks import folder_lock
-from rubric_eval.answers.collecting import stream_answers
-from rubric_eval.answers.planning import check_weights
-from rubric_eval.errors import BenchmarkDataError, Failures, TransferAbortError
-from rubric_eval.records.files import (
-    AnswerRow,
-    QuestionRow,
-    write_finished_run,
-    write_json,
-    write_rows,
-)
+from rubric_eval.answers.collecting import ItemQuestion, check_weights, stream_answers
+from rubric_eval.errors import BenchmarkDataError, Failures
+from rubric_eval.records import files
 from rubric_eval.records.inputs import EvalFolder, canonical_json, text_sha256
 from rubric_eval.records.joining import closing, finished, joined, under_way
 from rubric_eval.records.run import EvalRun, ModelEntry, Questions, check_models, check_plan, now
-from rubric_eval.transfer.building import Built, build
-from rubric_eval.transfer.items import scored_items
+from rubric_eval.responders.opening import OpenModel
+from rubric_eval.transfer.building import Built, build, scored_items
 from rubric_eval.transfer.suites import SUITES, Benchmark, SuiteName
 from rubric_eval.transfer.table import TransferTable, has_items, transfer_table
-
-if TYPE_CHECKING:
-    from rubric_eval.responders.opening import OpenModel
-    from rubric_eval.transfer.building import Built
 
 
 async def run_transfer(
@@ -70,7 +59,7 @@ async def run_transfer(
             for model in models:
                 check_weights(folder, model)
             with under_way(folder, run, table=folder.transfer):
-                write_rows(folder.questions, plan.question_rows())
+                files.write_rows(folder.questions, plan.question_rows())
                 for model in models:
                     async with model:  # the next one may need its memory
                         await _evaluate(folder, plan, model, on_progress)
@@ -79,8 +68,8 @@ async def run_transfer(
                 done = [one for one in run.models if has_items(folder, run, model=one.name)]
                 ended = finished(run, models=tuple(done))
                 table = transfer_table(folder, ended)
-                write_json(folder.transfer, table)
-                write_finished_run(folder, ended)
+                files.write_json(folder.transfer, table)
+                files.write_finished_run(folder, ended)
     return table
 
 
@@ -91,9 +80,9 @@ async def _evaluate(
     on_progress: Callable[[str, str, int], None] | None,
 ) -> None:
     """Ask for everything first: a model that fails at its last benchmark has no scores at all."""
-    answered: list[tuple[Built, dict[int, dict[str, AnswerRow]]]] = []
+    answered: list[tuple[Built, dict[int, dict[str, files.AnswerRow]]]] = []
     for built in plan.built:
-        by_seed: dict[int, dict[str, AnswerRow]] = {seed: {} for seed in plan.seeds}
+        by_seed: dict[int, dict[str, files.AnswerRow]] = {seed: {} for seed in plan.seeds}
         total = len(built.ids) * len(plan.seeds)
         questions = list(map(ItemQuestion, built.ids, built.prompts))
         stream = stream_answers(
@@ -110,46 +99,30 @@ async def _evaluate(
     for built, by_seed in answered:
         for seed, by_item in by_seed.items():
             items = scored_items(built, by_item)
-            write_rows(folder.items(built.benchmark.task, model.name, seed), items)
+            files.write_rows(folder.items(built.benchmark.task, model.name, seed), items)
 
 
-def _refuse_unanswered(model: str, built: Built, rows: Sequence[AnswerRow], allowed: float) -> None:
+def _refuse_unanswered(
+    model: str, built: Built, rows: Sequence[files.AnswerRow], allowed: float
+) -> None:
     """Judge each model and benchmark by itself: all the others' answers must not hide one."""
     failed = Failures()
     for row in rows:
         if row.text is None:
             failed.add(str(row.reason), row.detail)
-    share = failed.total / len(rows)
-    if share > allowed or share == 1:
-        raise TransferAbortError(
-            f"{model} gave no answer to {failed.total} of {len(rows)} items of "
-            f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
-            "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
-            f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
-            "kept; the same command goes on from there",
-            unavailable_frac=share,
-            reasons=failed.by_reason,
-        )
+    failed.refuse(
+        f"{model} gave no answer to {failed.total} of {len(rows)} items of "
+        f"{built.benchmark.task}: {failed}. At most {100 * allowed:g} % "
+        "(--max-unavailable-frac), and never all, may lack one. See to the model. Nothing is "
+        f"lost: {len(rows) - failed.total} of these answers, and all others that came, are "
+        "kept; the same command goes on from there",
+        of=len(rows),
+        allowed=allowed,
+        is_transfer=True,
+    )
 
 
 _VERSIONED: Final = ("rubric-core", "rubric-eval", "lm-eval", "math-verify")
-
-
-@dataclass(frozen=True)
-class ItemQuestion:
-    """An item of a benchmark as it is asked; an `answers.Question`."""
-
-    task_id: str
-    prompt: str
-
-    @property
-    def doc_hash(self) -> str:
-        """Each item is a document of its own."""
-        return self.task_id
-
-    def policy_view(self) -> PolicyView:
-        """Return what the model may see: the prompt, without the target."""
-        return PolicyView(task_id=self.task_id, question=self.prompt)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,10 +171,10 @@ class TransferPlan:
             versions={name: metadata.version(name) for name in _VERSIONED},
         )
 
-    def question_rows(self) -> list[QuestionRow]:
+    def question_rows(self) -> list[files.QuestionRow]:
         """Return every prompt once: a question of GPQA Diamond is one of Main too."""
         rows = {
-            (item.item_id, prompt): QuestionRow(
+            (item.item_id, prompt): files.QuestionRow(
                 task_id=item.item_id, doc_hash=item.item_id, question=prompt, field=item.group
             )
             for built in self.built

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from rubric_core.files import toml_beside
-
-if TYPE_CHECKING:
-    from rubric_eval.lm_tasks.sources import Item
+from rubric_eval.lm_tasks.sources import Item
 
 
 class SuiteName(StrEnum):

@@ -5,55 +5,29 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 from rubric_eval.errors import EvalFolderError
-from rubric_eval.records.digests import Edits, check_files, refusing_edits
+from rubric_eval.records.digests import Edits, refusing_edits
 from rubric_eval.records.files import (
     ItemRow,
     QuestionRow,
     items_sha256,
     iterate_rows,
-    read_finished_run,
     read_rows,
 )
 from rubric_eval.records.inputs import EvalFolder, text_sha256
-from rubric_eval.records.run import Measure, Measured, Record, present_mean
+from rubric_eval.records.run import (
+    EvalRun,
+    Measure,
+    Measured,
+    ModelEntry,
+    Questions,
+    Record,
+    present_mean,
+)
 from rubric_eval.statistics import score_interval
 from rubric_eval.transfer.suites import benchmark_of
-
-if TYPE_CHECKING:
-    from rubric_eval.records.run import EvalRun, ModelEntry, Questions
-
-
-def read_transfer(
-    folder: EvalFolder | Path, benchmark: str, model: str, *, run: EvalRun | None = None
-) -> Measured:
-    """Read which items of a benchmark a model has right.
-
-    Args:
-        folder: of an evaluation.
-        benchmark: name of the task, such as "rubric_gsm8k".
-        model: its name in the evaluation.
-        run: the manifest; read when left out, and refused unless the evaluation is finished and
-            its files are as its end left them.
-
-    Returns:
-        1 or 0 for each item and seed, None where no answer came.
-
-    Raises:
-        EvalFolderError: no evaluation, an unfinished one, no such model or benchmark, or items of
-            another set.
-        EvalEditedError: files that contradict each other, or digests that are not theirs.
-        RubricFileError: a file that is damaged.
-    """
-    folder = folder if isinstance(folder, EvalFolder) else EvalFolder(folder)
-    with refusing_edits() as edits:
-        if run is None:
-            run = read_finished_run(folder, edits=edits)
-            check_files(folder, run, edits)
-        entry = _entry(folder, run, benchmark, model)
-        return _read(folder, run, benchmark, entry, _Prompts(folder, edits))
 
 
 def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Measured]:
@@ -65,7 +39,8 @@ def read_benchmarks(folder: EvalFolder, run: EvalRun, edits: Edits) -> list[Meas
         edits: where it is noted that files contradict each other.
 
     Raises:
-        EvalFolderError, RubricFileError: as `read_transfer`.
+        EvalFolderError: items of another set, or not all of them.
+        RubricFileError: a file that is damaged.
     """
     prompts = _Prompts(folder, edits)
     return [
@@ -183,25 +158,6 @@ def _measured(
     )
 
 
-def _entry(folder: EvalFolder, run: EvalRun, benchmark: str, model: str) -> ModelEntry:
-    if run.kind != "transfer":
-        raise EvalFolderError(
-            f"{folder.root} holds a {run.kind} evaluation, not one on benchmarks; name the folder "
-            "that was given to `rubric-eval transfer`"
-        )
-    if benchmark not in run.questions:
-        raise EvalFolderError(
-            f"{folder.root} holds no {benchmark!r}: take one of {', '.join(run.questions)}"
-        )
-    entry = next((one for one in run.models if one.name == model), None)
-    if entry is None:
-        raise EvalFolderError(
-            f"{folder.root} holds no model {model!r}: take one of "
-            f"{', '.join(one.name for one in run.models)}"
-        )
-    return entry
-
-
 class TransferCell(Record):
     """One model on one benchmark."""
 
@@ -259,7 +215,7 @@ def transfer_table(folder: EvalFolder, run: EvalRun, *, confidence: float = 0.95
         confidence: of the intervals.
 
     Raises:
-        EvalFolderError, RubricFileError: rows that do not fit; see `read_transfer`.
+        EvalFolderError, RubricFileError: rows that do not fit; see `read_benchmarks`.
     """
     measured: dict[str, list[Measured]] = {}
     with refusing_edits() as edits:
@@ -287,6 +243,12 @@ def _row(
     )
 
 
+_OF_MEASURED: Final = {
+    *("benchmark", "chance", "no_answer_frac", "truncated_frac", "unavailable_frac", "tokens_mean")
+}
+"""What a cell takes over from the values as it is."""
+
+
 def _cell(one: Measured, confidence: float) -> TransferCell:
     interval = score_interval(
         one.means_N,
@@ -297,18 +259,13 @@ def _cell(one: Measured, confidence: float) -> TransferCell:
     )
     benchmark = benchmark_of(one.benchmark)
     return TransferCell(
-        benchmark=one.benchmark,
+        **one.model_dump(include=_OF_MEASURED),
         title=benchmark.title if benchmark else one.benchmark,
         n=len(one.ids),
         accuracy=interval.mean,
         ci_low=interval.ci_low,
         ci_high=interval.ci_high,
-        chance=one.chance,
         is_above_chance=None if one.chance is None else interval.is_above(one.chance),
-        no_answer_frac=one.no_answer_frac,
-        truncated_frac=one.truncated_frac,
-        unavailable_frac=one.unavailable_frac,
-        tokens_mean=one.tokens_mean,
     )
 
 

@@ -4,32 +4,6 @@ stated        where a response states an answer, and the letter that GPQA asks f
 expressions   a number, as GSM8K asks for it, or a mathematical expression, as MATH does
 equivalence   whether two expressions are the same, by how they are written or by math-verify
 
-The rules are the same for every model. A change of any of them changes `EXTRACTION`, so that scores
-by different rules are never compared.
+The rules are the same for every model. A change of any of them changes `EXTRACTION`, so that
+scores by different rules are never compared.
 """
-
-from __future__ import annotations
-
-from typing import Final
-
-from rubric_eval.lm_tasks.answers.equivalence import is_equivalent
-from rubric_eval.lm_tasks.answers.expressions import (
-    is_expression,
-    is_number,
-    stated_expression,
-    stated_number,
-)
-from rubric_eval.lm_tasks.answers.stated import stated_letter
-
-__all__ = [
-    "EXTRACTION",
-    "is_equivalent",
-    "is_expression",
-    "is_number",
-    "stated_expression",
-    "stated_letter",
-    "stated_number",
-]
-
-EXTRACTION: Final = "3"
-"""Version of the rules."""

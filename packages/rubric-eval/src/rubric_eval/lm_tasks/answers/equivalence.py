@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import re
-import selectors
 import subprocess
 import sys
 import threading
@@ -306,15 +305,9 @@ class _Algebra:
     def is_same(self, one: str, other: str) -> bool:
         with self._lock:
             process = self._started()
-            line = json.dumps([one, other]).encode() + b"\n"
-            try:
-                reply = _ask(process, line, limit_s=_TIME_LIMIT_S)
-            except (BrokenPipeError, EOFError):  # out of memory
+            reply = _ask(process, json.dumps([one, other]).encode() + b"\n", limit_s=_TIME_LIMIT_S)
+            if not reply:
                 self._end()
-                return False
-            if reply is None:
-                self._end()
-                return False
             return reply == b"1"
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -330,11 +323,7 @@ class _Algebra:
             bufsize=0,
         )
         atexit.register(self._end)
-        try:
-            ready = _ask(self._process, b"", limit_s=_START_LIMIT_S)
-        except EOFError:
-            ready = None
-        if ready != b"ready":
+        if _ask(self._process, b"", limit_s=_START_LIMIT_S) != b"ready":
             self._end()
             raise MissingExtraError(
                 "comparing mathematical answers needs math-verify: "
@@ -344,29 +333,24 @@ class _Algebra:
 
     def _end(self) -> None:
         process, self._process = self._process, None
-        if process is None or self._pid != os.getpid():
-            return
-        process.kill()
-        process.wait()
-        for pipe in (process.stdin, process.stdout):
-            if pipe is not None:
-                pipe.close()
+        if process is not None and self._pid == os.getpid():
+            with process:  # closes its pipes, and waits for it
+                process.kill()
 
 
-def _ask(process: subprocess.Popen[bytes], line: bytes, *, limit_s: float) -> bytes | None:
-    """Send a line and return the one that comes back, or None for too late."""
-    if process.stdin is None or process.stdout is None:
-        raise EOFError
-    if line:
+def _ask(process: subprocess.Popen[bytes], line: bytes, *, limit_s: float) -> bytes:
+    """Send a line and return the one that comes back; b"" from one that ends or is too late."""
+    timer = threading.Timer(limit_s, process.kill)
+    timer.start()
+    try:
+        if process.stdin is None or process.stdout is None:
+            return b""
         process.stdin.write(line)
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ)
-        if not selector.select(limit_s):
-            return None
-    reply = process.stdout.readline()
-    if not reply:
-        raise EOFError
-    return reply.strip()
+        return process.stdout.readline().strip()
+    except BrokenPipeError:
+        return b""
+    finally:
+        timer.cancel()
 
 
 _ALGEBRA: Final = _Algebra()

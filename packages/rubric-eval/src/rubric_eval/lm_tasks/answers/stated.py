@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+EXTRACTION: Final = "3"
+"""Version of the rules by which answers are read and compared."""
+
 _BOX: Final = re.compile(r"\\(?:boxed|fbox|framebox)\s*")
 _MARKER: Final = re.compile(
     r"(?:(?:\banswers?|\b(?:correct|right)\s+(?:option|choice))\b[\s*_]*(?:\([^()\n]{0,40}\)[\s*_]*)?"
@@ -22,6 +25,7 @@ _HEADING: Final = re.compile(
 _BOXED: Final = re.compile(r"(?:[\s$*_]|\\[(\[])*\\(?:boxed|fbox|framebox)(?![a-zA-Z])")
 """A box behind words is the statement, where it is one."""
 _DENIED: Final = re.compile(r"(?:not|n't|never|neither)\b", re.IGNORECASE)
+_BRACE: Final = re.compile(r"\\.|[{}]", re.DOTALL)
 _BARE: Final = re.compile(r"[^\s$\\{}]{1,40}")
 
 
@@ -87,18 +91,14 @@ def _boxes(text: str) -> list[Statement]:
     boxes: list[Statement] = []
     position = 0
     while (found := _BOX.search(text, position)) is not None:
-        start = found.end()
-        if text[start : start + 1] == "{":
+        start = position = found.end()
+        if text.startswith("{", start):
             end = closing_brace(text, start)
-            if end is None:
-                position = start + 1
-                continue
-            boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
-            position = end + 1
-            continue
-        bare = _BARE.match(text, start)
-        position = start if bare is None else bare.end()
-        if bare is not None:
+            position = start + 1 if end is None else end + 1
+            if end is not None:
+                boxes.append(Statement(start + 1, text[start + 1 : end], is_boxed=True))
+        elif bare := _BARE.match(text, start):
+            position = bare.end()
             boxes.append(Statement(start, bare.group().rstrip(".,;"), is_boxed=True))
     return boxes
 
@@ -106,20 +106,10 @@ def _boxes(text: str) -> list[Statement]:
 def closing_brace(text: str, opening: int) -> int | None:
     r"""Return where the brace at `opening` closes; `\{` and `\}` are no braces."""
     depth = 0
-    position = opening
-    while position < len(text):
-        match text[position]:
-            case "\\":
-                position += 1
-            case "{":
-                depth += 1
-            case "}":
-                depth -= 1
-                if depth == 0:
-                    return position
-            case _:
-                pass
-        position += 1
+    for found in _BRACE.finditer(text, opening):
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+        if depth == 0:
+            return found.start()
     return None
 
 
@@ -175,13 +165,12 @@ def stated_letter(response: str, choices: Sequence[str]) -> str | None:
         text = _LEAD.sub("", _undress(one.text), count=1)
         if _SEVERAL.match(text):
             return None
-        found = _boxed_letter(text) if one.is_boxed else None
+        found = _alone(text) if one.is_boxed else None
         found = found or _letter(text) or _choice(one.text, choices)
         if found is not None:
             return found
-    alone = _ALONE.fullmatch(_undress(last_line(response)))
-    if alone:
-        return alone.group(1).upper()
+    if alone := _alone(_undress(last_line(response))):
+        return alone
     called = {first or second for first, second in _CORRECT.findall(_undress(response))}
     return called.pop() if len(called) == 1 and not stated else None
 
@@ -191,7 +180,7 @@ def _letter(text: str) -> str | None:
     return next(part for part in found.groups() if part).upper() if found else None
 
 
-def _boxed_letter(text: str) -> str | None:
+def _alone(text: str) -> str | None:
     alone = _ALONE.fullmatch(text.strip())
     return alone.group(1).upper() if alone else None
 
