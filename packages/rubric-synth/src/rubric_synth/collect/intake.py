@@ -8,7 +8,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from rubric_core.locks import folder_lock
 from rubric_synth.collect.folder import DOCUMENTS_FILE, MANIFEST_FILE, REJECTED_FILE, document_line
@@ -19,9 +19,6 @@ from rubric_synth.files import UNCHANGED, json_line, remove_leftovers, unwritabl
 from rubric_synth.language import words
 from rubric_synth.rejection import Rejection, RejectionReason
 from rubric_synth.sources.raw_text import printable
-
-_OLD_STAGING: Final = ".collecting"
-"""What a killed process of an earlier release has left."""
 
 
 @contextlib.contextmanager
@@ -39,7 +36,8 @@ def alone_in(out: Path) -> Generator[None]:
         for folder in reversed(made):
             stack.callback(_remove_empty, folder)
         stack.enter_context(folder_lock(out))
-        shutil.rmtree(out / _OLD_STAGING, ignore_errors=True)
+        # What a killed process of an earlier release has left.
+        shutil.rmtree(out / ".collecting", ignore_errors=True)
         remove_leftovers(out, (DOCUMENTS_FILE, REJECTED_FILE, MANIFEST_FILE))
         yield
 

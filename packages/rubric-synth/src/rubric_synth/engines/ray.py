@@ -23,15 +23,12 @@ from rubric_judge.pool.ray_actors import LimiterActor, SharedLimiter
 from rubric_judge.provider.settings import variable
 from rubric_synth.calls import CallRecord, CallTotals
 from rubric_synth.document import Document, Outcome, rejected
-from rubric_synth.engines.protocol import Pending, Sink, WorkerSpec
 from rubric_synth.engines.ray_actor import News, WorkerActor, current_run
-from rubric_synth.engines.worker import plain_task_group
+from rubric_synth.engines.worker import Pending, Sink, WorkerSpec, plain_task_group
 from rubric_synth.errors import EngineError
 from rubric_synth.events import log_warning
 from rubric_synth.rejection import RejectionReason, Stage
 
-_LONGEST_REASON: Final = 300
-_REACH_WITHIN_S: Final = 10.0
 _STARTS: Final = 3
 """Ray gives the processes of a new cluster 30 s to come up, which a busy machine may miss once."""
 _LIVES: Final = 3
@@ -43,8 +40,6 @@ _MANY: Final = 100_000
 _ASK_EVERY_S: Final = 0.2
 _SPEAK_EVERY_S: Final = 1.0
 """To each actor, which waits when it has heard nothing for a few times as long."""
-_WARN_EVERY_S: Final = 30.0
-_CLOSE_WITHIN_S: Final = 5.0
 
 
 @contextmanager
@@ -84,7 +79,7 @@ def _reach(address: str | None) -> None:
         return  # Ray says what is wrong with it
     if host and port:
         try:
-            socket.create_connection((host, port), timeout=_REACH_WITHIN_S).close()
+            socket.create_connection((host, port), timeout=10.0).close()
         except OSError as error:
             raise _unreachable(address, error) from error
 
@@ -130,7 +125,7 @@ def _unreachable(address: str | None, error: Exception) -> EngineError:
 
 
 def _reason(error: Exception) -> str:
-    first_line = str(error).partition("\n")[0][:_LONGEST_REASON]
+    first_line = str(error).partition("\n")[0][:300]
     return f"{type(error).__name__}: {first_line}"
 
 
@@ -226,7 +221,7 @@ class RayEngine:
 
     async def _end(self) -> None:
         """Close the workers, and end all actors."""
-        with anyio.move_on_after(_CLOSE_WITHIN_S):
+        with anyio.move_on_after(5.0):
             async with anyio.create_task_group() as group:
                 for place in self._places:
                     if place.is_up:
@@ -318,7 +313,7 @@ class RayEngine:
     async def _free_place(self) -> _Place:
         """Return the live actor with the fewest documents; wait for one if there is none."""
         while not (up := [place for place in self._places if place.is_up]):
-            with anyio.move_on_after(_WARN_EVERY_S):
+            with anyio.move_on_after(30.0):
                 await self._came_up.wait()
                 continue
             log_warning("synth.ray.no_worker_yet", actors=len(self._places))

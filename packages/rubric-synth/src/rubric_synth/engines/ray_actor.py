@@ -15,8 +15,7 @@ from typing import Final, NamedTuple, cast
 from rubric_judge.provider.limits import Limiter, LimiterStatistics
 from rubric_synth.calls import CallRecord, DocumentCalls
 from rubric_synth.document import Document, Outcome
-from rubric_synth.engines.protocol import WorkerSpec
-from rubric_synth.engines.worker import Worker
+from rubric_synth.engines.worker import Worker, WorkerSpec
 from rubric_synth.errors import CallsStoppedError
 
 _Permit = Callable[[], AbstractContextManager[None]]

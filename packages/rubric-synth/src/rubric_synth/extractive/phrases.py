@@ -84,7 +84,6 @@ def base_form(word: str, verbs: AbstractSet[str]) -> str:
 _CHUNK = re.compile(r"[^\w\s-]+|\n+|\d\S*")
 _TOKEN = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
 _MIN_LETTERS: Final = 3
-_SINGLE_WORDS: Final = 4
 _NOT_NOUNS: Final = re.compile(r"(?:ly|ing|ed)$")
 
 
@@ -181,7 +180,7 @@ def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -
                 if weight > best_weight:
                     best, best_weight = " ".join(run), weight
     if not best:
-        alone = terms.key_terms(sentence, limit=_SINGLE_WORDS, without=without)
+        alone = terms.key_terms(sentence, limit=4, without=without)
         return next(
             (
                 word.capitalize() if terms.is_name(word.capitalize()) else word

@@ -100,7 +100,6 @@ def _name(part: object) -> str:
 
 _HASH_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
-_BUFFER_BYTES: Final = 256 * 1024
 
 
 class CollectedLine(NamedTuple):
@@ -185,7 +184,7 @@ class Collection:
         return read_document(self._file, offset)
 
     def _opened(self) -> IO[bytes]:
-        file = open_file(self._path, buffering=_BUFFER_BYTES)
+        file = open_file(self._path, buffering=256 * 1024)
         if _version(os.fstat(file.fileno())) != self._version:
             file.close()
             message = f"{str(self._path)!r} was replaced meanwhile; give the same command again"

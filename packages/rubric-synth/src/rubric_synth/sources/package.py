@@ -185,7 +185,6 @@ _NUMPY_ITEM = re.compile(
 _SIGNATURE = re.compile(r"^[\w.]+\(.*\)(\s*->.*)?$", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _NOT_A_NAME: Final = frozenset({"optional", "default", "deprecated", "None", "True", "False"})
-_MAX_NOTES_CHARS: Final = 6000
 
 
 def read_docstring(docstring: str, *, qualified_name: str, form: ApiForm) -> ApiEntry:
@@ -213,7 +212,7 @@ def _numpydoc_entry(text: str, bare: ApiEntry) -> ApiEntry:
             "parameters": tuple(_numpydoc_parameters(sections.get("parameters", ""))),
             "returns": tuple(_numpydoc_items(returned)),
             "raises": tuple(_numpydoc_items(sections.get("raises", ""))),
-            "notes": tuple(p for p in notes[:_MAX_NOTES_CHARS].split("\n\n") if p),
+            "notes": tuple(p for p in notes[:6000].split("\n\n") if p),
         }
     )
 
