@@ -87,15 +87,17 @@ def pages_to_markdown(pages: Sequence[Sequence[Line]], *, outline: Iterable[str]
     ]
     known = frozenset(_key(title) for title in outline)
     blocks = _without_references(_blocks(lines, usual, known))
-    text = "\n\n".join(block for block in blocks if _is_text(block))
+    text = "\n\n".join(filter(_is_text, blocks))
     return without_ligatures(_whole_words(text))
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) -> list[list[Line]]:
     """Drop what comes back at the edges of pages; a title above them all is taller and stays."""
+    tallest = _HEADING_SCALE * usual.height
+    ordered = [sorted(page, key=lambda line: line.top) for page in pages]
     edges = [
-        {line for line in _edge_lines(page) if line.height < _HEADING_SCALE * usual.height}
-        for page in pages
+        {line for line in (*page[:_EDGE_LINES], *page[-_EDGE_LINES:]) if line.height < tallest}
+        for page in ordered
     ]
     repeats = Counter(key for page in edges for key in {_key(line.text) for line in page})
     least = 2 if len(pages) <= _SHORT_PRINT_PAGES else 3
@@ -109,11 +111,6 @@ def _without_running_lines(pages: Sequence[Sequence[Line]], usual: _Measures) ->
         [line for line in page if line not in edge or not is_running(line.text)]
         for page, edge in zip(pages, edges, strict=True)
     ]
-
-
-def _edge_lines(page: Sequence[Line]) -> set[Line]:
-    ordered = sorted(page, key=lambda line: line.top)
-    return {*ordered[:_EDGE_LINES], *ordered[-_EDGE_LINES:]}
 
 
 def _key(text: str) -> str:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
-from rich.padding import Padding
-from rich.rule import Rule
-from rich.text import Text
 
 from rubric_judge import JudgeSetupError, LexicalConfig, load_replicas, read_judge_spec
 from rubric_judge.console import command
@@ -200,33 +198,33 @@ def show(
     examples = chosen(dataset, limit=limit, seed=seed, reveal_grounding=reveal_grounding)
     stdout = command.console()
     for example in examples:
-        # `Text` is shown as it is: what looks like an emoji in it is none.
         heading = " · ".join(visible(part) for part in (*example.tags, example.origin))
-        stdout.print(Rule(Text(heading), align="left"))
-        for title, text in (
-            ("Left out because", example.detail),
-            ("Question", example.question),
-            ("", ""),
-            ("Reference answer", example.reference),
-            ("Passage", example.passage or ""),
-        ):
-            if text:
-                stdout.print(Text(title, style="bold"))
-                stdout.print(Padding(Text(visible(text)), (0, 0, 0, 2)))
-            elif not title and example.criteria:
-                _print_rubric(example)
+        stdout.rule(stdout.render_str(heading, emoji=False), align="left")
+        _print_part("Left out because", example.detail)
+        _print_part("Question", example.question)
+        if example.criteria:
+            _print_rubric(example)
+        _print_part("Reference answer", example.reference)
+        _print_part("Passage", example.passage or "")
         stdout.print()
     if not examples:
         console.print_line("nothing was left out" if rejected else f"{split} holds no task")
 
 
+def _print_part(title: str, text: str) -> None:
+    stdout = command.console()
+    if text:
+        stdout.print(title, style="bold")
+    for line in visible(text).splitlines():
+        stdout.print(textwrap.indent(textwrap.fill(line, stdout.width - 2), "  "), emoji=False)
+
+
 def _print_rubric(example: Example) -> None:
-    rubric = command.figures_table(
-        f"Rubric, total weight {example.total_weight:g}",
-        names=("name", "description", "required elements", "check"),
-        figures=("weight",),
-    )
+    title = f"Rubric, total weight {example.total_weight:g}"
+    names = ("name", "description", "required elements", "check")
+    rubric = command.figures_table(title, names=names, figures=("weight",))
     rubric.show_lines = True
+    stdout = command.console()
     for criterion in example.criteria:
         weight = criterion["weight"]
         cells = (
@@ -236,5 +234,5 @@ def _print_rubric(example: Example) -> None:
             criterion["verification_method"],
             f"{weight:g}" if isinstance(weight, float) else weight,
         )
-        rubric.add_row(*map(Text, map(visible, cells)))
-    command.console().print(rubric)
+        rubric.add_row(*(stdout.render_str(visible(cell), emoji=False) for cell in cells))
+    stdout.print(rubric)

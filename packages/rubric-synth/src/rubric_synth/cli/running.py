@@ -31,7 +31,6 @@ from rubric_synth.rejection import remedies, what_to_do, what_to_do_about_unread
 _STATUS: Final = {"cost": 3, "unpriced": 5, "unavailable": 4}
 _BY_SIGNAL: Final = 128
 """Status of a command that a signal ended, less the signal's number."""
-_NO_ANSWER: Final = _STATUS["unavailable"]
 
 
 _STEPS: Final = {
@@ -156,7 +155,7 @@ def run(
             error.add_note(go_on)
         _stop(error, _STATUS.get(error.cause) or _BY_SIGNAL + (error.signal or SIGINT))
     except JudgeSetupError as error:
-        _stop(error, _NO_ANSWER)
+        _stop(error, _STATUS["unavailable"])
     except (KeyboardInterrupt, Terminated) as stop:
         number = SIGTERM if isinstance(stop, Terminated) or SIGTERM in stop.args else SIGINT
         _stop(RubricError(f"left at once; {go_on}"), _BY_SIGNAL + number)
@@ -210,14 +209,13 @@ def _shown_by(phase: Phase) -> Callable[[RunProgress], None]:
 
 
 def _figures(now: RunProgress) -> str:
-    parts = ["writing the dataset"] if now.done == now.total else []
-    if now.calls_in_flight:
-        parts.append(f"{now.calls_in_flight} in flight")
-    if now.cost_usd:
-        parts.append(f"{now.cost_usd:.2f} USD")
-    if now.left_out:
-        parts.append(f"{now.left_out} left out")
-    return ", ".join(parts)
+    parts = (
+        ("writing the dataset", now.done == now.total),
+        (f"{now.calls_in_flight} in flight", now.calls_in_flight),
+        (f"{now.cost_usd:.2f} USD", now.cost_usd),
+        (f"{now.left_out} left out", now.left_out),
+    )
+    return ", ".join(text for text, is_shown in parts if is_shown)
 
 
 def _fatal_shortfall(report: SynthReport) -> str:
@@ -235,10 +233,8 @@ def _fatal_shortfall(report: SynthReport) -> str:
     done = report.documents - report.pending_documents
     if not done:
         return f"no task was accepted: none of {report.documents} documents is finished yet"
-    of = f"{done} documents"
-    if report.pending_documents:
-        of += f" worked on, of {report.documents} collected"
-    return f"no task was accepted out of {of}; {_main(report.rejected)}"
+    more = f" worked on, of {report.documents} collected" if report.pending_documents else ""
+    return f"no task was accepted out of {done} documents{more}; {_main(report.rejected)}"
 
 
 def few_accepted(report: SynthReport) -> str:
@@ -282,9 +278,8 @@ def _unanswered(report: SynthReport) -> str:
     """Warn, in one line, of documents that another run goes on with; "" where there are none."""
     if not report.pending_documents:
         return ""
-    why = ""
-    if report.unanswered_documents:
-        why = f", {report.unanswered_documents} of them without an answer from a model or judge"
+    unanswered = report.unanswered_documents
+    why = f", {unanswered} of them without an answer from a model or judge" if unanswered else ""
     return f"{report.pending_documents} documents are pending{why}: another run goes on with them"
 
 

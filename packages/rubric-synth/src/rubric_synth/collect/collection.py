@@ -24,7 +24,6 @@ from rubric_synth.rejection import Rejection, most_first, remedies
 from rubric_synth.sources import DATASET_PREFIX, PACKAGE_PREFIX, read_source
 
 _FILES: Final = frozenset({folder.DOCUMENTS_FILE, folder.REJECTED_FILE, folder.MANIFEST_FILE})
-_LIBRARIES: Final = ("rensa", "scikit-learn")  # another release may find other duplicates
 
 
 class CollectReport(Frozen):
@@ -230,7 +229,8 @@ def _manifest(report: CollectReport, config: CollectConfig, hashes: Mapping[str,
     """Return the manifest: the same documents, the same bytes, whatever the folder held before."""
     content: dict[str, object] = {
         "rubric_synth": version("rubric-synth"),
-        "versions": {name: version(name) for name in _LIBRARIES},
+        # Another release may find other duplicates.
+        "versions": {name: version(name) for name in ("rensa", "scikit-learn")},
         "sources": list(report.by_source),
         **report.model_dump(include={"documents", "by_kind", "by_source", "rejected"}),
         "config": config.model_dump(mode="json"),

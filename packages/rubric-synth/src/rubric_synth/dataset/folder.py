@@ -28,7 +28,8 @@ from rubric_synth.files import json_line
 from rubric_synth.rejection import Rejection, Stage
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Return those of the packages that make a dataset."""
     return {name: version(name) for name in ("rubric-core", "rubric-judge", "rubric-synth")}
 
 
@@ -52,7 +53,7 @@ class Provenance(Frozen):
     """Identity of the model, as `ChatModel.identity` gives it; None where none was asked."""
     judge: str = ""
     """Name of the judge that checked the tasks."""
-    versions: dict[str, str] = Field(default_factory=_versions)
+    versions: dict[str, str] = Field(default_factory=versions)
     """Of the packages that made it."""
 
 

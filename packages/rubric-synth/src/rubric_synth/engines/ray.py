@@ -57,13 +57,21 @@ def connected(address: str | None) -> Generator[Any]:
     # Where Ray looks by itself: it takes the variable before a cluster found on this machine.
     named = variable("RAY_ADDRESS") if address in {None, "auto"} else address
     _reach(named)
-    if address is None and not named:
-        _start(ray)
-    else:
+    is_own = address is None and not named  # or one that `ray start` has started here
+    for starts_left in reversed(range(_STARTS if is_own else 1)):
         try:
             _init(ray, address)
-        except Exception as error:
-            raise _unreachable(named or address, error) from error
+            break
+        except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
+            if not is_own:
+                raise _unreachable(named or address, error) from error
+            if not starts_left:
+                raise EngineError(
+                    f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run "
+                    "again when the machine is less busy, or start a cluster with "
+                    "`ray start --head` and set `ray.address: auto`"
+                ) from error
+            log_warning("synth.ray.started_too_slowly", starts_left=starts_left)
     try:
         yield ray
     finally:
@@ -82,24 +90,6 @@ def _reach(address: str | None) -> None:
             socket.create_connection((host, port), timeout=10.0).close()
         except OSError as error:
             raise _unreachable(address, error) from error
-
-
-def _start(ray: Any) -> None:
-    """Start a cluster here, or connect to one that `ray start` has started here."""
-    for start in range(1, _STARTS + 1):
-        try:
-            _init(ray, None)
-        except Exception as error:  # Ray raises plain `Exception` where a node starts too slowly
-            if start < _STARTS:
-                log_warning("synth.ray.started_too_slowly", starts_left=_STARTS - start)
-                continue
-            raise EngineError(
-                f"Ray did not start on this machine, {_STARTS} times: {_reason(error)}; run again "
-                "when the machine is less busy, or start a cluster with `ray start --head` and set "
-                "`ray.address: auto`"
-            ) from error
-        else:
-            return
 
 
 def _init(ray: Any, address: str | None) -> None:
@@ -225,7 +215,7 @@ class RayEngine:
             async with anyio.create_task_group() as group:
                 for place in self._places:
                     if place.is_up:
-                        group.start_soon(self._close, place)
+                        group.start_soon(self._close, place.actor)
         for place in self._places:
             self._ray.kill(place.actor)
         # Ray ends the limiters with their last handles, after what the workers still say to them.
@@ -356,11 +346,9 @@ class RayEngine:
                             place.actor.hear.remote(may_call=may_call)
             await anyio.sleep(_ASK_EVERY_S)
 
-    async def _close(self, place: _Place) -> None:
-        try:
-            await place.actor.aclose.remote()
-        except self._ray.exceptions.RayError:
-            return  # a dead actor has closed everything
+    async def _close(self, actor: Any) -> None:
+        with suppress(self._ray.exceptions.RayError):  # a dead actor has closed everything
+            await actor.aclose.remote()
 
 
 def _deadly(document: Document, known: list[CallRecord]) -> Outcome:

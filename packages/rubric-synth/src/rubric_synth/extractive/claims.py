@@ -55,7 +55,9 @@ def passages(document: Document, config: ExtractiveConfig) -> list[Passage]:
     found: list[Passage] = []
     usable = [s for s in sections(document.text) if not phrases.SKIPPED_HEADING.search(s.heading)]
     for group in _groups(usable, config.min_passage_words):
-        paragraphs = _fitting([p for s in group for p in s.paragraphs], config.max_passage_words)
+        paragraphs = [p for s in group for p in s.paragraphs]
+        totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
+        paragraphs = paragraphs[: max(1, sum(t <= config.max_passage_words for t in totals))]
         if _count(paragraphs) >= config.min_passage_words:
             known = words("\n".join(paragraphs))
             proper = frozenset(known) - {word.capitalize() for word in known if word.islower()}
@@ -76,12 +78,6 @@ def _groups(found: Sequence[Section], fewest: int) -> Iterator[list[Section]]:
             group = []
     if group:
         yield group
-
-
-def _fitting(paragraphs: list[str], most: int) -> list[str]:
-    totals = accumulate(len(words(paragraph)) for paragraph in paragraphs)
-    fitting = sum(total <= most for total in totals)
-    return paragraphs[: max(1, fitting)]
 
 
 def _count(paragraphs: Sequence[str]) -> int:

@@ -129,7 +129,7 @@ def noun_phrases(
 
 
 def _is_nominal(run: Sequence[str], terms: CorpusTerms) -> bool:
-    if not all(map(_is_content, run)):
+    if any(len(word) < _MIN_LETTERS or word.lower() in STOP_WORDS for word in run):
         return False
     last = run[-1].rpartition("-")[2]
     return terms.is_noun(last) and not _NOT_NOUNS.search(last) and run[0].lower() not in VERBS
@@ -154,10 +154,6 @@ def _is_nameable(run: Sequence[str], terms: CorpusTerms) -> bool:
 
 def _is_plural(word: str) -> bool:
     return word.endswith("s") and not word.endswith(("ss", "us", "is", "ics"))
-
-
-def _is_content(word: str) -> bool:
-    return len(word) >= _MIN_LETTERS and word.lower() not in STOP_WORDS
 
 
 def best_phrase(sentence: str, terms: CorpusTerms, *, without: frozenset[str]) -> str:

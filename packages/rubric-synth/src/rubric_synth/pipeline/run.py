@@ -85,23 +85,21 @@ def synthesise(  # noqa: PLR0913 - what to replace of a run, and who watches it
     collection = Collection(collected, limit=limit)
     settings = settings_of(config, collected_sha256=collection.sha256, stages=stages, judge=judge)
     making = _making(config, collection, settings)
+    work = out / WORK_FOLDER
     try:
-        opened = WorkFolder(out / WORK_FOLDER)
+        opened = WorkFolder(work)
     except FolderLockError:
         # A finished dataset is one on a disk that cannot be written, too.
-        if report := recording.written_before(
-            out, note_of_finished(out / WORK_FOLDER, recording.NOTE), making
-        ):
+        if report := recording.written_before(out, note_of_finished(work, recording.NOTE), making):
             return report
         raise
-    with opened as folder:
+    with opened as folder, closing(collection):
         remove_leftovers(out, recording.DATASET_FILES)
         if report := recording.written_before(out, folder.index.note(recording.NOTE), making):
             return report
         spec = WorkerSpec(config, stages, judge)
         watchers = on_document or _ignored, on_progress or _ignored
-        with closing(collection):
-            return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
+        return _Run(out, collection, settings, spec, folder, *watchers).go_on(making)
 
 
 def _ignored(_: object) -> None:

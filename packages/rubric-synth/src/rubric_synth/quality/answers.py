@@ -46,6 +46,7 @@ _LONGEST_CODE: Final = 100_000
 _NO_CODE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
+_REST: Final = LexicalConfig()
 _KINDS: Final = {"quantitative": NumericCheck, "code": PythonTests}
 """What a draft of a type holds at least one of."""
 
@@ -67,7 +68,9 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
         raise _broken("", f"a {draft.task_type} question without a check of that kind")
     if not isinstance(config.judge, HybridConfig) and not any(map(bool, checks.values())):
         return  # nothing to run, and no sandbox that may be missing
-    judge = _hybrid(config)
+    # How checks are run; which judge reads the other criteria makes no difference.
+    hybrid = config.judge if isinstance(config.judge, HybridConfig) else HybridConfig(judge=_REST)
+    judge = hybrid.model_copy(update={"judge": _REST})
     programs = _programs(judge.model_dump_json())
     try:
         for name, check in checks.items():
@@ -79,13 +82,6 @@ async def check_executable_criteria(draft: Draft, config: QualityConfig) -> None
                 await _check_quick(name, check, draft, programs=programs)
     except SandboxError:
         raise StageRefusal(RejectionReason.JUDGE_UNAVAILABLE, "the sandbox of code") from None
-
-
-def _hybrid(config: QualityConfig) -> HybridConfig:
-    """Return how checks are run; which judge reads the other criteria makes no difference."""
-    rest = LexicalConfig()
-    hybrid = config.judge if isinstance(config.judge, HybridConfig) else HybridConfig(judge=rest)
-    return hybrid.model_copy(update={"judge": rest})
 
 
 @lru_cache(maxsize=8)

@@ -59,7 +59,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
     if name.startswith(DATASET_PREFIX):
         found = read_hugging_face(name.removeprefix(DATASET_PREFIX), config=config)
     elif path.is_dir():
-        found = _documents(_files_of(path), config)
+        found = _documents(raw_text.visible_files(path), config)
     elif path.is_file():
         found = _documents([(_file_at(path), None)], config)
     else:
@@ -68,24 +68,7 @@ def read_source(source: str | Path, *, config: CollectConfig) -> Iterator[Docume
             "check the path, or write python: before the name of an installed package"
         )
         raise SourceError(message, source=name)
-    return (
-        item
-        if isinstance(item, Rejection)
-        else raw_text.in_other_language(item, config=config) or item
-        for item in found
-    )
-
-
-def _files_of(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:
-    """Yield the files of a folder and of its subfolders in the order of their paths.
-
-    Hidden files and folders are left alone. Links to folders are not followed, and links to files
-    only where these are in the folder too. Its name becomes the first part of each source.
-    """
-    root = folder.resolve()
-    for path, error in raw_text.visible_files(folder):
-        source = f"{printable(root.name)}/{printable(path.relative_to(folder).as_posix())}"
-        yield SourceFile(path, source, root), error
+    return (raw_text.unless_foreign(item, config=config) for item in found)
 
 
 def _file_at(path: Path) -> SourceFile:

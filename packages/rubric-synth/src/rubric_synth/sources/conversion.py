@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final, cast
 
 from rubric_synth.cleaning.markdown import document_title, normal_characters, short_title
 from rubric_synth.cleaning.markup import article_text, without_tags
@@ -80,14 +80,13 @@ class IsolatedReader:
         with contextlib.suppress(BrokenPipeError, ConnectionError):  # then there is no answer
             if file is not None:
                 socket.send_fds(files, [b"f"], [file.fileno()])
-            if process.stdin is not None:
-                process.stdin.write(json.dumps({**job, "with_file": file is not None}).encode())
-                process.stdin.write(b"\n")
-                process.stdin.flush()
+            line = json.dumps({**job, "with_file": file is not None}) + "\n"
+            cast("BinaryIO", process.stdin).write(line.encode())
+            cast("BinaryIO", process.stdin).flush()
 
     def _receive(self) -> dict[str, Any]:
         process, _ = self._running()
-        line = b"" if process.stdout is None else process.stdout.readline()
+        line = cast("BinaryIO", process.stdout).readline()
         if not line.endswith(b"\n"):
             raise NotTextError(RejectionReason.CONVERSION_FAILED, self._cause_of_death())
         answer: dict[str, Any] = json.loads(line)
@@ -125,16 +124,15 @@ class IsolatedReader:
         process, self._process = self._process, None
         if self._files is not None:
             self._files.close()
-            self._files = None
+        self._files = None
         return 0 if process is None else _end(process, within_s=1)
 
 
 def _end(process: subprocess.Popen[bytes], *, within_s: float = 0) -> int:
     """End a process that nobody asks any more, and return how it ended."""
     for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(BrokenPipeError):
-                pipe.close()
+        with contextlib.suppress(BrokenPipeError):
+            cast("BinaryIO", pipe).close()
     try:
         return process.wait(timeout=within_s)
     except subprocess.TimeoutExpired:
@@ -265,16 +263,12 @@ class Converter:
 
 def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     """Convert markup in a process that is bounded in time, memory and output."""
+    options = f"--from={kind}", f"--metadata=rubric-synth-format:{kind}"
     with tempfile.TemporaryFile() as markup:
         markup.write(data)
         markup.seek(0)
         process = subprocess.Popen(  # noqa: S603 - the program of a wheel, and our own arguments
-            [
-                pandoc_program(),
-                *_ARGUMENTS,
-                f"--from={kind}",
-                f"--metadata=rubric-synth-format:{kind}",
-            ],
+            [pandoc_program(), *_ARGUMENTS, *options],
             stdin=markup,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,  # its messages hold text of the file
@@ -286,7 +280,7 @@ def _pandoc(data: bytes, kind: str, *, most: int, timeout_s: int) -> str:
     timer.start()
     try:
         with process:
-            markdown = process.stdout.read(most + 1) if process.stdout else b""
+            markdown = cast("BinaryIO", process.stdout).read(most + 1)
             if len(markdown) > most:
                 process.kill()
     finally:

@@ -6,6 +6,7 @@ Regular files are opened without a way to hang or to leave their folder.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import os
 import re
@@ -119,13 +120,22 @@ def cleaned(raw: str) -> str:
     """
     if "\0" in raw:
         raise NotTextError(RejectionReason.BINARY, f"{len(raw)} characters")
-    try:
-        raw.encode()
-    except UnicodeEncodeError:
-        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
-    text = clean_markdown(raw)
+    text = clean_markdown(writable(raw))
     if not text:
         raise NotTextError(RejectionReason.EMPTY, f"{len(raw)} characters")
+    return text
+
+
+def writable(text: str) -> str:
+    """Return a text.
+
+    Raises:
+        NotTextError: It holds half of a surrogate pair, which no file in UTF-8 can hold.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
     return text
 
 
@@ -210,22 +220,22 @@ _MIN_LETTERS: Final = 120
 _MAX_DOUBT: Final = 0.05
 
 
-def in_other_language(document: Document, *, config: CollectConfig) -> Rejection | None:
-    """Return the refusal of a prose document in a language that is not wanted.
+def unless_foreign(found: Document | Rejection, *, config: CollectConfig) -> Document | Rejection:
+    """Return what was found, or the refusal of a prose document in a language that is not wanted.
 
     A text is refused only if its beginning and its middle both look foreign beyond doubt: one of
     few words or full of formulas stays.
     """
-    if document.kind == "api" or not config.languages:
-        return None
-    text = document.text
+    if isinstance(found, Rejection) or found.kind == "api" or not config.languages:
+        return found
+    text = found.text
     language = ""
     for start in (0, max(0, len(text) // 2 - _SAMPLE_CHARS // 2)):
         window = text[start : start + 4_000]
         language = _foreign_language(window, wanted=frozenset(config.languages))
         if not language:
-            return None
-    return rejected(document, "collect", RejectionReason.OTHER_LANGUAGE, language)
+            return found
+    return rejected(found, "collect", RejectionReason.OTHER_LANGUAGE, language)
 
 
 def _foreign_language(window: str, *, wanted: frozenset[str]) -> str:
@@ -292,12 +302,10 @@ class SourceFile(NamedTuple):
             raise
         except (OSError, ValueError) as error:
             raise unreadable(error) from error
-        file = os.fdopen(handle, "rb")
-        try:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(os.fdopen(handle, "rb"))
             _check_regular(os.fstat(handle).st_mode)
-        except NotTextError:
-            file.close()
-            raise
+            stack.pop_all()
         return file
 
     def read(self, *, most: int) -> bytes:
@@ -329,27 +337,31 @@ def unreadable(error: BaseException) -> NotTextError:
     return NotTextError(RejectionReason.UNREADABLE, told or type(error).__name__)
 
 
-def visible_files(folder: Path) -> Iterator[tuple[Path, NotTextError | None]]:
+def visible_files(folder: Path) -> Iterator[tuple[SourceFile, NotTextError | None]]:
     """Yield the files of a folder and of its subfolders in the order of their paths.
 
     Hidden files and folders are left alone; what cannot be read comes with its refusal, and so does
-    a link to a folder, since it may lead back.
+    a link to a folder, since it may lead back. Links to files are followed only where these are in
+    the folder too. Its name becomes the first part of each source.
     """
+    root = folder.resolve()
     # A stack of its own: folders can lie deeper in each other than functions may.
     waiting = [folder]
     while waiting:
         path = waiting.pop()
+        below = printable(path.relative_to(folder).as_posix())
+        file = SourceFile(path, f"{printable(root.name)}/{below}", root)
         try:
             if path is folder or (path.is_dir() and not path.is_symlink()):
                 entries = (entry for entry in path.iterdir() if not entry.name.startswith("."))
                 waiting.extend(sorted(entries, reverse=True))
             elif path.is_dir():
                 detail = "a link to a folder, which is not followed; name the folder as a source"
-                yield path, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
+                yield file, NotTextError(RejectionReason.UNSUPPORTED_TYPE, detail)
             else:
-                yield path, None
+                yield file, None
         except OSError as error:
-            yield path, unreadable(error)
+            yield file, unreadable(error)
 
 
 def _opened_in(root: Path, path: Path) -> int:

@@ -47,10 +47,11 @@ class RecordReader:
         self._seen: set[bytes] = set()
 
     @property
-    def columns(self) -> tuple[str, ...]:
-        """Names of all fields that are read."""
+    def job(self) -> dict[str, object]:
+        """What a process needs to know to read a table: the names of all fields, and a limit."""
         fields = self._fields
-        return (*fields.id, *fields.title, *fields.description, *fields.text)
+        columns = (*fields.id, *fields.title, *fields.description, *fields.text)
+        return {"columns": columns, "most": self.most_row}
 
     def document(self, record: object, *, file: str, number: int) -> Document:
         """Return the document of a record.
@@ -144,28 +145,18 @@ def _text(value: object) -> str | None:
 
 def _one_line(raw: str) -> str:
     """Return a title or an id without tags, control characters and line ends."""
-    text = " ".join(normal_characters(without_tags(raw)).split())
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise NotTextError(RejectionReason.WRONG_ENCODING, "half of a surrogate pair") from None
-    return text
+    return raw_text.writable(" ".join(normal_characters(without_tags(raw)).split()))
 
 
 def read_parquet(
     file: raw_text.SourceFile, *, records: RecordReader, reader: IsolatedReader
 ) -> Iterator[Document | Rejection]:
     """Yield one document per row, in the order of the file."""
-    job: dict[str, object] = {
-        "kind": "parquet",
-        "columns": records.columns,
-        "most": records.most_row,
-    }
 
     def answers() -> Iterator[dict[str, object]]:
         raw_text.need_extra("parquet")
         with file.open() as opened:
-            yield from reader.answers(job, opened)
+            yield from reader.answers({"kind": "parquet", **records.job}, opened)
 
     return _documents(answers(), records=records, file=file.source)
 
@@ -213,12 +204,7 @@ def _rows(
     """Yield the documents; where reading breaks off, one rejection says at which row."""
     folder = Path(path)
     name = folder.resolve().name if folder.exists() else path
-    job: dict[str, object] = {
-        "kind": "dataset",
-        "path": path,
-        "columns": records.columns,
-        "most": records.most_row,
-    }
+    job = {"kind": "dataset", "path": path, **records.job}
     with contextlib.closing(reader):
         for split in splits:
             answers = reader.answers({**job, "split": split})

@@ -10,6 +10,7 @@ import random
 import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Final, NamedTuple
 
 import rubric_core  # `normalized_reward` loads numpy, at its first use
@@ -195,9 +196,6 @@ def _answers(tasks: Sequence[Task]) -> dict[str, Callable[[Task], str]]:
 async def _judged(views: Sequence[JudgeView], judge: Judge | Sequence[Judge]) -> list[JudgeResult]:
     if isinstance(judge, LexicalJudge):
         return [judge.judge_now(view) for view in views]  # a program: nothing to wait for
-    pool = JudgePool(judge, workers=16)
-    try:
+    async with aclosing(JudgePool(judge, workers=16)) as pool:
         await pool.check()
         return await pool.judge_all(views)
-    finally:
-        await pool.aclose()

@@ -151,9 +151,7 @@ def _example(
     criteria = cast("list[object]", found) if isinstance(found, list) else []
     return Example(
         question=_cut(row.get("question")),
-        criteria=[
-            _criterion(cast("dict[str, object]", c)) for c in criteria if isinstance(c, dict)
-        ],
+        criteria=[_criterion(cast("Any", c)) for c in criteria if isinstance(c, dict)],
         reference=_cut(row.get("reference_answer")),
         rationale=_cut(row.get("question_rationale")),
         passage=_cut(row.get("passage")) if reveal and row.get("passage") else None,

@@ -49,14 +49,12 @@ def reasons(found: DatasetStatistics) -> list[Bars]:
     """Return the reasons for leaving documents and drafts out, by stage, all to one scale."""
     by_stage = found.rejected_by_stage
     longest = max((count for of in by_stage.values() for count in of.values()), default=1)
-    captions = {
-        stage: f"{counted(sum(of.values()), 'documents or drafts')}."
-        for stage, of in by_stage.items()
-    }
-    return [
-        counts(f"Left out in stage “{stage}”", captions[stage], of, role="other", longest=longest)
-        for stage, of in by_stage.items()
-    ]
+    bars: list[Bars] = []
+    for stage, of in by_stage.items():
+        caption = f"{counted(sum(of.values()), 'documents or drafts')}."
+        title = f"Left out in stage “{stage}”"
+        bars.append(counts(title, caption, of, role="other", longest=longest))
+    return bars
 
 
 def per_task(found: DatasetStatistics) -> dict[str, int]:
@@ -162,9 +160,7 @@ def _left(counts: Mapping[str, int]) -> str:
 
 
 def _number(value: float) -> str:
-    if value >= 1000:  # noqa: PLR2004 - separators are for four digits
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"  # noqa: PLR2004 - four digits
 
 
 _CHARTS: Final = (
@@ -213,13 +209,10 @@ def figures(found: DatasetStatistics) -> list[Figure]:
     criteria = sum(number * count for number, count in found.criteria_per_task.items()) / tasks
     splits = " · ".join(f"{count:,} {split}" for split, count in found.tasks.items())
     accepted = found.documents_accepted / max(found.documents_collected, 1)
+    of = f"{found.documents_accepted:,} of {found.documents_collected:,}"
     shown = [
         Figure("Tasks", f"{tasks:,}", note=splits),
-        Figure(
-            "Documents accepted",
-            f"{100 * accepted:.0f} %",
-            note=f"{found.documents_accepted:,} of {found.documents_collected:,}",
-        ),
+        Figure("Documents accepted", f"{100 * accepted:.0f} %", note=of),
         Figure("Criteria per task", f"{criteria:.1f}", note="mean"),
         Figure("Effective criteria", f"{found.effective_criteria.median:.2f}", note="median M_eff"),
     ]
@@ -247,19 +240,14 @@ def _calls(usage: Usage) -> Table | None:
     }  # fmt: skip
     if not usage.total.calls:
         return None
-    rows = [
-        Row(
-            name=stage,
-            cells=tuple(
-                Cell(text=f"{getattr(totals, field):,{'.2f' if field == 'cost_usd' else ''}}")
-                for field in counts.values()
-            ),
-        )
-        for stage, totals in {**usage.by_stage, "all": usage.total}.items()
-    ]
-    columns = [Column(key=field, title=title, form="text") for title, field in counts.items()]
+    rows: list[Row] = []
+    for stage, totals in {**usage.by_stage, "all": usage.total}.items():
+        values = {field: getattr(totals, field) for field in counts.values()}
+        texts = (f"{value:,{'.2f' if f == 'cost_usd' else ''}}" for f, value in values.items())
+        rows.append(Row(name=stage, cells=tuple(Cell(text=text) for text in texts)))
+    columns = tuple(Column(key=field, title=title, form="text") for title, field in counts.items())
     return Table(
-        key="calls", title="", caption="", first="Stage", columns=tuple(columns), rows=tuple(rows)
+        key="calls", title="", caption="", first="Stage", columns=columns, rows=tuple(rows)
     )
 
 

@@ -82,7 +82,10 @@ class WorkFolder:
 
     def __exit__(self, *exception: object) -> None:
         """Close it, whatever happened; what could not be indexed is found again."""
-        self.close()
+        with suppress(OutputError, WorkFolderError):
+            self.index.flush()
+        for part in (self.index, self._calls, self._shards, self._lock):
+            part.close()
 
     def add_call(self, document: str, record: CallRecord) -> None:
         """Keep a call.
@@ -131,15 +134,6 @@ class WorkFolder:
             if found is not None:
                 body = self._shards.read(found[0])
                 yield _parsed(_OutcomeLine, body, self._shards, found[0]).outcome
-
-    def close(self) -> None:
-        """Let go of the folder."""
-        with suppress(OutputError, WorkFolderError):
-            self.index.flush()
-        self.index.close()
-        self._calls.close()
-        self._shards.close()
-        self._lock.close()
 
     def _find_again(self) -> None:
         for place, body in self._calls.scan(self.index.extents("calls")):
